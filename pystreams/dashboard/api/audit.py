@@ -1,4 +1,4 @@
-"""The audit log in pages: who changed what, when and from where, the newest change first."""
+"""Pages of the audit log: the user, time, origin and content of each change, newest first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CHARACTERS = 2_000
 def page(asked: Asked) -> dict[str, Any]:
     """Return a page of the changes of this server. `next` is the offset of the next page.
 
-    A session that sees only some streams sees the changes of those. `rows` is None if the dashboard keeps no log.
+    A session that may see only some streams gets only their changes. `rows` is None if the dashboard keeps no log.
     """
     if asked.audit is None:
         return {"rows": None, "next": None, "file": None}

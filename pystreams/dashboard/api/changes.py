@@ -1,7 +1,7 @@
-"""Changes in two steps: a plan describes the change, and sending back its number carries it out.
+"""Changes in two steps: the first request returns a plan with a number, and sending the number carries it out.
 
-A change is a class of one action: `plan` asks the server and describes the change in a sentence; `act` does it. Changes
-of many entries are done in parts: `more` means that the request must be repeated.
+A change has two functions: `plan` queries the server and describes the change in a sentence, `act` makes the change.
+Changes of many entries are made in parts: `more` means that the request must be repeated.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
-_SECONDS = 3.0  # after which a long change stops and reports that there is more
+_SECONDS = 3.0  # time limit of one request; then a long change stops and reports that there is more
 _MOST_FIELDS = 500
-_COUNTED = 20_000  # maximum entries counted for a plan; beyond, the plan says "at least"
+_COUNTED = 20_000  # maximum number of entries counted for a plan; if there are more, it says "at least"
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Plan:
 
     sentence: str
     notes: tuple[str, ...] = ()
-    #: Changed facts: a word, the value before, the value after.
+    #: Changed facts: label, value before, value after.
     facts: tuple[tuple[str, str, str], ...] = ()
-    #: Parameters that are fixed in the plan, so that the result is what was shown.
+    #: Parameters resolved by the plan, so that the confirmed change is the one that was shown.
     fixed: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a change, and whether there is more of it to do."""
+    """The result of a change, and whether more of it remains."""
 
     sentence: str
     count: int = 0
@@ -190,7 +190,7 @@ def _remove_consumer(connection: Connection, asked: Asked) -> Done:
 
 
 def _limit(connection: Connection, asked: Asked) -> tuple[inventory.Stream, tuple[str, str | int], int, bool]:
-    """Return the stream, the limit of XTRIM, how many entries lie beyond it, and whether that is exact."""
+    """Return the stream, the limit of XTRIM, the number of entries that it removes, and whether that is exact."""
     found = inventory.need(connection, asked.key("stream"))
     by = asked.choice("by", ("acked", "maxlen", "older"), "acked")
     if by == "maxlen":
@@ -229,7 +229,7 @@ def _trim(connection: Connection, asked: Asked) -> Done:
 
 
 def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: str) -> Done:
-    """Process one part after the other, for a few seconds at most."""
+    """Process parts until the time limit."""
     end = time.monotonic() + _SECONDS
     done = 0
     for part in parts:
@@ -240,7 +240,7 @@ def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: 
 
 
 def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
-    """Return a count for a plan, and the words in front of it if there may be more."""
+    """Return a count for a plan, and the words to put before it if there may be more."""
     count = 0
     for page in pages:
         count += len(page)
@@ -307,7 +307,7 @@ def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]
     which = of_letters.which(asked, now)
     if which.is_all and not asked.flag("all"):
         fail("INVALID_VALUE", name="letters", value="", expected="it needs IDs, a filter, or all")
-    # Letters that arrive from now on are not included, since entries that are put back may fail again meanwhile.
+    # Later letters are excluded: a replayed entry may fail again and become a new letter meanwhile.
     upto = asked.id("upto")
     found = inventory.need(connection, asked.key("stream"))
     return dead_letters.find(connection, found.name, which, upto or found.generated)
@@ -386,7 +386,7 @@ CHANGES: dict[str, Change] = {
 
 
 def change(action: str, asked: Asked) -> dict[str, Any]:
-    """Return the plan of a change with the number that confirms it; or, with such a number, what was done."""
+    """Return the plan of a change and its confirmation number; if the request has such a number, the result."""
     kind = CHANGES.get(action)
     if kind is None:
         fail("INVALID_VALUE", name="action", value=action[:50], expected=f"it must be one of {', '.join(CHANGES)}")
@@ -430,7 +430,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
 
 
 def _begun(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
-    """Record that a change begins, unless an earlier part of it has; return the facts of its records.
+    """Record the start of a change, unless an earlier part has; return the facts for its records.
 
     Raises AUDIT_UNWRITABLE, so that no change is made without a record.
     """

@@ -1,7 +1,7 @@
-"""Exporting a range of a stream as one file, as `pystreams export` writes it, to a browser that downloads it.
+"""Export of a range of a stream as a file for download, in the form of `pystreams export`.
 
-The file is written page by page in a thread, within limits, in a temporary folder, which is removed before anything is
-sent. The remaining open file has no name, so it disappears with its last reader, however the work ends.
+The file is written page by page in a thread, within limits, in a temporary folder. The folder is removed before the
+file is sent. The open file then has no name, so the system frees it when it is closed, even after a crash.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pystreams.values.row_columns import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
-MOST_EXPORTS = 2  # at a time, for all sessions together
+MOST_EXPORTS = 2  # maximum number of exports at a time, in all sessions
 MOST_ENTRIES = 1_000_000
-MOST_BYTES = 256 << 20  # of the file, and of the entries' fields
-_MOST_COLUMNS = 500  # of CSV and Parquet; further fields are in _other
+MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
+_MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other
 _CHUNK = 1 << 16
-_NAME_CHARACTERS = 60  # of at most four bytes: file systems take 255 bytes
+_NAME_CHARACTERS = 60  # of up to four bytes each: file systems allow 255 bytes
 _TYPES = {
     "parquet": b"application/vnd.apache.parquet",
     "jsonl": b"application/x-ndjson",
@@ -40,7 +40,7 @@ _TYPES = {
 
 
 class NotExportedError(Exception):
-    """There is no file; `status` is HTTP's."""
+    """The export failed. `status`: HTTP status."""
 
     def __init__(self, status: int, condition: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class NotExportedError(Exception):
 
 
 class Export:
-    """One export. `wanted`: returns whether it still is wanted; called at each page, in the writing thread."""
+    """One export. `wanted`: returns False to cancel it; called for each page, in the writing thread."""
 
     def __init__(self, asked: Asked, wanted: Callable[[], bool]) -> None:
         self._access, self._wanted = asked.access, wanted
@@ -65,7 +65,7 @@ class Export:
         self._closed = False
 
     def write(self) -> None:
-        """Write the file. Raises NotExportedError, and refusals of the server, without leaving anything behind."""
+        """Write the file. Raises NotExportedError and refusals of the server; a failed export leaves no file."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as place:
@@ -80,19 +80,19 @@ class Export:
             self._file.close()
 
     def close(self) -> None:
-        """End the work at its next page, or close the finished file."""
+        """Stop the writing at the next page, or close the finished file."""
         self._closed = True
         if self._file is not None:
             self._file.close()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the file that was written, in parts."""
+        """Yield the content of the finished file in chunks."""
         assert self._file is not None
         while chunk := await anyio.to_thread.run_sync(self._file.read, _CHUNK):
             yield chunk
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers about the file."""
+        """Return the HTTP headers that describe the file."""
         plain = re.sub(r"[^\x21-\x7e]", "_", self._name)
         place = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(self._name, safe='')}"
         return [
@@ -130,9 +130,7 @@ class Export:
                     archive.close(whole=False)
 
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
-        """Return the IDs (after, upto] that are wanted. Refuses a range at once if its size is
-        known and too large.
-        """
+        """Return the requested range (after, upto]. A range that is known to be too large is refused at once."""
         found = inventory.need(connection, self._stream)
         after, upto = entries.between(connection, found, self._begin, self._end, paged_calls.now_ms(connection))
         ids = self._begin.id, self._end.id
@@ -143,7 +141,7 @@ class Export:
         return after, upto
 
     def _check(self, count: int, size: int) -> None:
-        """Raise an error to end the work if the file is too large or no longer wanted."""
+        """Raise an error to stop the export if the file is too large or the export was cancelled."""
         if self._closed or not self._wanted():
             raise NotExportedError(503, "STOPPED", "The export was stopped.")
         if count > MOST_ENTRIES or size > MOST_BYTES:
@@ -152,7 +150,7 @@ class Export:
             raise NotExportedError(413, "TOO_LARGE", message)
 
     def command(self) -> str:
-        """Return the command line that exports the same."""
+        """Return a command line that exports the same range."""
         flags = [
             f"--{name}={shlex.quote(text)}"
             for name, text, default in zip(("from", "before"), self._texts, ("start", "end"), strict=True)
@@ -163,13 +161,13 @@ class Export:
 
 
 def file_name(stream: bytes, form: str) -> str:
-    """Return a file's name for an export: letters and digits of the stream's name, safe in a header and on any disk."""
+    """Return the file name of an export: the stream's name without characters unsafe in headers or file systems."""
     text = re.sub(r"[^\w.-]+", "_", stream.decode("utf-8", "replace"))[:_NAME_CHARACTERS].strip("._-")
     return f"{text or 'stream'}.{form}"
 
 
 def _word(value: bytes) -> str:
-    """Return a name as a shell takes it, whatever bytes it has."""
+    """Return a name of any bytes, quoted for a shell."""
     text = names.shown(value)
     if text.encode() == value:
         return shlex.quote(text)

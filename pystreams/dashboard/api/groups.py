@@ -18,7 +18,7 @@ _CURVES = tuple(each.name for each in measures.GROUP if each.kept)
 
 
 def group(asked: Asked) -> dict[str, Any]:
-    """Facts of a group, a page of its consumers, and its lag, pending entries and seconds behind over the last hour."""
+    """Return the facts of a group, a page of its consumers, and the last hour's lag, pending entries and delay."""
     stream, name = asked.key("stream"), asked.key("group")
     sort = asked.choice("sort", _SORTS, "pending")
     falling = asked.choice("order", ("rising", "falling"), "falling") == "falling"

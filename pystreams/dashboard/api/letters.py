@@ -1,4 +1,4 @@
-"""Dead letters: the streams that hold them, the reasons and origins of a stream's letters, and the letters in pages."""
+"""Dead letters: the streams that contain them, their reasons and origins, and pages of letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REASON = 160
 
 
 def holders(asked: Asked) -> dict[str, Any]:
-    """Return the streams whose last entry is a dead letter, as the sampler has found them."""
+    """Return the streams whose last entry is a dead letter, according to the last sample."""
     snapshot = asked.snapshot
     rows = [snapshot.streams[name] for name in snapshot.letters]
     seen = asked.access.visible([row.stream.name for row in rows])
@@ -29,19 +29,19 @@ def holders(asked: Asked) -> dict[str, Any]:
 
 
 def which(asked: Asked, now: int) -> Which:
-    """Which letters are meant."""
+    """Return the requested selection of letters."""
     reason, older = asked.text("reason"), asked.text("older")
     before = StreamId(max(0, now - times.duration(older, "older")), 0) if older else None
     return Which(asked.ids("ids"), asked.key_or_none("origin"), reason.encode() if reason else None, before)
 
 
 def _short(reason: bytes) -> str:
-    """Return a reason without what differs from letter to letter: its first line."""
+    """Return the first line of a reason; later lines differ between letters."""
     return shapes.cut(reason.split(b"\n", 1)[0][:_REASON])
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return how many of the last letters of a stream there are by reason, and by the stream that they come from."""
+    """Return the numbers of a stream's last letters, by reason and by original stream."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
@@ -74,9 +74,7 @@ def letter(found: Letter) -> dict[str, Any]:
 
 
 def page(asked: Asked) -> dict[str, Any]:
-    """Return a page of the letters that are meant, the last ones first, from an ID back. `next` is where the next
-    begins.
-    """
+    """Return a page of the selected letters, newest first, from an ID back. `next` is the start of the next page."""
     name = asked.key("stream")
     size = asked.number("size", 50, 1, 200)
     start = asked.id("at") or LAST

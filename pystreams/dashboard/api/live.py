@@ -1,6 +1,6 @@
 """Server-sent events: news for all browsers after each sample, and new entries of a stream.
 
-Numbers of listeners are limited.
+The number of listeners is limited.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
 _COUNT = 200
-_SHOWN = 100  # maximum entries sent per step; the last ones of a fast stream
+_SHOWN = 100  # maximum number of entries sent per step; for a fast stream, the last ones
 _PAUSE = 0.4
 _HEARTBEAT = 15.0
 
 
 def event(kind: str, document: dict[str, Any]) -> bytes:
-    """Return an event as it goes to the browser."""
+    """Return the encoded event."""
     return f"event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
 
 
 class EventStream(Streamed):
-    """Events, until the browser leaves or they end. `left` is called then."""
+    """Events, until the browser disconnects or the events end. `left` is called then."""
 
     def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
@@ -43,7 +43,7 @@ class EventStream(Streamed):
 
 
 class News:
-    """Sends each sample to listeners. The text is made once for all of them; slow listeners miss some."""
+    """Sends each sample to all listeners. It is encoded once; slow listeners miss some samples."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -63,7 +63,7 @@ class News:
         self._wake()
 
     def _told(self) -> None:
-        """Called by the sampler's thread."""
+        """Wake the listeners. Called in the sampler's thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -80,7 +80,7 @@ class News:
         return words
 
     async def events(self, valid: Callable[[], bool], *, whole: bool) -> AsyncIterator[bytes]:
-        """Yield the looks, from the last one on, for as long as the session is valid. `whole`: see `news`."""
+        """Yield an event per sample, starting with the last one, until the session ends. `whole`: see `news`."""
         sent = b""
         while valid() and not self.closing:
             changed = self._changed
@@ -94,7 +94,7 @@ class News:
 
 
 class Tail:
-    """New entries of a stream that fulfil a condition. `look` is called in a thread."""
+    """New entries of a stream that match a condition. `look` is called in a thread."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -104,7 +104,7 @@ class Tail:
         self._reader = asked.reader(self._name)
 
     def look(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return the new entries, and whether there may be more at once."""
+        """Return the new entries, and whether more may already be there."""
         with self._asked.access.lend() as connection:
             if self._after is None:
                 self._after = inventory.need(connection, self._name).generated
@@ -128,7 +128,7 @@ class Tail:
 async def tail(
     look: Callable[[], Any], first: dict[str, Any], valid: Callable[[], bool], failed: Callable[[Exception], Any]
 ) -> AsyncIterator[bytes]:
-    """Yield the results of a tail's looks as events. `look` is awaited; `failed` describes the failure that ends it."""
+    """Yield the results of repeated `look` calls as events, until one fails. `failed` describes the failure."""
     yield event("entries", first)
     quiet = 0.0
     while valid():

@@ -1,4 +1,4 @@
-"""Logging in: as a user of the server, or with the dashboard's token; and the facts that a page needs first."""
+"""Logins, as a user of the server or with the dashboard's token, and the facts that a page needs first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN_USER = "token"  # noqa: S105 - what a session by token is called
 
 @dataclass(frozen=True)
 class Rules:
-    """How one logs in. `open_here`: a server without passwords may be used without one, as on loopback."""
+    """Rules for logins. `open_here`: whether a server without passwords may be used without a password."""
 
     address: Address
     token: str
@@ -42,7 +42,7 @@ class Rules:
 
 
 class RefusedError(Exception):
-    """A login is refused; `status` is HTTP's."""
+    """A refused login. `status`: HTTP status."""
 
     def __init__(self, status: int, condition: str, message: str) -> None:
         super().__init__(message)
@@ -50,9 +50,9 @@ class RefusedError(Exception):
 
 
 def check_token(rules: Rules, sessions: Sessions, host: str, token: str) -> bool:
-    """Return whether this is the token. The right one is accepted however often others have failed.
+    """Return whether this is the token. The right token is accepted even after many failures.
 
-    Raises RefusedError after too many failures from `host`, the client's address.
+    Raises RefusedError for a wrong token after too many failures from `host`, the client's address.
     """
     if same(token, rules.token):
         return True
@@ -71,8 +71,8 @@ def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[s
 def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password: str) -> tuple[str, Session]:
     """Return a session of a user of the server.
 
-    Raises RefusedError, and what a server that cannot be reached raises. Failures count for the user and the client's
-    address `host`, so other users and addresses are not locked out.
+    Raises RefusedError, and errors of the connection. Failures are counted per user and client address (`host`), so
+    other users and addresses are not locked out.
     """
     if not sessions.may_try(host, user):
         raise _too_many()
@@ -80,7 +80,7 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
     try:
         let_in = _may(address)
     except BaseException:
-        sessions.succeeded(host, user)  # the password was not judged
+        sessions.succeeded(host, user)  # the server did not check the password
         raise
     if not let_in:
         raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
@@ -104,14 +104,14 @@ def _address(address: Address, user: str, password: str) -> Address:
 
 
 def _without_login(url: str) -> str:
-    """Return the URL without any user and password."""
+    """Return the URL without user and password."""
     parts = urlsplit(url)
     query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in ("username", "password")])
     return SplitResult(parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, "").geturl()
 
 
 def _may(address: Address) -> bool:
-    """Return whether the server lets this user in."""
+    """Return whether the server accepts the user and password of this address."""
     try:
         connection = Connection(address)
     except PystreamsError as failure:
@@ -128,12 +128,12 @@ def _may(address: Address) -> bool:
 
 
 def _needs_no_password(address: Address, user: str) -> bool:
-    """Return whether the server lets this user in with a random password."""
+    """Return whether the server accepts this user with a random password."""
     return _may(_address(address, user or "default", secrets.token_urlsafe(24)))
 
 
 def facts(rules: Rules, session: Session | None, span_ms: int = 0) -> dict[str, Any]:
-    """Return what a page needs first. `span_ms`: the period of the history."""
+    """Return the facts that a page needs first. `span_ms`: the period of the history."""
     if session is None:
         return {"session": None, "server": rules.address.shown}
     return {

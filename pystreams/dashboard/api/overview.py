@@ -1,4 +1,4 @@
-"""Overview: all streams and groups in pages, the numbers of all together, and what needs attention."""
+"""Overview: pages of all streams and groups, totals, and groups that need attention."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pystreams.dashboard.sampling.snapshot import SORTS, Snapshot
 from pystreams.streams.groups.status import Status
 
 _ATTENTION = 6
-#: Curves of sums over all streams, and of the server.
+#: Names of the curves of totals over all streams.
 _SUMS = ("rate", "lag", "pending", "entries")
-#: Of more streams no sums are made for a user who may see only some of them: each name must be asked for.
+#: Maximum number of streams for totals of a user who may see only some of them, since each name must be checked.
 _MOST_SUMMED = 2000
 _CURVES = (*_SUMS, "memory", "commands", "clients")
 _FACTS = {
@@ -41,9 +41,9 @@ def product(facts: dict[str, str] | Any) -> str:
 
 
 def news(state: State, *, whole: bool) -> dict[str, Any]:
-    """Return the news for browsers after each look: numbers alone, no names.
+    """Return the news for browsers after each sample: only numbers, no names.
 
-    `whole`: to a session that may see every stream; others do not get the sums over all.
+    `whole`: whether the session may see every stream; only then the totals are included.
     """
     snapshot = state.snapshot
     return {
@@ -57,7 +57,7 @@ def news(state: State, *, whole: bool) -> dict[str, Any]:
 
 
 def server_facts(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the few facts of the server that stand on every page."""
+    """Return the facts of the server that every page shows."""
     facts: dict[str, Any] = {
         "product": product(snapshot.facts),
         "commands_per_second": snapshot.commands.get("others"),
@@ -70,7 +70,7 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return the numbers of all together over the last hour, and the groups that are worst off."""
+    """Return the totals over the last hour, and the groups in the worst state."""
     ranked = asked.snapshot.ordered("groups", "status", falling=True)
     worst = ranked[: _ATTENTION * 4]
     seen = asked.access.visible([row.group.stream.name for row in worst])
@@ -85,13 +85,13 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def _curve(asked: Asked, name: str) -> Curve:
-    """Return a curve, empty if it is of sums that the session's user may not see."""
+    """Return a curve; empty if the session's user may not see these totals."""
     hidden = name in _SUMS and not asked.access.session.whole
     return Curve([], []) if hidden else asked.sampler.curve(name, span_ms=asked.span())
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
-    """Return the sums over the streams that the session's user may see; None if there are too many to ask for."""
+    """Return the totals of the streams that the session's user may see; None if there are too many to check."""
     names = list(asked.snapshot.streams)
     if len(names) > _MOST_SUMMED:
         return None
@@ -104,7 +104,7 @@ def streams(asked: Asked) -> dict[str, Any]:
 
 
 def groups(asked: Asked) -> dict[str, Any]:
-    """Return a page of the groups of all streams, sorted and searched, all or those of a status."""
+    """Return a page of the groups of all streams, sorted and searched, optionally only those with a status."""
     return _listed(asked, "groups", "lag", "falling", shapes.group)
 
 

@@ -1,6 +1,6 @@
-"""Pending entries of a group: in pages, and how old and how often delivered they are.
+"""Pending entries of a group: pages, and histograms of their age and number of deliveries.
 
-Of a long list the histogram looks at a sample: stretches at even distances between its first and its last ID.
+For a long list, the histograms use a sample: sections at equal distances between the first and last ID.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1�
 DELIVERIES = (2, 3, 5, 10, 20)
 DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
 _WHOLE, _STRETCHES, _STRETCH = 20_000, 20, 500
-_LOOKED = 20_000  # maximum entries that one request searches for a page
+_LOOKED = 20_000  # maximum number of entries examined per request to fill a page
 _MOST_CONSUMERS = 100
 
 
 def which(asked: Asked) -> Which:
-    """Which entries are meant."""
+    """Return the requested selection of entries."""
     idle = asked.text("idle")
     return Which(
         asked.ids("ids"),
@@ -55,7 +55,7 @@ def histogram(found: Sequence[Pending]) -> dict[str, Any]:
 
 
 def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, list[Pending], list[list[Any]]]:
-    """Return how many entries are pending, all of them or a sample, and the consumers that have most."""
+    """Return the number of pending entries, all entries or a sample, and the consumers with the most."""
     ask(connection, "XINFO", "STREAM", stream)
     total, low, high, consumers = ask(connection, "XPENDING", stream, group)
     total = int(total)
@@ -90,7 +90,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def entries(asked: Asked) -> dict[str, Any]:
-    """Return a page of the entries that are meant, from an ID on. `next` is where the next page begins."""
+    """Return a page of the selected entries, from an ID on. `next` is the start of the next page."""
     stream, group = asked.key("stream"), asked.key("group")
     size = asked.number("size", 50, 1, 200)
     meant = which(asked)

@@ -1,4 +1,4 @@
-"""The server itself: clients, slow commands, latency, refusals, persistence, replication. Kept for two seconds."""
+"""Status of the server: clients, slow commands, latency, refusals, persistence, replication; cached for two seconds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _SECTIONS = {
 
 
 def server(asked: Asked) -> dict[str, Any]:
-    """Return the server's own facts; None for those that the user may not read. `node`: server of a cluster."""
+    """Return the server's facts; None for those that the user may not read. `node`: a node of a cluster."""
     with asked.access.lend() as connection:
         nodes = connection.topology.masters() if connection.topology.is_cluster else []
         node = asked.choice("node", [str(each) for each in nodes], str(nodes[0])) if nodes else ""
@@ -98,7 +98,7 @@ def _questions() -> list[Command]:
 
 
 def _clients(reply: bytes) -> dict[str, Any]:
-    """Return the clients, those with most memory first."""
+    """Return the clients, largest memory use first."""
     rows = [
         dict(pair.split("=", 1) for pair in line.split(" ") if "=" in pair)
         for line in reply.decode("utf-8", "replace").splitlines()
@@ -116,7 +116,7 @@ def _number(text: str | None) -> int:
 
 
 def _slow(entry: Sequence[Any], masks: Masks) -> dict[str, Any]:
-    """Return a slow command; with masking rules without its arguments, which may have masked values."""
+    """Return a slow command. With masking rules, its arguments are omitted: they may contain masked values."""
     kept = 1 if masks else _WORDS
     words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:kept] if isinstance(word, bytes)]
     more = len(entry[3]) - len(words)
@@ -133,7 +133,7 @@ def _event(entry: Sequence[Any]) -> dict[str, Any]:
 
 
 def _refusal(entry: Mapping[bytes, Any]) -> dict[str, Any]:
-    """Return an entry of ACL LOG: who was refused what, how often, and when last."""
+    """Return an entry of ACL LOG: the user, what was refused, how often, and the last time."""
     texts = {name: shapes.cut(entry.get(name.encode(), b""), 200) for name in ("username", "reason", "object")}
     client = entry.get(b"client-info", b"").decode("utf-8", "replace")
     address = next((pair.removeprefix("addr=") for pair in client.split(" ") if pair.startswith("addr=")), "")
@@ -149,7 +149,7 @@ def _refusal(entry: Mapping[bytes, Any]) -> dict[str, Any]:
 
 
 def _commands(reply: bytes) -> list[dict[str, Any]]:
-    """Return the commands that took most time in all."""
+    """Return the commands with the largest total time."""
     found: list[dict[str, Any]] = []
     for line in reply.decode("utf-8", "replace").splitlines():
         name, _, text = line.partition(":")
@@ -168,7 +168,7 @@ def _commands(reply: bytes) -> list[dict[str, Any]]:
 
 
 class Cached:
-    """`server` for each user and node, asked at most every two seconds: lists of clients may be long."""
+    """Cache of `server` per user and node, for two seconds, since lists of clients may be long."""
 
     _SECONDS = 2.0
     _MOST = 50
@@ -182,7 +182,7 @@ class Cached:
             session.user,
             session.whole,
             asked.text("node"),
-        )  # a user of the server may be called as sessions by token are
+        )  # a server's user may have the same name as sessions by token
         at, found = self._kept.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:
             found = server(asked)

@@ -1,7 +1,7 @@
-"""Shapes: what streams, groups, entries and names are in the API's JSON.
+"""JSON forms of streams, groups, entries and names in the API.
 
-A name is `{"key": ..., "text": ...}`: the key has every byte, percent-encoded, and goes into URLs and changes; the text
-is for people, with escapes for what is not printable, and may be cut. The pages only ever show texts as texts.
+A name is `{"key": ..., "text": ...}`. The key has all bytes, percent-encoded, for URLs and changes. The text is for
+display, with escapes for unprintable characters, and may be truncated. The pages never interpret texts as HTML.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GROUP = tuple(dict.fromkeys((*measures.GROUP_DETAILS, *measures.GROUPS_IN_BROWS
 
 
 def name(value: bytes) -> dict[str, str]:
-    """Return a name of any bytes."""
+    """Return the JSON form of a name, which may have any bytes."""
     return {"key": quote_from_bytes(value, safe=""), "text": cut(value, _NAME_CHARACTERS)}
 
 
@@ -36,7 +36,7 @@ def cut(value: bytes, most: int = _VALUE_BYTES) -> str:
 
 
 def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
-    """Return a curve: times in seconds, and values, thinned to about `most` points; the last one stays."""
+    """Return a curve: times in seconds, and values. It is thinned to about `most` points, including the last one."""
     step = 1 if most is None else max(1, -(-len(found.at) // most))
     start = (len(found.at) - 1) % step if found.at else 0
     return {
@@ -46,13 +46,13 @@ def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
 
 
 def trend(found: Curve) -> list[float | None]:
-    """Return the few values of a small picture in a table."""
+    """Return the values of a sparkline in a table."""
     values: list[float | None] = curve(found, _TREND_POINTS)["values"]
     return values
 
 
 def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:
-    """Return a stream: of a list, or with other measures."""
+    """Return a stream with the measures of a view; by default, those of the list."""
     return {"name": name(row.stream.name), **measures.document(view, row)}
 
 
@@ -68,7 +68,7 @@ def consumer(found: Consumer) -> dict[str, Any]:
 
 
 def entry(found: Entry) -> dict[str, Any]:
-    """Return an entry: its ID, its fields as pairs of texts, and how many fields were left out."""
+    """Return an entry: its ID, its fields as pairs of texts, and the number of omitted fields."""
     entry_id, words = found
     pairs = fields.pairs(words or [])
     return {

@@ -17,7 +17,7 @@ _BARS = 16
 
 
 def statistics(page: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return a document for each field name, those that most entries have first."""
+    """Return the statistics of each field name, most frequent names first."""
     values: dict[bytes, list[bytes]] = defaultdict(list)
     for _, words in page:
         for key, value in dict(fields.pairs(words or [])).items():

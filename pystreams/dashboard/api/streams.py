@@ -1,4 +1,4 @@
-"""One stream: facts, groups, entries in pages, and what its fields hold."""
+"""One stream: facts, groups, pages of entries, and statistics of its fields."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "
 _CURVES = tuple(each.name for each in measures.STREAM if each.kept)
 _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5
-_SCANNED = 5_000  # entries that one request looks through for those that a condition holds for
+_SCANNED = 5_000  # maximum number of entries per request to which a condition is applied
 _SAMPLE = 1_000
 _CONDITION = 1_000
-_ENTRY_BYTES = 1 << 20  # of the values of one entry that are sent whole
-_LEAST_BYTES = 2_000  # of a value, after those
+_ENTRY_BYTES = 1 << 20  # maximum size of an entry's values that are sent whole
+_LEAST_BYTES = 2_000  # number of bytes sent of each value beyond that size
 
 
 def stream(asked: Asked) -> dict[str, Any]:
-    """Facts of a stream, its groups with their status, and its last hour."""
+    """Return the facts of a stream, its groups with their status, and the curves of its last hour."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -59,17 +59,17 @@ def stream(asked: Asked) -> dict[str, Any]:
 
 
 def condition(text: str) -> Condition | None:
-    """Return the condition that a text says; None for an empty one."""
+    """Return the condition in a text; None if the text is empty."""
     if len(text) > _CONDITION:
         fail("INVALID_VALUE", name="where", value="...", expected=f"it may have {_CONDITION} characters")
     return parse(text) if text.strip() else None
 
 
 def browse(asked: Asked) -> dict[str, Any]:
-    """Return a page of entries from position `at` to position `to`: forwards (`order=rising`), or back.
+    """Return a page of entries from position `at` to position `to`, forwards (`order=rising`) or backwards.
 
-    With a condition this is one step of a search: it looks at a bounded number of entries. `next` is the cursor for the
-    next step or page, None at the end of the range; `progress` is the share of the range that was looked at, by time.
+    With a condition, this is one step of a search, which examines a limited number of entries. `next` is the cursor for
+    the next step or page, None at the end of the range. `progress` is the examined fraction of the range, by time.
     """
     name = asked.key("stream")
     rising = asked.choice("order", ("rising", "falling"), "falling") == "rising"
@@ -103,12 +103,12 @@ def browse(asked: Asked) -> dict[str, Any]:
 
 
 def _share(begin: StreamId, end: StreamId, now: StreamId) -> float:
-    """Return the part of a range, by time, that lies behind a cursor."""
+    """Return the fraction of a range, by time, that a cursor has passed."""
     return min(1.0, max(0.0, (now.ms - begin.ms) / (end.ms - begin.ms))) if end.ms != begin.ms else 0.0
 
 
 def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> StreamId:
-    """Return the ID that a position means: an ID, a time, a duration ago, start or end. `least`: for `start`."""
+    """Return the ID of a position: an ID, a time, a duration ago, `start` (the ID `least`) or `end`."""
     position = positions.parse(text, "at")
     if position.kind == "end":
         return LAST
@@ -120,7 +120,7 @@ def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> Stre
 
 @dataclass
 class _Step:
-    """One step through entries. `last`: the last one that was looked at; `more`: whether there may be others."""
+    """Result of one step of a search. `last`: the last examined entry; `more`: whether there may be others."""
 
     found: list[Entry] = field(default_factory=list)
     scanned: int = 0
@@ -131,7 +131,7 @@ class _Step:
 def _step(
     pages: Iterable[list[Entry]], holds: Condition | None, reader: Reader, size: int, most: int, lowest: StreamId | None
 ) -> _Step:
-    """Look at entries until `size` are found, `most` were looked at, the time is over, or one is below `lowest`."""
+    """Examine entries until `size` match, `most` were examined, the time is up, or an ID is below `lowest`."""
     step, deadline = _Step(), time.monotonic() + _STEP_SECONDS
     for page in pages:
         for entry_id, words in page:
@@ -155,7 +155,7 @@ def _step(
 
 
 def entry(asked: Asked) -> dict[str, Any]:
-    """Return one entry. Values are cut after a mebibyte together; `sources` has the uncut texts without escapes."""
+    """Return one entry. Values are truncated after a mebibyte in total; `sources` has the unescaped whole texts."""
     name, wanted = asked.key("stream"), asked.id("id") or ZERO
     with asked.access.lend() as connection:
         found = paged_calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))
@@ -180,7 +180,7 @@ def entry(asked: Asked) -> dict[str, Any]:
 
 
 def _source(value: bytes, most: int) -> str | None:
-    """Return a whole value that is text; None if it is cut or is not UTF-8."""
+    """Return the text of a value; None if it is longer than `most` or not UTF-8."""
     try:
         return value.decode() if len(value) <= most else None
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
 """The application: routes, files of the pages, and the HTTP server that runs it all.
 
-May import every room of the dashboard: it is where they meet. Asks no server about streams: `api` does.
+May import every room of the dashboard. Sends no requests about streams: that is the task of `api`.
 """

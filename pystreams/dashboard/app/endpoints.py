@@ -1,4 +1,4 @@
-"""Endpoints: from an HTTP request to a question of the API, in a thread, and from what goes wrong to an answer."""
+"""Endpoints: run a question of the API in a thread for each HTTP request, and turn failures into responses."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ _STATUS = {
 
 Question = Callable[[Asked], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
-#: The page of the server's metrics and its content type, given the Accept header.
+#: Returns the page of the server's metrics and its content type for an Accept header.
 Metrics = Callable[[str], tuple[bytes, str]]
 
 
 def problem(status: int, condition: str, message: str) -> JSONResponse:
-    """Return the answer to a request that cannot be answered."""
+    """Return the error response for a request."""
     return JSONResponse({"error": {"id": condition, "message": message}}, status)
 
 
 def told(failure: PystreamsError) -> str:
-    """Return an error's sentence and advice, without the condition in front."""
+    """Return an error's sentence and advice, without its condition."""
     return str(failure).removeprefix(f"[{failure.condition}] ")
 
 
 class Endpoints:
-    """The endpoints of one server. `path`: in front of its pages and its API; `every`: those of all servers.
+    """The endpoints of one server. `path`: URL prefix of its pages and API; `every`: the endpoints of all servers.
 
-    All of its requests share the rules, the sessions and their connections, the sampler, the listeners and the threads:
-    a server that does not answer keeps no thread or connection of another one.
+    Each server has its own rules, sessions, connections, sampler, listeners and threads, so that an unresponsive server
+    does not affect the others.
     """
 
     def __init__(
@@ -86,13 +86,16 @@ class Endpoints:
             way.close()
 
     def close(self) -> None:
-        """Close all ways to the server."""
+        """Close all connections to the server."""
         self.news.end()
         for way in list(self._ways.values()):
             way.close()
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What work gives that may wait for the server. Few threads do such work, so that pages always load."""
+        """Run work that may wait for the server in one of a few threads, and return its result.
+
+        The event loop stays free, so pages always load.
+        """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(work, *arguments, limiter=self._threads, abandon_on_cancel=True)
@@ -100,25 +103,25 @@ class Endpoints:
     # --- endpoints ----------------------------------------------------------------------------------------------------
 
     async def session(self, request: Request) -> Response:
-        """Return who is logged in."""
+        """Return the facts of the browser's session."""
         return JSONResponse(self._facts(request, self.session_of(request)))
 
     def _facts(self, request: Request, session: Session | None) -> dict[str, Any]:
-        """Return what a page needs first; names of other servers only if the browser has a session of one of them."""
+        """Return the facts that a page needs first; names of other servers only if the browser has a session."""
         known = session is not None or any(each.session_of(request) is not None for each in self.every)
         servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in self.every]
         facts = login.facts(self.rules, session, self.sampler.span_ms)
         return {**facts, "oidc": self.oidc, "servers": servers if known else []}
 
     async def servers(self, request: Request) -> Response:
-        """Return all servers as their samplers saw them last, which asks none of them anything."""
+        """Return the state of all servers from their last samples, without a request to any server."""
         sessions = {each: each.session_of(request) for each in self.every}
         if not any(sessions.values()):
             return _NOT_LOGGED_IN
         return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
 
     def state(self, session: Session | None) -> dict[str, Any]:
-        """Return the server's row in the list of servers. Without a session it has a name alone."""
+        """Return the server's row in the list of servers; only its name without a session."""
         row: dict[str, Any] = {"name": self.rules.shown, "path": self.path, "user": None}
         if session is None:
             return row
@@ -127,7 +130,7 @@ class Endpoints:
         return {**row, "user": session.user, "changes": changes, "address": self.rules.address.shown, **news}
 
     def admit(self, request: Request, response: Response, number: str) -> None:
-        """Give a browser the cookie of a session."""
+        """Set the session's cookie in a response."""
         secure = request.url.scheme == "https"
         response.set_cookie(self.cookie, number, path="/", secure=secure, httponly=True, samesite="strict")
 
@@ -153,14 +156,14 @@ class Endpoints:
             return _failed(failure)
         answer = JSONResponse(self._facts(request, session))
         self.admit(request, answer, number)
-        if token:  # it is the dashboard's, and so of all its servers
+        if token:  # the token is valid for all servers of the dashboard
             for each in self.every:
                 if each is not self:
                     each.admit(request, answer, each.begin(login.TOKEN_USER, operator=True)[0])
         return answer
 
     def begin(self, user: str, *, operator: bool) -> tuple[str, Session]:
-        """Begin a session of the dashboard's own user of the server."""
+        """Start a session as the dashboard's own user of the server."""
         return self.sessions.begin(self.rules.address, user, whole=True, operator=operator)
 
     async def log_out(self, request: Request) -> Response:
@@ -187,7 +190,7 @@ class Endpoints:
         return answer
 
     async def change(self, request: Request) -> Response:
-        """Return a change: its plan, or, confirmed, what was done."""
+        """Return the plan of a change, or the result of a confirmed one."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -205,7 +208,7 @@ class Endpoints:
         return await self._answered(request, lambda: changes.change(action, asked))
 
     async def metrics(self, request: Request) -> Response:
-        """Return the metrics of the server and its streams to Prometheus, which sends the token as a bearer's."""
+        """Return the metrics of the server and its streams to Prometheus, which sends the token as a bearer token."""
         session = self.session_of(request)
         if session is None or not session.whole:
             kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -222,7 +225,7 @@ class Endpoints:
         return Response(page, headers={"content-type": content_type})
 
     async def events(self, request: Request) -> Response:
-        """Send the news after each look."""
+        """Send the news after each sample."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -236,7 +239,7 @@ class Endpoints:
         return live.EventStream(self.news.events(self._valid(request), whole=session.whole), left)
 
     async def tail(self, request: Request) -> Response:
-        """Return the entries that come into a stream."""
+        """Send the new entries of a stream."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -258,8 +261,8 @@ class Endpoints:
         return live.EventStream(events, left)
 
     async def export(self, request: Request) -> Response:
-        """Return a range of a stream as a file. It holds one of few places until it is sent, or the browser
-        has left.
+        """Return a range of a stream as a file. The number of exports at a time is limited; each counts until the file
+        is sent or the browser disconnects.
         """
         session = self.session_of(request)
         if session is None:
@@ -326,7 +329,7 @@ class Endpoints:
         return JSONResponse(document)
 
     def _failed_for(self, request: Request, failure: BaseException) -> Response:
-        """Return the answer to a failure; a session whose user is let in no more has ended."""
+        """Return the response to a failure. A session ends if the server no longer accepts its user."""
         if isinstance(failure, PystreamsError) and failure.condition == "LOGIN_REFUSED":
             self.sessions.end(request.cookies.get(self.cookie, ""))
             return _NOT_LOGGED_IN
@@ -339,7 +342,7 @@ _FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of 
 
 
 def _host(request: Request) -> str:
-    """Return the address of the other end, whatever headers say."""
+    """Return the address of the connection's peer, ignoring headers."""
     return "" if request.client is None else request.client.host
 
 

@@ -1,8 +1,8 @@
-"""Logging in with OpenID Connect: the code flow with PKCE, state and nonce, by authlib.
+"""Logins with OpenID Connect: the code flow with PKCE, state and nonce, by authlib.
 
-A browser that starts to log in gets a cookie, whose number finds the state and nonce in the memory of this process. The
-provider's ID token must be signed by one of its keys, be meant for this client, come from the configured issuer and not
-have expired. A claim of it has the user's roles: viewers see everything that the dashboard's own user may read, and
+At the start of a login the browser gets a cookie with a number, under which this process keeps the state and nonce. The
+ID token must be signed by one of the provider's keys, name this client as its audience, come from the configured issuer
+and be valid. One of its claims has the user's roles: viewers see everything that the dashboard's own user may read, and
 operators may also change it, if the dashboard allows changes.
 """
 
@@ -36,7 +36,7 @@ _MOST_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Provider:
-    """The provider and the client that the dashboard is to it. `claim`: a claim with roles, or a path such as `a.b`."""
+    """The provider, and the dashboard's client there. `claim`: the claim with roles, or a path such as `a.b`."""
 
     issuer: str
     client: str
@@ -47,7 +47,7 @@ class Provider:
 
 
 def roles(claims: Mapping[str, Any], path: str) -> list[str]:
-    """Return the roles in a claim: a text of one or more words, or a list."""
+    """Return the roles in a claim, which is a text of words or a list."""
     value: Any = claims.get(path)
     if value is None:
         value = claims
@@ -79,7 +79,7 @@ class Oidc:
         )
 
     def routes(self, every: Sequence[Endpoints]) -> list[BaseRoute]:
-        """Return the routes that begin and end a login."""
+        """Return the routes for the start and end of a login."""
 
         async def end(request: Request) -> Response:
             return await self._end(request, every)
@@ -87,7 +87,7 @@ class Oidc:
         return [Route("/oidc/login", self._begin), Route("/oidc/callback", end)]
 
     async def _begin(self, request: Request) -> Response:
-        """Send the browser to the provider."""
+        """Redirect the browser to the provider."""
         now = time.monotonic()
         while self._started and (
             len(self._started) >= _MOST_STARTED or now - next(iter(self._started.values()))[0] > _STARTED_SECONDS
@@ -115,7 +115,7 @@ class Oidc:
         return answer
 
     async def _end(self, request: Request, every: Sequence[Endpoints]) -> Response:
-        """Check what the provider sent, and begin the sessions of all servers."""
+        """Check the provider's response, and start a session for each server."""
         started, session = self._started.pop(request.cookies.get(self._cookie, ""), (0.0, {}))
         if time.monotonic() - started > _STARTED_SECONDS:
             session = {}
@@ -161,5 +161,5 @@ def _refused(kind: str, reason: str) -> Response:
 
 
 def _back(kind: str) -> Response:
-    """Send the browser back to the page for logging in, which explains the kind of failure."""
+    """Redirect the browser to the login page, which explains the kind of failure."""
     return RedirectResponse(f"/#login={kind}", 303)

@@ -1,7 +1,7 @@
-"""The dashboard as a process: an HTTP server that runs until a signal ends it.
+"""The dashboard as a process: an HTTP server that runs until it receives a signal.
 
-Connections that only cost something are cut: those whose browser never reads its answer, and those without a request.
-With a certificate it serves HTTPS, and loads a renewed certificate on SIGHUP or when the file has changed.
+Unproductive connections are closed: browsers that never read a response, and connections without a request. With a
+certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pystreams.dashboard")
 
 _LOOK_SECONDS = 5.0
-_HEADER_LOOKS = 3  # looks after which a connection must have asked for something
+_HEADER_LOOKS = 3  # number of checks after which a connection must have sent a request
 _MOST_CONNECTIONS = 500
 _HISTORY_BYTES = 48 << 20
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -50,14 +50,14 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True)
 class Settings:
-    """How the dashboard runs. `names`: host names that it answers to; `token`: empty for one that is made up."""
+    """Settings of the dashboard. `names`: accepted host names; `token`: empty to generate one."""
 
     bind: str = "127.0.0.1"
     port: int = 8379
     token: str = ""
     names: Collection[str] = ()
     interval: float = INTERVAL
-    #: Whether the token stands in the URL that is said. Otherwise, and without one of its own, only passwords work.
+    #: Whether the printed URL contains the token. If not, and no token was set, only passwords work.
     says_token: bool = True
     #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
     proxies: Collection[str] = ()
@@ -65,9 +65,9 @@ class Settings:
     certificate: Path | None = None
     #: PEM file with the certificate's key; None if the certificate's file has it.
     key: Path | None = None
-    #: State directory, prepared; None to keep no audit log and the history in memory.
+    #: Existing state directory; None for no audit log, and a history only in memory.
     state: Path | None = None
-    #: Period of the history on the disk, in milliseconds; 0 for none.
+    #: Period of the history on disk, in milliseconds; 0 for none.
     history_ms: int = 86_400_000
     #: OIDC provider for logins.
     provider: Provider | None = None
@@ -75,7 +75,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Target:
-    """A server to show. `name`: that of its profile; `masks`: rules of masked fields."""
+    """A server to show. `name`: name of its profile; `masks`: rules for masked fields."""
 
     address: Address
     changes: bool
@@ -86,14 +86,14 @@ class Target:
 
 
 class Watch:
-    """Cuts connections without progress: call `look` every few seconds with those of the server."""
+    """Closes connections without progress. Call `look` every few seconds with the server's connections."""
 
     def __init__(self) -> None:
         self._unread: dict[Any, tuple[int, int]] = {}
         self._silent: dict[Any, int] = {}
 
     def look(self, connections: Collection[Any]) -> None:
-        """Cut those that have read nothing, or said nothing, since looks ago."""
+        """Close connections that have not read since the last call, or sent no request for several calls."""
         unread: dict[Any, tuple[int, int]] = {}
         silent: dict[Any, int] = {}
         for connection in connections:
@@ -114,7 +114,7 @@ class Watch:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server of a site, with a watch, which ends without waiting for pages that listen."""
+    """A uvicorn server for a site, with a `Watch`. It stops without waiting for pages that listen to events."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End with SIGTERM and Ctrl-C, as an end that was asked for: with exit status 0."""
+        """Stop on SIGTERM and Ctrl-C with exit status 0."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -171,14 +171,14 @@ class Server(uvicorn.Server):
 
 
 class Certificate:
-    """The certificate of the dashboard and its key, in PEM files that may be replaced while it runs."""
+    """The dashboard's certificate and key, in PEM files that may be replaced at run time."""
 
     def __init__(self, certificate: Path, key: Path | None) -> None:
         self.certificate, self.key = certificate, key
         self._seen = self._stamp()
 
     def check(self) -> None:
-        """Load the files into a context of their own. Raises OSError, such as SSLError."""
+        """Load the files into a temporary context, to check them. Raises OSError, such as SSLError."""
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
     def _load(self, context: ssl.SSLContext) -> None:
@@ -196,7 +196,7 @@ class Certificate:
             self.reload(context)
 
     def reload(self, context: ssl.SSLContext | None) -> None:
-        """Load the files for new connections; keep the certificate in use if they are unusable."""
+        """Load the files for new connections. If they are unusable, the current certificate stays in use."""
         self._seen = self._stamp()
         try:
             self.check()
@@ -211,7 +211,7 @@ class Certificate:
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens there. Raises OSError."""
+    """Return a socket that listens on this address and port. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -224,7 +224,7 @@ def listen(bind: str, port: int) -> socket.socket:
 
 
 def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certificate | None = None) -> uvicorn.Config:
-    """Return how the HTTP server runs the application: no log of requests, limits on what a browser may leave open."""
+    """Return uvicorn's configuration: no log of requests, and limits on open connections."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -248,7 +248,7 @@ def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certifi
 def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
     """Serve the dashboard of servers on a socket, until SIGTERM or Ctrl-C.
 
-    `say` receives the URL to open when the dashboard is ready. The token is behind '#', which no browser sends.
+    `say` is called with the URL to open when the dashboard is ready. The token follows '#', which browsers do not send.
     """
     here = settings.bind in LOOPBACK
     token = settings.token or secrets.token_urlsafe(24)
@@ -296,7 +296,7 @@ def is_open(settings: Settings) -> bool:
 
 
 def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
-    """Return what the site needs of one server. The memory of the history is shared by all of them."""
+    """Return the part of the site for one server. All servers share the memory limit of the history."""
     store = None
     if settings.state is not None and settings.history_ms:
         try:

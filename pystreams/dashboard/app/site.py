@@ -47,7 +47,7 @@ QUESTIONS: dict[str, Question] = {
 
 
 class _Files(StaticFiles):
-    """The pages' files. A browser asks each time whether they have changed, so that an update is seen at once."""
+    """The pages' files. Browsers revalidate them at each use, so that an update is visible at once."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)
@@ -106,10 +106,10 @@ def site(
     metrics: Metrics | None = None,
     oidc: Oidc | None = None,
 ) -> Site:
-    """Return the whole application of one server, and of others.
+    """Return the application for all servers.
 
-    The first server is at `/`, another one at `/on/NAME`. `names`: host names that it answers to, in addition to IP
-    addresses and localhost.
+    The first server is at `/`, each other one at `/on/NAME`. `names`: accepted host names, in addition to IP addresses
+    and localhost.
     """
     every: list[Endpoints] = []
     for at, each in enumerate([Part(rules, sampler, metrics), *others]):

@@ -22,7 +22,7 @@ from pystreams.values import times
 _log = logging.getLogger("pystreams.dashboard")
 
 _CHUNK = 1 << 16
-_MOST_READ = 1 << 20  # bytes that one request reads
+_MOST_READ = 1 << 20  # maximum number of bytes read per request
 _MODE = 0o600
 
 
@@ -38,13 +38,13 @@ class Audit:
         self._lock = threading.Lock()
 
     def begin(self, facts: Mapping[str, Any]) -> str:
-        """Record that a change begins; return its ID. Raises UnwritableError."""
+        """Record the start of a change; return its ID. Raises UnwritableError."""
         number = secrets.token_hex(8)
         self._append({"event": "begun", "id": number, **facts})
         return number
 
     def end(self, number: str, facts: Mapping[str, Any]) -> None:
-        """Record how a change ended. A line that cannot be written goes to the log of the process."""
+        """Record the result of a change. A line that cannot be written goes to the log of the process."""
         try:
             self._append({"id": number, **facts})
         except UnwritableError as failure:
@@ -90,7 +90,7 @@ class Audit:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a line; None for a line that was cut off, or is something else."""
+    """Return the record in a line; None if the line is truncated or not a record."""
     try:
         record = json.loads(line)
     except ValueError:

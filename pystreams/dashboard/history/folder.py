@@ -1,4 +1,4 @@
-"""The state directory: the history of each server and the audit log, readable by the owner alone."""
+"""The state directory: the history of each server and the audit log, readable only by the owner."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Many series of numbers over the last hour, in memory of a fixed size.
 
-All series share their times: a table of 32-bit numbers, a row for each series and a column for each step of time. When
-series come that have no room, every second column is given up, so that the hour is kept with wider steps. Below
-`_FEWEST_COLUMNS` new series are left out instead.
+All series share a table of 32-bit numbers, with a row per series and a column per time step. If there is no room for
+new series, every second column is dropped, so that the hour is kept with wider steps. If that would leave fewer than
+`_FEWEST_COLUMNS`, new series are ignored instead.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Curve:
 
 
 class History:
-    """The series. `span_ms`: how long a value is kept; `step_ms`: how far two values are apart at least.
+    """The series. `span_ms`: retention of values; `step_ms`: minimum interval between values, in milliseconds.
 
-    `budget`: bytes that the table may take.
+    `budget`: maximum size of the table in bytes.
     """
 
     def __init__(self, span_ms: int = 3_600_000, step_ms: int = 5_000, budget: int = 48 << 20) -> None:
@@ -54,7 +54,7 @@ class History:
         return len(self._rows)
 
     def add(self, at: int, values: Mapping[Hashable, float | None]) -> None:
-        """The values at a time, in milliseconds. Within a step the last value of a series counts."""
+        """Add values for a time in milliseconds. Within a step, the last value of a series replaces earlier ones."""
         if self._times and at < self._times[-1]:
             at = self._times[-1]  # the server's clock went back
         if not self._times or at - self._times[-1] >= self.step_ms:
@@ -84,7 +84,7 @@ class History:
         return Curve(self._times[first:], values)
 
     def _begin(self, at: int) -> None:
-        """Begin a new column, and give up those that are too old."""
+        """Start a new column, and drop columns that are too old."""
         old = sum(1 for time in self._times if time <= at - self.span_ms)
         old = max(old, len(self._times) + 1 - self._columns)
         if old > 0:
@@ -102,7 +102,7 @@ class History:
             self._free.append(row)
 
     def _room(self, key: Hashable) -> int | None:
-        """Return a row for a new series; None if there is no room left."""
+        """Return a row for a new series; None if there is no room."""
         if not self._free:
             rows = len(self._table)
             while 2 * rows * self._columns * _CELL_BYTES > self._budget and self._columns // 2 >= _FEWEST_COLUMNS:
@@ -115,7 +115,7 @@ class History:
         return row
 
     def _thin_out(self) -> None:
-        """Keep every second column, the last one among them."""
+        """Keep every second column, including the last one."""
         used = len(self._times)
         kept = list(range((used - 1) % 2, used, 2)) if used else []
         self._columns //= 2

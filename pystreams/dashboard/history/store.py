@@ -1,8 +1,8 @@
-"""History on disk: means over a minute of every series, for a day by default, in one SQLite file of bounded size.
+"""History on disk: one-minute means of every series, for a day by default, in one SQLite file of bounded size.
 
-A thread of its own writes, and every reader opens the file by itself, so neither the sampler nor a request waits for a
-write. A minute is one row with the values of all series, one after the other, as 32-bit numbers. A full disk and a
-damaged file are logged once; the history then continues in memory alone until writing works again.
+A separate thread writes, and every reader opens the file itself, so neither the sampler nor a request waits for a
+write. Each minute is one row with the values of all series, concatenated as 32-bit numbers. A full disk or a damaged
+file is logged once; until writing works again, the history is kept only in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger("pystreams.dashboard")
 STEP_MS = 60_000
 BUDGET = 256 << 20
 _MOST_SERIES = 200_000
-_QUEUE = 8  # minutes that wait for the disk; further ones are dropped
+_QUEUE = 8  # maximum number of minutes that wait to be written; further ones are dropped
 _PATIENCE = 5.0
 _CELL = np.dtype("<f4")
 _SCHEMA = """
@@ -42,7 +42,7 @@ Values = Mapping[Hashable, float | None]
 
 
 class Store:
-    """The file in a folder. `span_ms`: how long a minute is kept; `budget`: bytes that the file may take."""
+    """The file in a folder. `span_ms`: retention in milliseconds; `budget`: maximum size of the file in bytes."""
 
     def __init__(self, folder: Path, span_ms: int = 86_400_000, budget: int = BUDGET) -> None:
         self.path = folder / "history.sqlite"
@@ -56,7 +56,7 @@ class Store:
         self._thread = threading.Thread(target=self._write, name="history", daemon=True)
 
     def start(self) -> bool:
-        """Start to write; return whether this process may, which is false if another one writes the file."""
+        """Start writing. Returns False if another process writes the file."""
         try:
             self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,7 +68,7 @@ class Store:
         return True
 
     def stop(self) -> None:
-        """Write the minute that is not over, and stop."""
+        """Write the incomplete last minute, and stop."""
         if self._lock is None:
             return
         self._hand_over()
@@ -130,7 +130,7 @@ class Store:
             connection.close()
 
     def _opened(self) -> sqlite3.Connection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # (SQLite would use the umask)
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would apply the umask
         connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -188,14 +188,14 @@ class Store:
             self._numbers = dict(connection.execute("SELECT key, number FROM series"))
 
     def _put_aside(self) -> None:
-        """Rename a damaged file, so that the next minute begins a new one."""
+        """Rename a damaged file, so that the next minute starts a new one."""
         for suffix in ("", "-wal", "-shm"):
             damaged = Path(f"{self.path}{suffix}")
             with suppress(OSError):
                 damaged.replace(f"{self.path}.damaged{suffix}")
 
     def _became(self, well: bool, reason: str = "") -> None:
-        """Log that writing stopped working, or works again."""
+        """Log when writing stops working, or works again."""
         if well != self._well:
             self._well = well
             if well:
@@ -223,7 +223,7 @@ class Store:
 
 
 def _text(key: Hashable) -> str:
-    """Return a key of words and names as a text."""
+    """Return the text form of a key."""
     parts: Any = key
     return json.dumps([part.decode("latin-1") if isinstance(part, bytes) else part for part in parts])
 

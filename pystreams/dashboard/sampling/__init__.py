@@ -1,4 +1,4 @@
-"""Sampling: one thread looks at the server every few seconds, however many browsers there are, and keeps what it saw.
+"""Sampling: one thread samples the server every few seconds, for all browsers together, and keeps the last sample.
 
-Owns snapshots, which are values, and the numbers that go into the history. Knows no HTTP.
+Owns snapshots, which are immutable values, and the numbers that are added to the history. Independent of HTTP.
 """

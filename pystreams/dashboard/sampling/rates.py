@@ -1,4 +1,4 @@
-"""Rates: how fast counters grow, over the last seconds, so that bursts do not make a rate jump."""
+"""Rates of counters, averaged over the last seconds to smooth bursts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Rates(Generic[Key]):
-    """The counters of the last looks. One that goes back stands still."""
+    """Counters of the last samples. A counter that decreases has the rate 0."""
 
     def __init__(self) -> None:
         self._counted: deque[tuple[int, Mapping[Key, int]]] = deque()
 
     def of(self, now: int, counts: Mapping[Key, int]) -> dict[Key, float]:
-        """What each counter has grown by per second; none of what is seen for the first time. `now`: milliseconds."""
+        """Return each counter's growth per second, without counters seen for the first time. `now`: milliseconds."""
         counted = self._counted
         while len(counted) > 1 and now - counted[1][0] >= _OVER_MS:
             counted.popleft()

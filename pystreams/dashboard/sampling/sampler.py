@@ -1,8 +1,8 @@
-"""The sampler: a thread that looks at the server again and again, for all browsers together.
+"""The sampler: a thread that samples the server periodically, for all browsers together.
 
-It takes at most a fifth of its time for looking, and sends at most 250 commands per second on average: looks that
-take long or ask about many streams make the pauses longer. A server that is gone
-is looked for every second; what was seen last stays, with the reason why there is nothing newer.
+Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average: the pause is
+longer after a slow sample or one with many commands. An unreachable server is retried every second. Meanwhile the last
+sample stays available, with the reason why there is no newer one.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from streamclient.errors import PystreamsError
 
 INTERVAL = 2.0
 HOUR_MS = 3_600_000
-_FINEST_OF_DAY = 720  # points of a curve that is longer than an hour
+_FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
 _PAUSE_GONE = 1.0
 _RETRY_MS = 500
-_ANSWER_SECONDS = 10.0  # after which a server that hangs counts as gone
-_PAUSE_SHARE = 4  # how many times longer than a look the pause after it is at least
+_ANSWER_SECONDS = 10.0  # timeout of a reply, after which the server counts as unreachable
+_PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the sample before it
 _COMMANDS_PER_SECOND = 250
-_JUDGED = 3  # number of looks whose quickest counts: one may be slow by chance
+_JUDGED = 3  # the pause depends on the fastest of this many samples, since one may be slow by chance
 
 
 @dataclass(frozen=True)
 class State:
-    """How the sampling is. `number` grows with every look and every failure; `problem` is None while all is well.
+    """State of the sampling. `number` grows with every sample and every failure; `problem` is None without a failure.
 
-    `since`: this machine's time of the last change between the two, in milliseconds.
+    `since`: time of the last change between working and failing, in milliseconds by this machine's clock.
     """
 
     number: int
@@ -46,7 +46,7 @@ class State:
 
 
 class Sampler:
-    """Looks at the server until `stop`. `state` is what was seen last, for any thread; `told` is called after each."""
+    """Samples the server until `stop`. `state`: the last state, for any thread; `told`: called after each sample."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def start(self) -> None:
-        """Start to sample."""
+        """Start sampling."""
         if self._store is not None and not self._store.start():
             self._store = None
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to sample, and write the history that is not on the disk yet."""
+        """Stop sampling, and write the rest of the history to disk."""
         self._ended = True
         self._wake.set()
         if self._thread.is_alive():
@@ -83,18 +83,18 @@ class Sampler:
 
     @property
     def span_ms(self) -> int:
-        """How long the history is kept, in milliseconds."""
+        """Retention of the history, in milliseconds."""
         return HOUR_MS if self._store is None else max(HOUR_MS, self._store.span_ms)
 
     def hurry(self) -> None:
-        """Look at once, and for new streams as well: something was changed."""
+        """Take a sample at once, including a search for new streams, after a change."""
         self._changed = True
         self._wake.set()
 
     def curve(self, *key: Hashable, span_ms: int = HOUR_MS) -> Curve:
-        """Return the last hour of one number, or a longer period; see `numbers_of` for the keys.
+        """Return the curve of one number over the last hour or a longer period; `numbers_of` has the keys.
 
-        Points that are older than the memory, and those of longer periods, are means over minutes from the disk.
+        Points of longer periods, and points older than the history in memory, are one-minute means from the disk.
         """
         with self._history_lock:
             recent = self._history.of(key)
@@ -112,7 +112,7 @@ class Sampler:
         return Curve(at[start::step], values[start::step])
 
     def trend(self, *key: Hashable) -> Curve:
-        """Return the last hour of one number as far as it is in memory, for a list of many."""
+        """Return the last hour of one number from memory alone, for lists with many curves."""
         with self._history_lock:
             return self._history.of(key)
 
@@ -120,7 +120,7 @@ class Sampler:
         try:
             self._look_on()
         finally:
-            if not self._ended:  # a fault of this program: the thread's end is logged by Python
+            if not self._ended:  # a bug: Python logs the exception that ends the thread
                 self._became(self.state.snapshot, "The sampler has failed. See the log, and restart the dashboard.")
 
     def _look_on(self) -> None:
@@ -163,7 +163,7 @@ class Sampler:
 
 
 def pause_after(took: float, sent: int) -> float:
-    """Return the shortest pause, in seconds, after a look that took so many seconds and sent so many commands."""
+    """Return the minimum pause, in seconds, after a sample that took `took` seconds and sent `sent` commands."""
     return max(took * _PAUSE_SHARE, sent / _COMMANDS_PER_SECOND)
 
 

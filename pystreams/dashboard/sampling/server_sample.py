@@ -1,7 +1,7 @@
-"""One look at a server: its streams, their groups, what INFO says; with the memory of the looks before.
+"""One sample of a server: its streams, their groups, and INFO; with facts kept from earlier samples.
 
-Names are searched again every few samples, sizes in bytes are requested for a page of streams at a time, and only
-groups that have something to do are asked about in detail: a look costs a few commands for each stream, in pipelines.
+Names are searched again every few samples, sizes in bytes are requested for one page of streams per sample, and details
+only for groups with unread or pending entries. So a sample costs a few commands per stream, in pipelines.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from pystreams.streams.inventory import Stream
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.streams.lag import Budget
 
-_NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks
-_SAMPLE_EVERY_MS = 10_000  # for the status of a group
+_NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
+_SAMPLE_EVERY_MS = 10_000  # interval of the lags that determine a group's status
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
 _SAMPLES_FOR_GROWTH = 4
 _SIZES_A_LOOK = 200
-_COUNTED = 10_000  # entries that a look counts to know lags that the server does not tell
+_COUNTED = 10_000  # maximum number of entries counted per sample, for lags that the server does not report
 
 
 _OF_STREAM = tuple(each for each in measures.STREAM if each.kept)
 _OF_GROUP = tuple(each for each in measures.GROUP if each.kept)
-#: Lines of INFO that are added up over the masters of a cluster.
+#: Lines of INFO that are summed over the masters of a cluster.
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
 
 
 def info(connection: Connection) -> dict[str, str]:
-    """Return the lines of INFO; none where the user may not ask. Of a cluster one master's, with sums in `_SUMS`."""
+    """Return the lines of INFO; empty if it is not permitted. For a cluster: one master's lines, `_SUMS` over all."""
     if not connection.topology.is_cluster:
         return info_of(connection.pipeline([("INFO",)])[0])
     found: list[dict[str, str]] = []
     for endpoint in connection.topology.masters():
-        with suppress(*BROKEN):  # the others still tell something
+        with suppress(*BROKEN):  # use the other masters
             found.append(info_of(paged_calls.ask_server(connection, endpoint, [("INFO",)])[0]))
     facts = dict(found[0]) if found else {}
     for line in _SUMS:
@@ -56,7 +56,7 @@ def info(connection: Connection) -> dict[str, str]:
 
 
 def info_of(reply: Any) -> dict[str, str]:
-    """Return the lines of a reply to INFO; none of a refusal."""
+    """Return the lines of a reply to INFO; empty for an error reply."""
     if not isinstance(reply, bytes):
         return {}
     lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
@@ -74,7 +74,7 @@ class CountingConnection(Connection):
 
 
 class Looks:
-    """The looks at one server, in turn."""
+    """Successive samples of one server."""
 
     def __init__(self) -> None:
         self._names: list[bytes] = []
@@ -88,7 +88,7 @@ class Looks:
         self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
 
     def look(self, connection: Connection) -> Snapshot:
-        """Return the server as it is now."""
+        """Take a sample, and return it."""
         begin = time.monotonic()
         sent = _sent(connection)
         now = paged_calls.now_ms(connection)
@@ -112,11 +112,11 @@ class Looks:
         return Snapshot(now, rows, groups, facts, letters, took, commands, _sent(connection) - sent)
 
     def forget_names(self) -> None:
-        """Look for streams, and for dead letters, with the next look."""
+        """Search for streams and dead letters again in the next sample."""
         self._number = 0
 
     def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
-        """Return commands per second: those of these looks as "own", those of everything else as "others"."""
+        """Return commands per second: those of the sampler as "own", all others as "others"."""
         total = facts.get("total_commands_processed", "")
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
@@ -124,7 +124,7 @@ class Looks:
         return list(inventory.look(connection, self._names, memory=False))
 
     def _ask_sizes(self, connection: Connection) -> None:
-        """Ask for the next page of sizes."""
+        """Request the sizes of the next page of streams."""
         if self._next_size >= len(self._names):
             self._next_size = 0
             self._sizes = {name: size for name, size in self._sizes.items() if name in set(self._names)}
@@ -136,12 +136,12 @@ class Looks:
                 self._sizes[name] = reply
 
     def _with_rates(self, now: int, streams: Sequence[Stream]) -> list[Stream]:
-        """Return the streams with the entries per second of the last seconds."""
+        """Return the streams with their recent rates of added entries."""
         rates = self._added.of(now, {each.name: each.length if each.added is None else each.added for each in streams})
         return [replace(each, rate=rates.get(each.name)) for each in streams]
 
     def _with_delivery(self, now: int, groups: Sequence[Group]) -> dict[Name, Group]:
-        """Return the groups by name, with the entries per second that they were given in the last seconds."""
+        """Return the groups by name, with their recent rates of delivered entries."""
         counts = {(each.stream.name, each.name): each.delivered for each in groups if each.delivered is not None}
         rates = self._delivered.of(now, counts)
         return {
@@ -149,9 +149,9 @@ class Looks:
         }
 
     def _judged(self, connection: Connection, known: dict[Name, Group]) -> dict[Name, GroupRow]:
-        """Return the groups with their status; what has something to do is asked about in detail."""
+        """Return the groups with their status; details are requested for groups with unread or pending entries."""
         busy = [group for group in known.values() if group.lag is None or group.lag or group.pending]
-        busy.sort(key=lambda group: group.consumer_count)  # so that who is left out are those with very many
+        busy.sort(key=lambda group: group.consumer_count)  # so that only groups with very many consumers are left out
         consumers = of_groups.ConsumerBudget()
         for page in of_groups.affordable(connection, busy):
             for group in of_groups.detailed(connection, page, consumers):
@@ -160,7 +160,7 @@ class Looks:
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]
-        # A lag that grows within a few seconds means nothing yet.
+        # Growth of a lag counts only over a longer period than a few seconds.
         before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
         status = judge([*before, group.sample])
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:
@@ -194,7 +194,7 @@ def _row(now: int, stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
 
 
 def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
-    """What of a snapshot goes into the history, by a key of words and names."""
+    """Return the numbers of a snapshot for the history. A key is a measure, followed by the stream and group if any."""
     totals, facts = snapshot.totals, snapshot.facts
     kept: dict[Hashable, float | None] = {
         ("rate",): totals.rate,

@@ -1,6 +1,6 @@
-"""Snapshot of the server at one moment: streams and groups with rates and status, sorted and searched in pages.
+"""Snapshot of the server at one moment: streams and groups with rates and status, in sorted and filtered lists.
 
-A snapshot never changes. The order of a column is worked out when it is first asked for, once for all browsers.
+A snapshot never changes. Each sorted list is computed on first use, once for all browsers.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pystreams import measures
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams.groups.status import Status
 
-#: A stream's name and a group's.
+#: Names of a stream and of a group.
 Name = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The numbers of all streams together. `exact`: whether the lag of every group is exact."""
+    """Totals over all streams. `exact`: whether the lag of every group is exact."""
 
     streams: int = 0
     entries: int = 0
@@ -34,18 +34,19 @@ class Totals:
 
 Row = TypeVar("Row")
 
-_LISTS = 40  # orders and searches that a snapshot keeps
+_LISTS = 40  # maximum number of sorted and filtered lists that a snapshot caches
 
-#: Measures that streams and groups are sorted by.
+#: Measures by which streams and groups can be sorted.
 SORTS = {
     kind: {each.name: each for each in (*measures.ON_TOP[kind], *measures.IN_BROWSER[kind])} for kind in measures.ON_TOP
 }
 
 
 class Snapshot:
-    """One look. `at`: the server's time in milliseconds; `facts`: the lines of INFO; `letters`: dead-letter streams.
+    """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
-    `took`: seconds for the look; `sent`: its commands; `commands`: commands per second of the looks and of all others.
+    `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second, of the
+    sampler and of all other clients.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Snapshot:
         self._lists: dict[tuple[str, ...], list[Any]] = {}
 
     def totals_of(self, names: Collection[bytes]) -> Totals:
-        """Return the numbers of these streams together."""
+        """Return the totals over these streams."""
         return _totals(
             {name: self.streams[name] for name in names if name in self.streams},
             {key: row for key, row in self.groups.items() if row.group.stream.name in names},
@@ -91,7 +92,7 @@ class Snapshot:
         return Rows(every, falling)
 
     def _kept(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
-        """Return a cached or new list; the oldest one is dropped when there are many."""
+        """Return a list from the cache, or make it. The oldest list is dropped if the cache is full."""
         found = self._lists.get(key)
         if found is None:
             found = make()
@@ -102,7 +103,7 @@ class Snapshot:
 
 
 class Rows(Sequence[Row]):
-    """Rows in their order, or in the reverse of it, without a copy."""
+    """A view of rows in ascending or descending order, without a copy."""
 
     def __init__(self, rows: list[Row], falling: bool) -> None:
         self._rows, self._falling = rows, falling

@@ -1,4 +1,5 @@
-"""Security: who is logged in, which requests are answered at all, what a browser may do with the pages.
+"""Security: sessions, checks of every request, and restrictions for browsers.
 
-Owns sessions, tokens, confirmation of changes, and the checks of Host, Origin, size and content type. Knows no stream.
+Owns sessions, tokens, confirmation of changes, masking, and the checks of Host, Origin, size and content type.
+Independent of streams.
 """

@@ -1,12 +1,12 @@
-"""The guard in front of the application: which requests are answered at all, and what every answer tells a browser.
+"""The guard in front of the application: checks of every request, and security headers of every response.
 
-    Host      must be an IP address, localhost, or a name that the dashboard was given: a page of another site
-              whose name was made to point here (DNS rebinding) comes with a name of its own
-    Origin    of a POST, if there is one, must be this dashboard; so must Sec-Fetch-Site say
+    Host      must be an IP address, localhost, or a configured name: a page of another site whose name was made to
+              point here (DNS rebinding) sends that site's name
+    Origin    of a POST, if present, must be this dashboard; the same holds for Sec-Fetch-Site
     type      of a POST's body must be JSON, which forms of other sites cannot send
-    size      of a body, of the path and of the query is limited
+    size      of the body, the path and the query is limited
 
-Nothing that a request holds is logged or sent back.
+Contents of requests are never logged or sent back.
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ TOO_LARGE = f"A request may have {BODY_BYTES // 1024} KiB."
 
 
 class TooLargeError(Exception):
-    """A body is larger than the limit: raised to who reads it."""
+    """A body is larger than the limit. Raised in the code that reads the body."""
 
 
 def host_is_known(host: str, names: Collection[str]) -> bool:
-    """Return whether a Host header names this dashboard: an IP address, localhost or one of the names, with
-    any port.
-    """
+    """Return whether a Host header is allowed: an IP address, localhost or one of the names, with any port."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -62,7 +60,10 @@ def host_is_known(host: str, names: Collection[str]) -> bool:
 
 
 def refusal(method: str, size: int, headers: Headers, names: Collection[str]) -> tuple[int, str, str] | None:
-    """Why a request is not answered: a status, an ID and a sentence; else None. `size`: of path and query."""
+    """Return the refusal of a request: status, condition and sentence; None if it is allowed.
+
+    `size`: size of path and query.
+    """
     if not host_is_known(headers.get("host", ""), names):
         return 421, "UNKNOWN_HOST", "The dashboard does not answer to this name. Start it with --host NAME."
     if size > URL_BYTES:
@@ -85,7 +86,7 @@ def refusal(method: str, size: int, headers: Headers, names: Collection[str]) ->
 
 
 class Guard:
-    """Refuses requests that must not be answered, and adds `HEADERS` to all answers."""
+    """Refuses requests that fail a check, and adds `HEADERS` to all responses."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app, self._names = app, frozenset(name.lower() for name in names)
@@ -114,7 +115,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return the same messages, up to the limit of a body."""
+    """Return `receive` with a limit on the size of the body."""
     left = BODY_BYTES
 
     async def bounded() -> Message:

@@ -34,7 +34,7 @@ class Masks:
         return bool(self._rules)
 
     def of(self, *streams: bytes) -> Mask:
-        """Return the rules for an entry of a stream; for a dead letter also name the stream that it comes from."""
+        """Return the rules for entries of a stream; for dead letters, pass the original stream as well."""
         shown = [names.shown(stream) for stream in streams]
         return Mask([field for stream, field in self._rules if any(fnmatchcase(name, stream) for name in shown)])
 
@@ -49,13 +49,13 @@ class Mask:
         return bool(self._patterns)
 
     def hides(self, name: str) -> bool:
-        """Return whether a field, by its name or path, is masked."""
+        """Return whether the field with this name or path is masked."""
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
     def words(self, words: Sequence[bytes], decode: Callable[[bytes], Any] = json.loads) -> list[bytes]:
-        """Return field names and values in turn, with masked values replaced.
+        """Return the alternating field names and values with masked values replaced.
 
-        `decode` returns a value as JSON, and raises ValueError if it is something else.
+        `decode` returns a value as JSON, and raises ValueError if it cannot.
         """
         if not self._patterns:
             return list(words)
@@ -71,7 +71,7 @@ class Mask:
             found, masked = self._nested(name, decode(value))
             return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass") if masked else value
         except PystreamsError:
-            return _MASKED  # its registry or package is missing, so masked fields cannot be found
+            return _MASKED  # without its registry or package, masked fields cannot be found
         except (ValueError, RecursionError):
             first = value.lstrip(_BEFORE_JSON)[:1]
             if first == b'"' and decode is not json.loads:

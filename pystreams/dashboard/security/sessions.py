@@ -1,7 +1,7 @@
-"""Sessions: who is logged in, with which address of the server, and the secrets that belong to it.
+"""Sessions: the logged-in users, their address of the server, and their secrets.
 
 A session's commands run as the server's user who logged in, or as the dashboard's own user after a login by token. The
-browser keeps nothing but a random number in a cookie. Passwords are in memory alone, for as long as the session lives.
+browser only stores a random number in a cookie. Passwords are kept only in memory, until the session ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamclient.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-#: Failed logins within this period: as one user from one address, and as any users from one address.
+#: Maximum number of failed logins of a user from an address, the same for all users from an address, and the period.
 _FAILURES, _FAILURES_OF_ADDRESS, _FAILURES_SECONDS = 8, 100, 60.0
 _MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
@@ -29,27 +29,28 @@ _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 @dataclass
 class Planned:
-    """A change that was shown and waits to be confirmed. `record`: its ID in the audit log once it has begun."""
+    """A change that was shown and awaits confirmation. `record`: its ID in the audit log after it has started."""
 
     action: str
     given: dict[str, Any]
     fixed: dict[str, Any]
     at: float
-    #: Its part of the audit log: the sentence that was shown, and values before and after.
+    #: Facts for the audit log: the sentence that was shown, and values before and after.
     facts: dict[str, Any] = field(default_factory=dict)
     record: str = ""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters to carry out."""
+        """Parameters for carrying out the change."""
         return self.given | self.fixed
 
 
 @dataclass
 class Session:
-    """A login. `whole`: it sees what the dashboard's own user sees, so that no name has to be hidden from it.
+    """A login. `whole`: whether it may see everything that the dashboard's own user sees, so that no names are hidden.
 
-    `csrf` goes with every change, in a header that no other site can send. Times are those of the `Sessions`' clock.
+    `csrf`: token required with every change, in a header that other sites cannot send. Times are those of the clock of
+    `Sessions`.
     """
 
     address: Address = field(repr=False)
@@ -57,7 +58,7 @@ class Session:
     whole: bool
     began: float
     used: float
-    #: Whether its user may change anything, if the dashboard allows changes at all.
+    #: Whether its user may make changes, if the dashboard allows changes.
     operator: bool = True
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     plans: OrderedDict[str, Planned] = field(default_factory=OrderedDict, repr=False)
@@ -70,10 +71,10 @@ class Session:
         now: float,
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> str:
-        """Remember a change that a person is shown. The number confirms it, for ten minutes.
+        """Store a change that is shown to the user. Returns the number that confirms it within ten minutes.
 
-        `given`: its parameters; `fixed`: their meaning when the plan was made, which also holds when it is carried out;
-        `facts`: its part of the audit log.
+        `given`: its parameters; `fixed`: parameters resolved when the plan was made, used when it is carried out;
+        `facts`: facts for the audit log.
         """
         number = secrets.token_urlsafe(16)
         self.plans[number] = Planned(action, dict(given), dict(fixed), now, dict(facts))
@@ -82,19 +83,19 @@ class Session:
         return number
 
     def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Planned | None:
-        """Return the plan to carry out; None unless exactly this change was shown under that number."""
+        """Return the plan to carry out; None unless exactly this change was shown with this number."""
         plan = self.plans.get(number)
         if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
             return None
         return plan
 
     def carried_out(self, number: str) -> None:
-        """The change was carried out: its number confirms nothing any more."""
+        """Invalidate the number of a change that was carried out."""
         self.plans.pop(number, None)
 
 
 class Sessions:
-    """All sessions, and how often logging in has failed. `clock` returns seconds; `ended` is called at each end."""
+    """All sessions, and the counts of failed logins. `clock` returns seconds; `ended` is called when a session ends."""
 
     def __init__(self, clock: Callable[[], float], ended: Callable[[Session], None] = lambda _: None) -> None:
         self._clock = clock
@@ -104,7 +105,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def begin(self, address: Address, user: str, *, whole: bool, operator: bool = True) -> tuple[str, Session]:
-        """Return a new session, with the number that its cookie holds."""
+        """Start a session. Returns the number for its cookie, and the session."""
         now = self._clock()
         session = Session(address, user, whole, now, now, operator)
         number = secrets.token_urlsafe(32)
@@ -116,7 +117,7 @@ class Sessions:
         return number, session
 
     def find(self, number: str) -> Session | None:
-        """Return the session of a cookie; None if it has ended."""
+        """Return the session with the number in a cookie; None if it has ended."""
         now = self._clock()
         with self._lock:
             session = self._kept.get(_hidden(number))
@@ -130,16 +131,16 @@ class Sessions:
         return None
 
     def end(self, number: str) -> None:
-        """End the session of a cookie, if there is one."""
+        """End the session with the number in a cookie, if it exists."""
         with self._lock:
             session = self._kept.pop(_hidden(number), None)
         if session is not None:
             self._ended(session)
 
     def may_try(self, address: str, user: str) -> bool:
-        """Return whether this user may try to log in from this address: not after many failures within a minute.
+        """Return whether this user may try to log in from this address; False after many failures within a minute.
 
-        The attempt counts as a failure until `succeeded` is called, so that concurrent attempts count too.
+        The attempt counts as a failure until `succeeded` is called, so that concurrent attempts are also limited.
         """
         now = self._clock()
         with self._lock:
@@ -152,7 +153,7 @@ class Sessions:
             return True
 
     def succeeded(self, address: str, user: str) -> None:
-        """Take back the last failure of this user from this address: the login succeeded, or was never judged."""
+        """Remove the last failure of this user from this address: the login succeeded, or was not checked."""
         with self._lock:
             last = next((one for one in reversed(self._failures) if one[1:] == (address, user)), None)
             if last is not None:
@@ -160,10 +161,10 @@ class Sessions:
 
 
 def _hidden(number: str) -> str:
-    """Return the key of a number, so that the time of a look-up reveals nothing about valid numbers."""
+    """Return the key under which a number is stored: a hash, so that lookup times reveal nothing about numbers."""
     return hashlib.sha256(number.encode()).hexdigest()
 
 
 def same(given: str, wanted: str) -> bool:
-    """Return whether two secrets are equal, in a time that does not depend on where they differ."""
+    """Return whether two secrets are equal, in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

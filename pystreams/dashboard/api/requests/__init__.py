@@ -1,4 +1,4 @@
-"""A request: its parameters, its way to the server, and an answer that goes on for long.
+"""Common parts of requests: parameters, connections to the server, and streamed responses.
 
-Owns how many connections a session has. Knows no question: those are the modules of the room around it.
+Owns the number of connections per session. Does not depend on the questions, which are in the modules of `api`.
 """

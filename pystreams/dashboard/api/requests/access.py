@@ -1,7 +1,7 @@
-"""Access to the server for one session at a time: a few connections as that session's user, and which names it may see.
+"""A session's access to the server: a few connections as the session's user, and the names that the user may see.
 
-Connections are lent to the threads that answer requests. A session that sees less than the dashboard's own user is
-asked about on the server, name by name for those on a page; what was found out is kept for half a minute.
+Connections are lent to the threads that answer requests. If a session may see less than the dashboard's own user, the
+server is asked about each name on a page. The results are cached for half a minute.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from streamclient.wire_errors import ResponseError
 
 _RETRY_MS = 1000
 _MOST_CONNECTIONS = 4
-_PATIENCE = 10.0  # seconds for a free connection, and for a reply
+_PATIENCE = 10.0  # timeout in seconds for a free connection, and for a reply
 _KNOWN_SECONDS = 30.0
 _MOST_KNOWN = 20_000
 
 
 class Access:
-    """The way to the server for one session."""
+    """Access to the server for one session."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -38,7 +38,7 @@ class Access:
 
     @contextmanager
     def lend(self) -> Iterator[Connection]:
-        """A connection. One that fails is closed; what a server refuses leaves it as it is."""
+        """Lend a connection. It is closed after a failure, but not after an error reply."""
         if not self._places.acquire(timeout=_PATIENCE):
             raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="it takes long to answer")
         try:
@@ -78,17 +78,17 @@ class Access:
         connection.mark_idle()
         self._idle.append(connection)
         if self._closed:
-            # (Also if another thread has just closed it.)
+            # Another thread may have closed the access meanwhile.
             self.close()
 
     def close(self) -> None:
-        """Close what is not lent; what is, is closed when it comes back."""
+        """Close the idle connections. Lent ones are closed when they are returned."""
         self._closed = True
         while (connection := self._idle_one()) is not None:
             connection.close()
 
     def visible(self, names: Sequence[bytes]) -> set[bytes]:
-        """Those of the names that the session's user may read."""
+        """Return the names that the session's user may read."""
         if self.session.whole:
             return set(names)
         now = time.monotonic()

@@ -1,6 +1,6 @@
-"""Answers that go on: chunks are sent until they end or the browser leaves.
+"""Streamed responses: chunks are sent until they end or the browser disconnects.
 
-A browser that never reads is cut by the HTTP server (`app.run.Watch`), which sees in `SENT` whether chunks get through.
+The HTTP server (`app.run.Watch`) disconnects a browser that never reads. `SENT` shows it whether chunks are sent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-#: Key of a request's scope with the number of chunks that were sent, if they are counted.
+#: Key in a request's scope for the number of sent chunks, if they are counted.
 SENT = "pystreams.sent"
 
 
 class Streamed(Response):
-    """An answer that goes on until the browser leaves, or the chunks end. `left` is called then in any case.
+    """A response that is sent until the browser disconnects or the chunks end. `left` is called then in any case.
 
-    `counted`: whether there are so many chunks that a slow browser always has unread ones.
+    `counted`: whether to count sent chunks, for long responses of which a slow browser always has unread ones.
     """
 
     def __init__(
@@ -55,6 +55,6 @@ class Streamed(Response):
 
 
 async def gone(receive: Receive) -> None:
-    """Wait until the browser has left."""
+    """Wait until the browser disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

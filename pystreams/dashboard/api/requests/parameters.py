@@ -1,4 +1,4 @@
-"""A request of a page: its checked parameters, and the connections and samples that may answer it."""
+"""A request of a page: its checked parameters, and the connections and samples for answering it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from streamwire.stream_id import StreamId
 
 PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")
-_DEEPEST = 1_000_000  # pages of a list
+_DEEPEST = 1_000_000  # maximum page number of a list
 _MOST_DIGITS = 18  # of a number, with leading zeros
 _LONGEST_SPAN = 31 * 86_400_000
-_WALK, _STEP = 10_000, 500  # rows that are looked through for those that a session may see
+_WALK, _STEP = 10_000, 500  # maximum number of rows checked for visibility, in all and at a time
 
 Row = TypeVar("Row")
 
 
 def query(raw: bytes) -> dict[str, str]:
-    """Return the parameters of a URL; bytes that are no UTF-8 are kept (surrogateescape)."""
+    """Return the parameters of a URL. Bytes that are not UTF-8 are kept (surrogateescape)."""
     try:
         return dict(parse_qsl(raw.decode("ascii"), True, errors="surrogateescape", max_num_fields=30))
     except ValueError:
@@ -37,7 +37,7 @@ def query(raw: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: its parameters by name, and what it may use."""
+    """A request: its parameters by name, and the objects for answering it."""
 
     given: Mapping[str, Any]
     access: Access
@@ -61,7 +61,7 @@ class Asked:
         return self.sampler.state.snapshot
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text."""
+        """Return a text parameter."""
         value = self.given.get(name, default)
         return (
             value
@@ -70,10 +70,9 @@ class Asked:
         )
 
     def key(self, name: str) -> bytes:
-        """Return the name of a stream, a group or a consumer, in which any byte may be percent-encoded; it must be
-        there.
+        """Return the name of a stream, group or consumer from a required parameter; any byte may be percent-encoded.
 
-        A stream and a group may be called by an empty name; of a consumer that is a form that was not filled in.
+        Streams and groups may have an empty name. An empty consumer name is an error: the form was not filled in.
         """
         value = self.text(name)
         if not value and (name not in _MAY_BE_EMPTY or name not in self.given):
@@ -81,11 +80,11 @@ class Asked:
         return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
 
     def key_or_none(self, name: str) -> bytes | None:
-        """Return the same; None if it is left out."""
+        """Return the same for an optional parameter; None if it is missing."""
         return self.key(name) if self.given.get(name) else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        """Return a whole number within limits."""
+        """Return an integer parameter within limits."""
         value = self.given.get(name)
         if value is None or value == "":
             return default
@@ -95,7 +94,7 @@ class Asked:
         return int(text)
 
     def choice(self, name: str, choices: Iterable[str], default: str) -> str:
-        """One of several words."""
+        """Return a parameter that must be one of these words."""
         value = self.text(name) or default
         known = list(choices)
         if value not in known:
@@ -103,11 +102,11 @@ class Asked:
         return value
 
     def flag(self, name: str) -> bool:
-        """Return whether something is wanted."""
+        """Return a boolean parameter."""
         return self.given.get(name) in (True, "true", "1")
 
     def id(self, name: str) -> StreamId | None:
-        """Return the ID of an entry; None if it is not given."""
+        """Return the ID of an entry; None if the parameter is missing."""
         text = self.text(name)
         try:
             return StreamId.parse(text) if text else None
@@ -122,21 +121,20 @@ class Asked:
         return tuple(each.encode("ascii", "replace") for each in value)
 
     def span(self) -> int:
-        """Return the period of a chart, in milliseconds: an hour unless it is given."""
+        """Return the period of a chart, in milliseconds; an hour by default."""
         text = self.text("span")
         return min(max(HOUR_MS, times.duration(text, "span")), _LONGEST_SPAN) if text else HOUR_MS
 
     def page(self) -> tuple[int, int]:
-        """Return the first row and the number of rows that are wanted."""
+        """Return the index of the page's first row, and the number of rows."""
         size = self.number("size", PAGE, 1, MOST)
         return self.number("page", 0, 0, _DEEPEST) * size, size
 
 
 def shown(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
-    """Return the rows of the page that the session may see, and how many rows there are (None: more than it was looked
-    for).
+    """Return the requested page of the rows that the session may see, and their total number.
 
-    What a session may not see is left out of the count, too; for that a limited number of rows is looked at.
+    Invisible rows are not counted. Only a limited number of rows is checked; if there are more, the total is None.
     """
     first, size = asked.page()
     if asked.access.session.whole:

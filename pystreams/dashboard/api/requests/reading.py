@@ -1,7 +1,7 @@
-"""Reading entries: values are masked before anything else sees them, and decoded for people and conditions.
+"""Reading of entries: values are masked first, then decoded for display and for conditions.
 
-A rule for decoding is `STREAM=FORMAT:FILE` or `STREAM=FORMAT`, with `*` and `?` in the stream's name. Values of other
-streams are decoded if they show their format: JSON, MessagePack, and with a registry those with its header.
+A rule for decoding is `STREAM=FORMAT:FILE` or `STREAM=FORMAT`, with `*` and `?` as wildcards in the stream's name.
+Values of other streams are decoded if their format is recognisable: JSON, MessagePack, or a registry's header.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORMATS: dict[str, Format] = {each: each for each in get_args(Format) if each !
 
 
 class Decoders:
-    """The decoders of one server's streams. Schemas are read once. Raises INVALID_VALUE and SCHEMA_UNUSABLE."""
+    """Decoders for one server's streams. Schemas are read once. Raises INVALID_VALUE and SCHEMA_UNUSABLE."""
 
     def __init__(self, rules: Sequence[str] = (), registry: Registry | None = None) -> None:
         self._other = Decoder("auto", registry)
@@ -49,7 +49,7 @@ class Decoders:
 
 
 class _Tolerant(Decoder):
-    """A decoder that leaves values alone if their registry or package is missing."""
+    """A decoder that returns values unchanged if their registry or package is missing."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
@@ -79,19 +79,19 @@ class Reader:
         return found[0], self.of(found).words(found[1])
 
     def words(self, words: Sequence[bytes]) -> list[bytes]:
-        """Return field names and values in turn, with masked values replaced.
+        """Return the alternating field names and values with masked values replaced.
 
-        An encoded value with a masked field becomes JSON. A value that cannot be decoded now, because its registry or
-        package is missing, is masked as a whole.
+        An encoded value with a masked field becomes JSON. A value that cannot be decoded because its registry or
+        package is missing is masked as a whole.
         """
         return self._mask.words(words, lambda value: self._decoder.decode(value).value)
 
     def members(self, masked: Sequence[bytes]) -> dict[str, str]:
-        """Return the fields of masked words for conditions, with the members of decoded values."""
+        """Return the fields in masked words, with the members of decoded values, for evaluating conditions."""
         return self._decoding.members(masked)
 
     def decoded(self, value: bytes) -> dict[str, Any] | None:
-        """Return a masked value decoded, with its format; None for JSON, which is its own text, and for other texts."""
+        """Return the decoded form of a masked value and its format; None for JSON and other plain text."""
         try:
             found = self._decoder.decode(value)
         except UndecodableError:
@@ -100,7 +100,7 @@ class Reader:
             return {"problem": str(failure)}
         if found.format == "json":
             return None
-        text = json.dumps(found.value, ensure_ascii=False)  # a text, because JavaScript would round large numbers
+        text = json.dumps(found.value, ensure_ascii=False)  # text, since JavaScript would round large numbers
         return {"format": found.format, "name": found.name, "schema_id": found.schema_id, "json": text}
 
 

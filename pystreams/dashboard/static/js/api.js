@@ -8,10 +8,10 @@ export class Failure extends Error {
   }
 }
 
-// The path of this page's server; empty for the first one. Links are hashes, so they stay with the server.
+// URL prefix of this page's server; empty for the first one. Links are hashes, so they keep the prefix.
 export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
 export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, spanMs: 0, columns: {} };
-const NAMES = ["stream", "group"]; // which may be empty
+const NAMES = ["stream", "group"]; // parameters that may be empty
 const LOST = "The dashboard does not answer. It was stopped, or cannot be reached.";
 
 let whenLoggedOut = () => {};
@@ -53,7 +53,7 @@ export function get(path, given = {}, signal = undefined) {
   return answer(address(path, given), { signal });
 }
 
-// A file with the name that the server gives it.
+// Downloads a file, with the name given by the server.
 export async function download(path, given, signal) {
   const response = await send(address(path, given), { signal });
   if (!response.ok) throw failed(response, await documentOf(response));

@@ -1,11 +1,11 @@
-// Changes in two steps: the server says what would be done, a person confirms, then it is done, part by part if it is long.
+// Changes in two steps: the server returns a plan, the user confirms it, and it is carried out, in parts if it is long.
 
 import { post } from "./api.js";
 import { h, replace } from "./dom.js";
 import { count } from "./format.js";
 import { button, toast } from "./parts.js";
 
-// Opens a dialog with parts inside and actions below; gives it and a function that closes it.
+// Opens a dialog with content and actions. Returns the dialog and a function that closes it.
 export function dialog(title, inside, actions, wide = false) {
   const id = `dialog-${Math.random().toString(36).slice(2)}`;
   const element = h("dialog", { "aria-labelledby": id, class: wide ? "wide" : null },
@@ -16,7 +16,7 @@ export function dialog(title, inside, actions, wide = false) {
   return element;
 }
 
-// Asks for the plan, shows it, and carries it out after a yes. Gives whether something was done.
+// Requests the plan, shows it, and carries it out if confirmed. Returns whether anything was changed.
 export async function change(action, given, { title, word, danger = false }) {
   const body = h("div", {}, h("p", { class: "muted" }, "Preparing a preview…"));
   const progress = h("p", { class: "muted", role: "status" });

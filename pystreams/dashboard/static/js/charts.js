@@ -16,7 +16,7 @@ function colour(name) {
   return found;
 }
 
-// series: [{name, label, show}]; `show` makes a text of a value.
+// series: [{name, label, show}]; `show` formats a value.
 export class Chart {
   constructor(title, series) {
     this.title = title;
@@ -119,7 +119,7 @@ function last(values) {
   return null;
 }
 
-// A curve's values at these times, which end with its own.
+// Returns a curve's values at these times, of which the last ones are the curve's own.
 function aligned(curve, times) {
   const missing = Math.max(0, times.length - curve.at.length);
   return [...new Array(missing).fill(null), ...curve.values];

@@ -1,4 +1,4 @@
-// Elements from plain values. A text is always a text: nothing here, or anywhere else, writes HTML.
+// Creation of elements. Strings always become text nodes: no code of the dashboard writes HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -34,8 +34,8 @@ export function append(element, children) {
 
 const identity = (one) => one.getAttribute("href") ?? one.getAttribute("aria-label") ?? one.getAttribute("name") ?? one.textContent;
 
-// New children for an element. A link or control that had the focus passes it on to its successor, so that what comes
-// by itself every few seconds does not disturb the keyboard.
+// Replaces the children of an element. The focus moves from a link or control to its successor, so that periodic updates
+// do not disturb keyboard users.
 export function replace(element, ...children) {
   const fragment = append(document.createDocumentFragment(), children);
   const focused = document.activeElement;
@@ -49,7 +49,8 @@ export function replace(element, ...children) {
 
 const seen = new WeakMap();
 
-// New children for an element if the value that they show has changed. A click that began on the old ones would be lost.
+// Replaces the children of an element only if their value has changed, since a click that started on the old ones would
+// be lost.
 export function replaceIfChanged(element, value, make) {
   const words = JSON.stringify(value);
   if (seen.get(element) === words) return;
@@ -57,7 +58,7 @@ export function replaceIfChanged(element, value, make) {
   replace(element, make());
 }
 
-// The text of an element, touched only where it changes, so that a selection stays.
+// Sets the text of an element only if it has changed, so that a selection is kept.
 export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }

@@ -18,7 +18,7 @@ function write(stream, saved) {
   try { localStorage.setItem(`filters${HERE} ${stream}`, JSON.stringify(saved.slice(0, MOST))); } catch { toast("This browser does not store data for this page."); }
 }
 
-// A list of the saved filters with buttons to save and delete. `current()` gives the filter of the form, `use(one)` sets it.
+// A list of saved filters, with buttons to save and delete. `current()` returns the form's filter, `use(one)` sets it.
 export function filters(stream, current, use) {
   const list = h("select", { "aria-label": "Saved filters" });
   const remove = button("Delete filter", () => {

@@ -1,4 +1,4 @@
-// Numbers and times for people. "–" stands for what is not known.
+// Formatting of numbers and times. "–" means unknown.
 
 const COUNT = new Intl.NumberFormat("en-US");
 const COMPACT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
@@ -10,7 +10,7 @@ export function count(value, exact = true) {
   return unknown(value) ? NONE : `${exact ? "" : "~"}${COUNT.format(Math.round(value))}`;
 }
 
-// A number that has to be short.
+// Abbreviates a number.
 export function short(value) {
   if (unknown(value)) return NONE;
   return Math.abs(value) < 100000 ? COUNT.format(Math.round(value * 10) / 10) : COMPACT.format(value);
@@ -60,14 +60,14 @@ export function clock(ms, seconds = true) {
   return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? `:${two(at.getSeconds())}` : ""}`;
 }
 
-// The date and time in an ID, or of a number of milliseconds; empty if it has none.
+// Returns the date and time of an ID or of milliseconds since 1970; empty if there is none.
 export function moment(ms) {
   const at = new Date(ms);
   if (Number.isNaN(at.getTime()) || ms > 253402300799999) return "";
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
 }
 
-// A position as the server takes it: a date, or a time without a zone, is one of this browser, as those that are shown.
+// Returns a position in the server's form. Dates and times without a zone are in the browser's zone, like displayed ones.
 export function position(text) {
   const given = text.trim();
   if (!/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(given)) return given;
@@ -75,7 +75,7 @@ export function position(text) {
   return Number.isNaN(at.getTime()) ? given : at.toISOString();
 }
 
-// The time in an ID; empty for 0-0, which is the start of any stream and no time.
+// Returns the time of an ID; empty for 0-0, which is the start of a stream, not a time.
 export function momentOfId(id) {
   return id === "0-0" ? "" : moment(Number(id.split("-")[0]));
 }

@@ -1,5 +1,5 @@
 // Server-sent events: samples of the server, and the entries of a followed stream.
-// A hidden page does not listen: browsers allow few connections to one host.
+// A hidden page closes its connection, since browsers allow only a few per host.
 
 import { address, HERE } from "./api.js";
 
@@ -37,7 +37,8 @@ export class Looks {
   }
 }
 
-// Follows a stream: `arrived` gets entries, `failed` a sentence. After a disconnection it continues after the last entry.
+// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a disconnection it continues after
+// the last entry.
 export function follow(stream, where, arrived, failed) {
   let after = "";
   let source = null;

@@ -1,4 +1,4 @@
-// The page: logging in, the frame with its navigation, the choice of the screen, keys, and news of the server.
+// The page: login, navigation, choice of the screen, keyboard shortcuts, and news of the server.
 
 import { Failure, get, HERE, onLoggedOut, post, remember, state } from "./api.js";
 import { dialog } from "./changes.js";
@@ -28,7 +28,7 @@ const BELONGS = { stream: "", group: "groups", pending: "groups" };
 const app = document.getElementById("app");
 let frame = null;
 
-// One logged-in page. A screen is {element, refresh(look), leave()}; `refresh` is called after every look.
+// A page with a session. A screen is {element, refresh(look), leave()}; `refresh` is called after every sample.
 class Frame {
   constructor() {
     this.links = new Map(places().map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
@@ -57,7 +57,7 @@ class Frame {
     this.looked = null;
     this.lost = 0;
     this.busy = false;
-    this.missed = false; // a look that came while the screen was loading or refreshing: the next one may be a minute away
+    this.missed = false; // whether a sample arrived while the screen was loading; the next one may be a minute away
     this.route = () => this.show();
     window.addEventListener("hashchange", this.route);
     this.looks = new Looks((look) => this.told(look));
@@ -79,7 +79,7 @@ class Frame {
     this.theme.title = "Light or dark (t)";
   }
 
-  // A look of the sampler; null where the dashboard itself does not answer.
+  // Handles a sample; null if the dashboard is unreachable.
   told(look) {
     if (look === null) {
       this.lost += 1;
@@ -180,7 +180,7 @@ async function logOut() {
   try { await post("logout", {}); } finally { state.session = null; enter(); }
 }
 
-// Failures behind a click become a toast; a screen that cannot be shown has its own message.
+// Shows the failure of a click as a toast. A screen that cannot be shown has its own message.
 window.addEventListener("unhandledrejection", (event) => {
   if (!(event.reason instanceof Failure)) return;
   event.preventDefault();
@@ -228,7 +228,7 @@ function shortcuts() {
   h("button", { type: "button", class: "button", onclick: () => element.close() }, "Close"));
 }
 
-// What the server says of a login with OpenID Connect that failed.
+// Messages for a failed login with OpenID Connect.
 const REFUSALS = {
   provider: "The login provider does not reply. The log of the dashboard has the reason.",
   refused: "The login provider's answer was refused. The log of the dashboard has the reason.",
@@ -242,7 +242,7 @@ export async function enter() {
   const given = location.hash.match(/^#token=(.+)$/);
   const refused = location.hash.match(/^#login=(\w+)$/);
   if (refused) failed = REFUSALS[refused[1]] ?? "";
-  if (given || refused) history.replaceState(null, "", location.pathname); // the token is in no history
+  if (given || refused) history.replaceState(null, "", location.pathname); // keeps the token out of the browser's history
   try {
     if (given) remember(await post("login", { token: decodeURIComponent(given[1]) }));
     else remember(await get("session"));

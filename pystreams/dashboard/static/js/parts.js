@@ -1,4 +1,4 @@
-// Parts that several screens show: panels, tiles, status, small pictures, bars, empty states.
+// Parts shared by screens: panels, tiles, status, sparklines, bars, empty states.
 
 import { h, replace, s, text } from "./dom.js";
 import { count, things } from "./format.js";
@@ -109,7 +109,7 @@ export function toast(message) {
   toasting = setTimeout(() => place.replaceChildren(), 6000);
 }
 
-// Calls at most once per pause, with the last arguments.
+// Debounces a function: calls it at most once per pause, with the last arguments.
 export function debounced(callback, pause = 200) {
   let timer = null;
   return (...given) => { clearTimeout(timer); timer = setTimeout(() => callback(...given), pause); };

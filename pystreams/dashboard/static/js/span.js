@@ -1,4 +1,4 @@
-// The period of the charts: an hour, or a longer one if the dashboard keeps a history on its disk.
+// The period of the charts: an hour, or a longer one if the dashboard keeps a history on disk.
 
 import { state } from "./api.js";
 import { h } from "./dom.js";
@@ -9,10 +9,10 @@ let chosen = "1h";
 
 const known = () => PERIODS.filter(([, , hours]) => hours === 1 || hours * 3600000 <= state.spanMs);
 
-// The period as the server takes it.
+// Returns the period as a request parameter.
 export function span() { return known().some(([value]) => value === chosen) ? chosen : "1h"; }
 
-// Buttons that choose the period for all screens; null if there is one period only.
+// Returns buttons that choose the period for all screens; null if there is only one period.
 export function spans(onchange) {
   if (known().length < 2) return null;
   return h("div", { class: "row end" }, segments("Period of the charts", known().map(([value, title]) => [value, title]), span(), (value) => { chosen = value; onchange(); }));

@@ -1,5 +1,5 @@
-// Tables: rows are kept by their keys, and a cell is drawn again only if its value has changed, so that focus and
-// selection stay while numbers move. Headers sort on the server; the pager asks for other pages.
+// Tables. Rows are matched by their keys, and a cell is redrawn only if its value has changed, so that updates keep the
+// focus and the selection. Headers sort on the server; the pager requests other pages.
 
 import { h, replace, text } from "./dom.js";
 import { count } from "./format.js";
@@ -20,7 +20,7 @@ export class Table {
     this.marks();
   }
 
-  // A table that is wider than its place can be scrolled with the keyboard, too.
+  // Focusable, so that a table that is too wide can also be scrolled with the keyboard.
   scrollable() {
     const wide = this.scroll.scrollWidth > this.scroll.clientWidth + 1;
     for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": `${this.label}, scrollable` })) {
@@ -111,7 +111,7 @@ export class Pager {
   }
 }
 
-// Pages that are walked through forwards: what comes next is known only when a page is there.
+// Pager for pages with a cursor: the next page is known only after the current one has loaded.
 export class Walker {
   constructor(onmove) {
     this.starts = [""];

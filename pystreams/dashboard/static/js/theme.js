@@ -1,4 +1,4 @@
-/* The theme is set before anything is drawn: as chosen here, else as the system has it. */
+/* Sets the theme before the first rendering: the user's choice, else the system's. */
 "use strict";
 (() => {
   let chosen = null;

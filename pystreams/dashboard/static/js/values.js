@@ -1,18 +1,18 @@
-// One value of an entry: its text, of limited height; copied as it is; as a tree if it is JSON or was decoded.
+// One value of an entry: its text with limited height and a copy button; a tree if it is JSON or was decoded.
 
 import { h, replace } from "./dom.js";
 import { things } from "./format.js";
 import { button, segments, toast } from "./parts.js";
 
 const LONG = 1000; // characters
-const CHILDREN = 100; // of a node that are shown at a time
+const CHILDREN = 100; // maximum number of a node's children shown at a time
 
-// A number of JSON as it was written: large ones would lose digits.
+// A JSON number with its original text, since large numbers would lose digits.
 class Written {
   constructor(source) { this.source = source; }
 }
 
-// The object or array that a text is; null if it is something else.
+// Returns the object or array in a JSON text; null for anything else.
 function parsed(source) {
   if (!/^\s*[[{]/.test(source ?? "")) return null;
   try {
@@ -43,8 +43,8 @@ function node(name, value, opened) {
 
 const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
 
-// `shown`: the value with escapes, perhaps cut; `source`: the whole of it as it is, null if it is cut or no text;
-// `decoded`: {format, name, schema_id, json} of a value in another format, {problem} if that failed, null for others.
+// `shown`: the value with escapes, possibly truncated; `source`: the whole text, null if truncated or not text;
+// `decoded`: {format, name, schema_id, json} for a value in another format, {problem} if decoding failed, else null.
 export function valueView(name, shown, source, decoded = null) {
   const place = h("div", {});
   const json = parsed(decoded?.json ?? source);

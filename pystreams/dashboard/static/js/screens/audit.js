@@ -1,4 +1,4 @@
-// The audit log: who changed what, when and from where, with values before and after.
+// The audit log: user, time, origin and content of each change, with values before and after.
 
 import { get } from "../api.js";
 import { h, replace } from "../dom.js";

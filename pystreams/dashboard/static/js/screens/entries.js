@@ -1,4 +1,4 @@
-// Entries of a stream in pages: a range, filtered by a condition; each can be opened whole.
+// Pages of a stream's entries in a range, filtered by a condition. Each entry can be opened.
 
 import { get } from "../api.js";
 import { dialog } from "../changes.js";
@@ -30,7 +30,7 @@ export const entryColumns = (stream) => [
   { id: "fields", title: "Fields", class: "wrap", value: (row) => [row.fields, row.more], cell: (row) => entryFields(row.fields, row.more) },
 ];
 
-// One page. With a condition it is a search, which looks at some thousand entries per step until the page is full.
+// Loads one page. With a condition this is a search, which examines thousands of entries per step until the page is full.
 export async function browse(key, query) {
   let order = query.get("order") ?? "falling";
   const at = h("input", { name: "at", placeholder: "ID, time, 15m, start", spellcheck: "false", value: query.get("at") ?? "" });
@@ -87,7 +87,7 @@ export async function browse(key, query) {
       [...ordering.children].forEach((one, which) => one.setAttribute("aria-pressed", String((which === 0) === (order === "falling"))));
       again();
     }));
-  if (where.value) load(); else await load(); // a search may take long: the screen is there before it ends
+  if (where.value) load(); else await load(); // a search may be slow, so the screen does not wait for it
   const live = () => order === "falling" && walker.starts.length === 1 && !at.value && !to.value && !where.value && problem.hidden;
   return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form, search, problem), table.element, walker.element),
     refresh: () => (live() ? load() : null), leave: () => { number += 1; } };

@@ -1,4 +1,4 @@
-// Exporting a range of a stream: the server writes a file within its limits, the browser saves it.
+// Export of a range of a stream: the server writes a file within its limits, and the browser saves it.
 
 import { download } from "../api.js";
 import { dialog } from "../changes.js";
@@ -7,9 +7,9 @@ import { bytes, position } from "../format.js";
 import { button, field, toast } from "../parts.js";
 
 const FORMATS = [["parquet", "Parquet"], ["jsonl", "JSON lines"], ["csv", "CSV"]];
-const KEPT_MS = 60000; // the browser may still be copying the file
+const KEPT_MS = 60000; // time for the browser to finish copying the file
 
-// The start of a day as times are shown here, in the browser's zone; of the day after with `later` 1.
+// Returns the start of a day in the browser's zone; with `later` 1, of the next day.
 function midnight(day, later) {
   const at = new Date(`${day}T00:00:00`);
   at.setDate(at.getDate() + later);

@@ -1,4 +1,4 @@
-// One group: its position, the course of its lag, its consumers, and moving it.
+// One group: its position, the history of its lag, its consumers, and a form to move it.
 
 import { get, state } from "../api.js";
 import { change } from "../changes.js";

@@ -1,4 +1,4 @@
-// All groups, the furthest behind first.
+// All groups, largest lag first.
 
 import { get } from "../api.js";
 import { columns } from "../columns.js";

@@ -1,4 +1,4 @@
-// Dead letters: which streams hold them, why they are there and where from, and putting them back.
+// Dead letters: the streams that contain them, their reasons and origins, and replaying them.
 
 import { get, state } from "../api.js";
 import { change } from "../changes.js";

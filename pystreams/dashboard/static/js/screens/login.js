@@ -1,4 +1,4 @@
-// Logging in: as a user of the server, or with the token that the dashboard shows when it starts.
+// Login, as a user of the server or with the token that the dashboard prints when it starts.
 
 import { HERE, post, remember, state } from "../api.js";
 import { h, replace } from "../dom.js";

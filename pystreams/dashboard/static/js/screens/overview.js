@@ -1,4 +1,4 @@
-// Overview: the numbers of all streams together, what needs attention, and all streams in pages.
+// Overview: totals over all streams, groups that need attention, and pages of all streams.
 
 import { get } from "../api.js";
 import { Chart } from "../charts.js";
@@ -42,7 +42,7 @@ export async function overview({ query }) {
   async function summary() {
     const found = await get("overview", { span: span() });
     const { server } = found;
-    const totals = found.totals ?? {}; // no sums: this user may see some of very many streams
+    const totals = found.totals ?? {}; // no totals: this user may see only some of very many streams
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));

@@ -1,4 +1,4 @@
-// Spark queries, as StreamMonitor reports them: batches, rows per second, how far behind, what was lost.
+// Spark queries, from the reports of StreamMonitor: batches, rows per second, lag, lost entries.
 
 import { get } from "../api.js";
 import { columns } from "../columns.js";

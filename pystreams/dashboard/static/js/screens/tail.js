@@ -1,4 +1,4 @@
-// New entries of a stream as they arrive; the last few hundred stay on the page.
+// New entries of a stream as they arrive. The page keeps the last few hundred.
 
 import { replace, h, text } from "../dom.js";
 import { things } from "../format.js";
