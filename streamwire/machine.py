@@ -1,4 +1,4 @@
-"""State machines: a state, and a table that maps (state, event) to the next state.
+"""State machines: a table from state and event to the next state.
 
 A pair that is not in the table is illegal: `Machine.fire` raises and the state does not change. A machine performs no
 actions, so its table can be read, drawn and tested without its owner.

@@ -1,4 +1,4 @@
-"""The core as a whole: it runs one command at a time and returns its reply, its effects, and messages for others.
+"""The core as a whole: runs one command at a time, and returns its reply, its effects, and messages for others.
 
 The shell calls ``Core.execute`` and then delivers three things: the reply; the replies and messages for other sessions
 in ``Core.outbox`` (for clients woken by the command, subscribers and monitors), in order; and the effects in

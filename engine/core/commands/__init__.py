@@ -1,4 +1,4 @@
-"""Every command, in rooms: ``streams``, ``data`` (the other types, keys, expiry), ``scripting`` and ``server``.
+"""Every command, in rooms: ``streams``, ``data`` for other types, keys and expiry, ``scripting`` and ``server``.
 
 Importing this package fills the command table (``engine.core.table.registry``). A handler receives a
 ``engine.core.environment.context.Context`` and its words. It has no access to sockets, files or clocks.
