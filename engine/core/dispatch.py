@@ -106,7 +106,7 @@ class Core:
         self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
         self.admission.flags_of = Declared(self.scripts.flags_of, self.functions.flags_of).flags
         self.blocked = Blocked(self._ctx, self._call_late)
-        #: Whether ``execute`` does not serve woken clients, because its caller has more commands and serves them later.
+        #: Whether ``execute`` leaves it to its caller to serve woken clients, after further commands.
         self.serve_later = False
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)

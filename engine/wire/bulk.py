@@ -43,7 +43,7 @@ _SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 class AddRun(XaddRun):
     """A contiguous run in a buffer."""
 
-    #: Its end in the buffer.
+    #: Offset in the buffer at which the run ends.
     end: int = 0
 
 

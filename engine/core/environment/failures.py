@@ -8,7 +8,7 @@ state that the command can change:
 * If it changes only the state of its own client (AUTH, SUBSCRIBE, SELECT), the client receives an error and its
   connection is closed, which discards its state.
 * All other commands may have left data, users, settings or files inconsistent: writing commands, EXEC, and
-  administrative commands that do more than show something. A ``FatalError`` is raised to the process, which stops.
+  administrative commands that change something. A ``FatalError`` is raised to the process, which stops.
   The effects of the command are dropped; those of the commands before it are complete and belong in the log.
 * The same applies to work outside commands: expiry, and serving blocked clients.
 """

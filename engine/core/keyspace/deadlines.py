@@ -18,7 +18,10 @@ Heap = list[tuple[int, bytes]]
 
 
 class Deadlines:
-    """The deadlines of a database's keys or a hash's fields. ``by_key``: the current ones; its owner removes some."""
+    """The deadlines of a database's keys or a hash's fields.
+
+    ``by_key`` holds the current deadlines. Its owner may remove keys from it directly.
+    """
 
     __slots__ = ("_by_key", "_former", "_heap")
 
@@ -29,7 +32,7 @@ class Deadlines:
 
     @classmethod
     def of(cls, by_key: dict[bytes, int]) -> Deadlines:
-        """Create the deadlines that ``by_key`` already contains."""
+        """Create an object for the deadlines that ``by_key`` already contains."""
         made = cls(by_key)
         made._heap = [(deadline, key) for key, deadline in by_key.items()]
         heapq.heapify(made._heap)

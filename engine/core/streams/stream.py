@@ -214,7 +214,7 @@ class Stream:
         return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:
-        """Have the entries of [low, high] packed as columns."""
+        """Request packing as columns for the segments of [low, high]."""
         for segment, *_ in self._stretches(low, high):
             segment.want_columns()
 

@@ -67,7 +67,7 @@ def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, ke
 
 
 def _follow_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], *, keep_ttl: bool) -> None:
-    """Update deadlines after fields were set: remove them, or log them if an HSET would remove them."""
+    """Remove the deadlines of fields that were set. With ``keep_ttl``, log them again: a replayed HSET removes them."""
     for name in names:
         deadline = (fields.deadlines or {}).get(name)
         if deadline is not None and keep_ttl:

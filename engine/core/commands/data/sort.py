@@ -159,7 +159,7 @@ def _ordered(
 
 
 def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None, list[list[bytes]]]:
-    """Return the elements of a value, only those within LIMIT if they are not sorted; in steps for a large set.
+    """Return the elements of a value, in steps for a large set. Without sorting, return only those within LIMIT.
 
     A sorted set that is not sorted again keeps the order of its scores.
     """

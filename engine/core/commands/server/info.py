@@ -1,6 +1,6 @@
 """INFO's text: sections of ``name:value`` lines, from the core's state and the shell's facts about the process.
 
-Names are Redis's if the fact is the same, because tools read them; our own start with ``engine_``.
+Facts that Redis reports too have Redis's names, because tools read them. All other names start with ``engine_``.
 """
 
 from __future__ import annotations

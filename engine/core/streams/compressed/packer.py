@@ -95,7 +95,7 @@ class Packing:
 
 
 def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
-    """Pack immutable entries, all steps at once; if ``as_columns`` and if it saves bytes, as columns."""
+    """Pack immutable entries in all three steps. With ``as_columns``, pack them as columns if that saves bytes."""
     packing = Packing(plain, cache, as_columns)
     return packing.finish(compress(packing.chunks))
 

@@ -1,6 +1,6 @@
 """Popping members from either end of sorted sets, immediately or blocking, as used by schedules and queues.
 
-The log receives the popped members, as ZPOPMIN or ZPOPMAX with a count, not the waiting.
+The log receives each pop as a ZPOPMIN or ZPOPMAX with a count, never a blocking command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""PS.ADD: entries added from columns, each with the values of a field back to back and the end of each value.
 
-Redis does not have this command. It is equivalent to many XADDs with ``*``, but needs no parsing of each command and
-no reply for each.
+Redis does not have this command. It is equivalent to many XADDs with ``*``, but the engine parses only one command and
+builds only one reply.
 The rows are encoded all at once: as frames (XRANGE's format) and as XADDs (the log's format). Rows whose values have
 the same lengths are copies of one template with the values written into it::
 
