@@ -207,7 +207,7 @@ COMMANDS: dict[str, Sent] = {
     "UNLINK": Sent(1, True),
     "XREVRANGE": Sent(1, True),
 }
-#: The engine's own commands that a server must have to be asked in the engine's way.
+#: The engine's own commands. They are used only if a server has all of them.
 EXTENSIONS = tuple(name for name, sent in COMMANDS.items() if sent.needs == (Need.ENGINE,))
 
 
@@ -216,7 +216,7 @@ def rule_of(name: str) -> str:
     return "+" + name.lower().replace(" ", "|")
 
 
-#: The rules that permit what each need takes.
+#: The ACL rules for each need.
 RULES: dict[Need, str] = {
     need: " ".join(rule_of(name) for name, sent in COMMANDS.items() if need in sent.needs) for need in Need
 }
@@ -229,7 +229,7 @@ _BY_WORD = {
 def is_idempotent(command: Command) -> bool:
     """Return whether executing the command twice has the same effect as once."""
     word = str(command[0]).upper()
-    if word == "XREADGROUP":  # reading a consumer's history is, reading new entries is not
+    if word == "XREADGROUP":  # idempotent for a consumer's history, but not for new entries
         return ">" not in command
     return word in _BY_WORD and _BY_WORD[word].again
 
@@ -247,8 +247,8 @@ def key_of(command: Command) -> bytes | None:
 
 
 def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
-    """Return the key that routes each command. One without (MULTI, EXEC) goes with the next that has one,
-    or the last.
+    """Return the key that routes each command. A command without a key (MULTI, EXEC) gets the key of the next command
+    that has one, or else of the last one before it.
     """
     keys = [key_of(command) for command in commands]
     last = next((key for key in reversed(keys) if key is not None), None)

@@ -9,7 +9,7 @@ Invariant: a command whose link broke may have been executed. Only idempotent co
 (`commands.is_idempotent`). For others the failure goes to the caller, unless it provides a continuation (`Resume`). A
 refused command was not executed, so it is always sent again.
 
-It is one file because the decisions what to send again, and where, depend on the links' state.
+It is one file because the decisions about resending depend on the state of the links.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRef
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
-#: Called if it is unknown how much of a request was executed: returns the commands that are still to be sent.
+#: Returns the commands that must still be sent, if it is unknown how much of a request was executed.
 #:
-#: It may ask the server.
+#: It may send requests to the server.
 Resume = Callable[[], list[Command]]
 
 _IDLE_SECONDS = 30.0  # a connection that was idle for longer is tested with a PING before it is used again
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass
 class _Request:
-    """A raw request that was not received yet: its commands, the link it went to (None: not sent), its token there."""
+    """A raw request without a received reply: its commands, its link (None: not sent), and its token on that link."""
 
     commands: list[Command]
     resume: Resume | None
@@ -57,7 +57,7 @@ class _Request:
 
     @property
     def can_be_resent(self) -> bool:
-        """Whether it may be sent again when it is not known whether it was executed."""
+        """Whether the request may be sent again if it is unknown whether it was executed."""
         return self.resume is not None or all(map(is_idempotent, self.commands))
 
 
@@ -79,7 +79,7 @@ class Connection:
         self._reliably(lambda: self.link(None))
 
     def serve(self, address: Address) -> None:
-        """Use this address from now on. It is equal, but may differ in the retry time and in the text of errors."""
+        """Use this address from now on. It must be equal, but its retry time and its texts in errors may differ."""
         self.address = self.topology.address = address
 
     def close(self) -> None:
@@ -95,7 +95,8 @@ class Connection:
         """Return the link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not
         exist.
 
-        ECHO marks where replies end (`Link.request`): without the permission the wait would never end.
+        The permission for ECHO is checked, since ECHO marks the end of replies (`Link.request`): without it, waiting
+        for a reply would never end.
         """
         link = self._links.get(endpoint)
         if link is None:
@@ -130,7 +131,7 @@ class Connection:
         return self.link_to(self.topology.ask_target(refusal))
 
     def on_each_master(self, ask: Callable[[Link], T]) -> list[T]:
-        """Return the answers of all servers that have keys, for what concerns each of them, such as SCAN.
+        """Return the answers of all servers that have keys, for commands that concern each server, such as SCAN.
 
         If one fails, all are asked again: `ask` must be idempotent.
         """
@@ -176,7 +177,7 @@ class Connection:
             raise self.unreachable(cause) from None
 
     def retry(self, attempt: Callable[[], T | None], lost: Callable[[], None]) -> T | None:
-        """Repeat `attempt` until it returns something; None if the retry time is over.
+        """Repeat `attempt` until it returns a result other than None; return None if the retry time is over.
 
         The attempt returns None if the server refused temporarily. If it raises `UNREACHABLE`, `lost` is called
         to drop the link. Raises SERVER_UNREACHABLE if that was the last attempt, or if the failure is permanent.
@@ -211,8 +212,8 @@ class Connection:
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised.
 
-        Commands to one server are executed in their order. If one is refused for the moment it is executed later, and
-        idempotent ones behind it are executed again: a read behind a write must not show what was there before.
+        Commands to one server are executed in order. If a command is refused temporarily, it is executed later, and so
+        are the idempotent commands after it: a read after a write must not return the state before the write.
         """
         budget = Budget(self.address.retry_ms)
         replies: list[Any] = [None] * len(commands)
@@ -272,12 +273,12 @@ class Connection:
         return sorted(again), failure
 
     def _not_sent(self, cause: BaseException) -> None:
-        """A server could not be reached: look for it again."""
+        """Handle an unreachable server: drop the known locations, so that the server is searched again."""
         self.topology.invalidate()
         self.raise_permanent(cause)
 
     def _follow_ask(self, command: Command, reply: ResponseError) -> Any:
-        """Return the reply of the node that an ASK redirection names; any other refusal as it is."""
+        """Return the reply of the node that an ASK redirection names; other refusals are returned unchanged."""
         if not str(reply).startswith("ASK "):
             return reply
         try:
@@ -296,13 +297,13 @@ class Connection:
             self.drop(link)
 
     def learn_or_raise(self, reply: ResponseError, command: str, link: Link | None) -> None:
-        """Update the routing if that link's server refused for the moment; otherwise raise the error of the reply."""
+        """Update the routing if that link's server refused temporarily; otherwise raise the error of the reply."""
         if not is_transient(reply):
             raise refused(self.address, command, reply)
         self.learn_from(str(reply), link)
 
     def commands(self, commands: Sequence[Command]) -> list[Any]:
-        """As `pipeline`, but the first error reply is raised as SERVER_REFUSED."""
+        """Like `pipeline`, but raise the first error reply as SERVER_REFUSED."""
         replies = self.pipeline(commands)
         self.check(commands, replies)
         return replies
@@ -320,7 +321,7 @@ class Connection:
     def request(self, commands: Sequence[Command], resume: Resume | None = None) -> bytes:
         """Send commands to one server whose replies will be received as bytes. Returns the token for `receive`.
 
-        If the link breaks, or the server refuses for the moment, the commands that `resume` gives are sent instead.
+        If the link breaks, or the server refuses temporarily, the commands returned by `resume` are sent instead.
         """
         request = _Request(list(commands), resume)
         try:
@@ -390,12 +391,13 @@ class Connection:
         self._send(request)
 
     def can_skip_replies(self) -> bool:
-        """Return whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
+        """Return whether the server supports CLIENT REPLY SKIP. Requested once per link."""
         return self._reliably(lambda: self.link(None).can_skip_replies())
 
     def usable(self) -> bool:
-        """Return whether the connection can be used again. No reply is due, so input means that the server is closing
-        it.
+        """Return whether the connection can be used again.
+
+        No reply is outstanding, so any input means that the server is closing the connection.
         """
         try:
             for link in self._links.values():
@@ -407,7 +409,7 @@ class Connection:
         return bool(self._links)
 
     def mark_idle(self) -> None:
-        """Drop the requests whose replies were not received, and note the time."""
+        """Drop the requests whose replies were not received, and record the time."""
         self._requests.clear()
         for link in self._links.values():
             link.last_used = time.monotonic()

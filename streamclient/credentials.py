@@ -1,7 +1,7 @@
 """Source of a connection's user and password: the login itself, a file, or a provider in Python.
 
-Owns the lookup of a secret when a connection logs in, in any process: only the name of the file or of the function
-travels. Files and providers are read again for each connection, so a secret may change.
+Owns the lookup of a secret when a connection logs in, in any process: only the name of the file or function is sent to
+workers. Files and providers are read again for each connection, so a secret may change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _PasswordFile:
 
 
 def _text(secret: bytes) -> str:
-    """Return the secret as text. The error is raised without Python's own, which would contain the secret."""
+    """Return the secret as text. Its error does not chain Python's decoding error, which would contain the secret."""
     with suppress(UnicodeDecodeError):
         return secret.decode()
     raise UnicodeError("the file is not UTF-8")
@@ -54,7 +54,7 @@ def _text(secret: bytes) -> str:
 class _Checked:
     """A provider that raises its failures as CREDENTIALS_MISSING, with the host.
 
-    This includes a result that is not a login, and a missing result after half a minute.
+    Invalid results, and a missing result after half a minute, count as failures.
     """
 
     def __init__(self, source: str, provider: Any) -> None:

@@ -6,7 +6,7 @@
     |-- StreamError     a stream or its consumer group is not what is needed
     `-- WriteError      rows could not be written
 
-No text may hold a password: addresses show themselves without one.
+Messages never contain passwords: addresses are shown without them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "first_of",
 ]
 
-_NAMED = 3  # streams that an error names besides the first one
+_NAMED = 3  # number of streams that an error names in addition to the first one
 
 
 class OptionsError(PystreamsError, ValueError):
@@ -217,7 +217,9 @@ error, fail = CONDITIONS.error, CONDITIONS.fail
 
 
 def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """Return the first of these errors, one per stream; with several it gives their number, and names some."""
+    """Return the first of these errors, which are by stream. If there are several, its text has their number and names
+    some of the streams.
+    """
     first, *others = problems.values()
     if not others:
         return first

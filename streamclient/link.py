@@ -5,8 +5,8 @@ is `streamclient.connection`). hiredis parses small replies. Pages stay bytes, s
 Python object per value. The codec decodes RESP2, so the protocol is RESP2.
 
 The end of a page is found without parsing it: each request is followed by an ECHO of a random token, and the reply is
-complete when the token has arrived. A link that failed in the middle of anything is closed and never used again:
-what is left in it would be taken for the next reply.
+complete when the token has arrived. A link that failed is closed and never used again, since the rest of a reply could
+be mistaken for the next reply.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _CLOSED = "the server closed the connection"
 _TOO_MANY = "max number of clients"
 _LOGIN_CODES = ("WRONGPASS", "ERR", "NOAUTH", "NOPERM")
 _TIMEOUT_SECONDS = 60.0
-_RETRY_SECONDS = 10.0  # how soon a provider that has failed then is asked again
-_RENEW_SECONDS = 300.0  # how often a connection that is in use logs in with what its provider says now
+_RETRY_SECONDS = 10.0  # interval of calls to a provider that has failed during a renewal
+_RENEW_SECONDS = 300.0  # interval in which a connection in use logs in with its provider's current credentials
 
 
 def _answers(login: Login) -> float:
-    """Seconds to wait for a reply."""
+    """Return the timeout of a reply in seconds."""
     return _TIMEOUT_SECONDS if login.answer_seconds is None else login.answer_seconds
 
 
@@ -54,16 +54,16 @@ def _refusal(command: str, reply: ResponseError) -> Exception:
 
 
 class Link:
-    """An open socket. Its methods raise `BROKEN` when it breaks; the caller closes it then.
+    """An open socket. Its methods raise `BROKEN` if it breaks; then the caller must close the link.
 
-    `request` or `send_raw` return a token, and `receive` takes it: requests may be received in any order.
+    `request` and `send_raw` return a token for `receive`. Replies may be received in any order.
     """
 
     def __init__(self, endpoint: Endpoint, login: Login) -> None:
         self._process = os.getpid()
         self._open: socket.socket | None = None
         self.endpoint = endpoint
-        #: Whether `renew` has something to do.
+        #: Whether the link has a provider, so that `renew` must be called.
         self.logs_in_again = login.provider is not None
         self._login = login
         self._provider = provider_of(login)
@@ -71,14 +71,14 @@ class Link:
         self.last_used = time.monotonic()
         self._skips: bool | None = None
         self._ahead = b""  # bytes of later replies that came with an earlier one
-        self._due: list[bytes] = []  # tokens of raw requests, in order, whose replies were not received yet
-        self._early: dict[bytes, tuple[bytearray, int]] = {}  # by token: replies received before they were asked for
-        self._room = _SMALL  # size of the next buffer in bytes: the last reply's, and some
+        self._due: list[bytes] = []  # tokens of raw requests without a received reply, in order
+        self._early: dict[bytes, tuple[bytearray, int]] = {}  # by token: replies that arrived before their `receive`
+        self._room = _SMALL  # size of the next buffer in bytes: a little more than the last reply
         self._connect()
         self._logged_in = time.monotonic()
 
     def _connect(self) -> None:
-        """Connect and log in. A refused secret of a file or provider is read again: it may have changed."""
+        """Connect and log in. If the login is refused, a file or provider is read again, as the secret may be new."""
         try:
             self._handshake()
         except LoginRefusedError:
@@ -107,7 +107,7 @@ class Link:
                 reason = f"the server rejected this client's TLS: {alert}; see tls.certFile and tls.keyFile"
                 raise LinkError(reason) from alert
             if tls.cert_file is None and _CLOSED in str(failure):
-                # Not every server gives a reason: asyncio's TLS sends no alert. Or it is a proxy without a server.
+                # The server may give no reason: asyncio's TLS sends no alert, and a proxy may have no server.
                 hint = "if it requires a certificate of its clients, name one with tls.certFile and tls.keyFile"
                 raise LinkError(f"the server ended the connection at once; {hint}") from failure
             raise
@@ -116,7 +116,7 @@ class Link:
             raise
 
     def _log_in(self) -> None:
-        """Send AUTH if there is a password. Redis before version 6 has no users: it gets the password only."""
+        """Send AUTH if there is a password. Redis before version 6 has no users, so it gets only the password."""
         login = self._login
         if self._provider is not None:
             words = tuple(self._provider.get_credentials())
@@ -134,7 +134,7 @@ class Link:
             raise _refusal("AUTH", reply)
 
     def _name_and_select(self) -> None:
-        """Name the client library, which not every server accepts, and select the database."""
+        """Send the client library's name, ignoring servers that refuse it, and select the database."""
         commands: list[Command] = [("CLIENT", "SETINFO", "LIB-NAME", "pystreams")]
         if self._login.database:
             commands.append(("SELECT", self._login.database))
@@ -145,7 +145,7 @@ class Link:
             raise _refusal(f"SELECT {self._login.database}", selected[0])
 
     def renew(self) -> None:
-        """Log in with the provider's present credentials, every few minutes: the login may be about to expire.
+        """Log in with the provider's current credentials every few minutes, before the old login expires.
 
         If the provider fails, the connection keeps its login, and the provider is called again soon.
         """
@@ -167,7 +167,7 @@ class Link:
         opened, self._open = self._open, None
         if opened is None:
             return
-        if self._process == os.getpid():  # after a fork the other process goes on with the connection
+        if self._process == os.getpid():  # after a fork, the parent still uses the connection
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
         opened.close()
@@ -215,7 +215,7 @@ class Link:
 
     @contextmanager
     def _patience(self, commands: Sequence[Command]) -> Iterator[None]:
-        """Give blocking commands their own time on top of the socket's timeout."""
+        """Extend the socket's timeout by the time for which the commands may block."""
         blocks = [_blocks(command) for command in commands if command[0] in ("XREAD", "XREADGROUP", "WAIT")]
         if not any(blocks):
             yield
@@ -235,14 +235,14 @@ class Link:
         return token
 
     def send_raw(self, *data: Any) -> bytes:
-        """As `request`, for commands that are encoded already."""
+        """Like `request`, for encoded commands."""
         token = secrets.token_hex(16).encode()
         self._due.append(token)
         self._socket().sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % token)))
         return token
 
     def has_input(self) -> bool:
-        """Return whether bytes have arrived that were not received yet."""
+        """Return whether unread bytes have arrived."""
         if self._ahead:
             return True
         opened = self._socket()
@@ -250,7 +250,7 @@ class Link:
             return False
         if not isinstance(opened, ssl.SSLSocket):
             return True
-        # A TLS socket may be readable because of TLS's own records.
+        # A TLS socket may be readable only because of TLS control records, so read without blocking.
         opened.settimeout(0)
         try:
             self._ahead = opened.recv(1)
@@ -261,7 +261,7 @@ class Link:
         return True
 
     def can_skip_replies(self) -> bool:
-        """Return whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
+        """Return whether the server supports CLIENT REPLY SKIP. Requested once per link."""
         if self._skips is None:
             _, stop = self.receive(self.request([("CLIENT", "REPLY", "SKIP"), ("PING",)]))
             self._skips = stop == 0
@@ -275,14 +275,14 @@ class Link:
         return self._early.pop(token)
 
     def receive_due(self) -> None:
-        """Receive all replies that are due: `receive` gives them also when the link has been closed."""
+        """Receive all outstanding replies. `receive` returns them even after the link was closed."""
         self._receive_due(None)
 
     def _receive_due(self, token: bytes | None) -> None:
-        """Receive what is due up to that token; everything that is due without one."""
+        """Receive outstanding replies up to this token (None: all)."""
         while self._due and token not in self._early:
             self._early[self._due[0]] = self._receive(self._due[0])
-            del self._due[0]  # only now: what was not received is still due
+            del self._due[0]  # only after success: otherwise the reply is still outstanding
 
     def _receive(self, token: bytes) -> tuple[bytearray, int]:
         end = b"$32\r\n%b\r\n" % token
@@ -292,7 +292,7 @@ class Link:
         while True:
             if buffer.endswith(end, 0, filled):
                 at = filled - len(end)
-            elif len(self._due) > 1:  # otherwise nothing can follow the token, so it can only be at the end
+            elif len(self._due) > 1:  # a single reply has its token at the very end, so no search is needed
                 at = buffer.find(end, searched, filled)
                 searched = max(0, filled - len(end))
             else:
@@ -311,7 +311,7 @@ class Link:
 
 
 def _blocks(command: Command) -> float | None:
-    """Seconds for which an XREAD, XREADGROUP or WAIT may block: 0.0 if it does not block, None if indefinitely."""
+    """Return the seconds for which an XREAD, XREADGROUP or WAIT may block: 0.0 for none, None for indefinitely."""
     if command[0] == "WAIT":
         ms = int(command[2])
         return ms / 1000 if ms else None

@@ -1,7 +1,7 @@
-"""The connections that this process keeps: one per server and login, borrowed by one user at a time.
+"""Pool of this process's connections: one per server and login, lent to one caller at a time.
 
-Queries with the same server and login share it, whatever else differs. Spark runs one task at a time in a process, so
-an executor has about as many connections to a server (to each node of a cluster) as it has cores.
+Queries with the same server and login share a connection, even if other options differ. Spark runs one task at a time
+in a process, so an executor has about as many connections to a server (or to each node of a cluster) as cores.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.wire_errors import BROKEN
 
-_MOST = 8  # connections that are kept; of more, those that were used longest ago are closed
-_kept: dict[tuple[int, Address], Connection] = {}  # in the order of their last use
+_MOST = 8  # maximum number of idle connections; the least recently used ones are closed
+_kept: dict[tuple[int, Address], Connection] = {}  # in the order of last use
 
 
 @contextmanager
 def borrow(address: Address) -> Iterator[Connection]:
-    """Lend the connection of this process to an address, and keep it afterwards unless the block fails.
+    """Lend this process's connection to an address, and keep it afterwards unless the block fails.
 
-    Failures of the connection are raised as SERVER_UNREACHABLE. A connection is never lent twice at a time: an iterator
-    that was left unfinished still has it.
+    Failures of the connection are raised as SERVER_UNREACHABLE. A connection is never lent twice at a time: an
+    unfinished iterator keeps it.
     """
     key = (os.getpid(), address)
     connection = _kept.pop(key, None)
@@ -51,12 +51,12 @@ def borrow(address: Address) -> Iterator[Connection]:
 
 
 def has(address: Address) -> bool:
-    """Return whether a connection to this address is kept that can be used."""
+    """Return whether the pool has a usable connection to this address."""
     connection = _kept.get((os.getpid(), address))
     return connection is not None and connection.usable()
 
 
 def close_all() -> None:
-    """Close the connections that this process keeps."""
+    """Close the pool's connections."""
     while _kept:
         _kept.popitem()[1].close()

@@ -1,6 +1,6 @@
-"""Error replies of a server as conditions, with what the user can do.
+"""Conversion of a server's error replies to conditions with advice.
 
-Knows the texts of servers' replies. Whether a reply is worth another attempt is `streamclient.retry`'s to say.
+Depends on the texts of servers' replies. `streamclient.retry` decides which replies are retried.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEANINGS = {
 
 
 class RefusedForNowError(Exception):
-    """The server refused what it may accept a moment later, or another one may, or it must be asked in another way.
+    """A temporary refusal: the same request may succeed later, at another server, or in another form.
 
     The text is its error reply.
     """
@@ -32,9 +32,9 @@ class RefusedForNowError(Exception):
 def refused(
     address: Address, command: bytes | str | int, reason: Any, key: bytes | str | None = None
 ) -> PystreamsError:
-    """Return the error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it.
+    """Return the error for a refused command: SERVER_REFUSED, or a more specific condition.
 
-    `key` is the key that the command is about: of many streams the user may be refused one, and the server names none.
+    `key`: the key of the command, for the message, since the server's reply does not name it.
     """
     text = reason_of(reason).rstrip(". ")
     shown = command.decode("utf-8", "replace") if isinstance(command, bytes) else str(command)
@@ -66,16 +66,14 @@ def refused(
 
 
 def row_refused(address: Address, row: int, reason: Any, command: str = "XADD") -> PystreamsError:
-    """Return the error for a refused row: ROW_REFUSED if the server has judged it; otherwise what `refused` makes of
-    it.
-    """
+    """Return the error for a refused row: ROW_REFUSED if the row is the reason, otherwise that of `refused`."""
     if refusal_of(reason) is not Refusal.ROW:
         return refused(address, command, reason)
     return error("ROW_REFUSED", row=row, address=address.shown, reason=str(reason).rstrip(". "))
 
 
 def login_refused(address: Address, reason: Any) -> PystreamsError:
-    """Return the error for a wrong user or password, or for one that is missing."""
+    """Return the error for a wrong or missing user or password."""
     login = address.login
     given = f"user '{login.username or 'default'}'" if login.password or login.username else "no user and no password"
     if login.password_file is not None:
@@ -95,7 +93,7 @@ def tls_mismatch(address: Address, *, encrypted: bool) -> PystreamsError:
 
 
 def _url(address: Address, kind: str) -> str:
-    """Return the same hosts, without a password, with a URL of another kind."""
+    """Return a URL of another kind with the same hosts, without a password."""
     scheme = "rediss" if address.encrypted else "redis"
     hosts = ",".join(map(str, address.endpoints)) if kind else str(address.endpoints[0])
     return f"{scheme}{kind}://{hosts}"

@@ -1,7 +1,7 @@
 """Routing: the server of a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
 
-Owns the known slots of a cluster and the master's endpoint, and how to find them again. Every question opens a link and
-closes it.
+Owns the known slots of a cluster and the master's endpoint, and the search for them. Each request for them opens a link
+and closes it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     certificate = tls.cert_file or tls.key_file
     if certificate is not None:
         with _loading("keyFile", tls.key_file), _loading("certFile", tls.cert_file):
-            context.load_cert_chain(certificate, tls.key_file, tls.key_password or "")  # None: asks at the terminal
+            context.load_cert_chain(certificate, tls.key_file, tls.key_password or "")  # None prompts for it
     return context
 
 

@@ -70,7 +70,7 @@ _LARGEST = {"log", "snapshot"}
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:
-    """Return a line for each value that grew without bound; none if the first quarter was too short as a warm-up."""
+    """Return a line for each value that grew without bound; empty if the first quarter was too short as a warm-up."""
     quarter = len(samples) // 4
     if not quarter or samples[quarter].seconds < WARM:
         return []

@@ -220,7 +220,7 @@ class _Check:
         try:
             replay.run(behind)
         except DamagedError as error:
-            # The syntax may be fine and a command fail: then the file is good up to the command before it.
+            # A command failed although its syntax is valid: the file is good up to the end of the previous command.
             good = begin + _last_end(behind, error.offset)
             return _Fault(path, begin + error.offset, error.what, good)
         except TornError:

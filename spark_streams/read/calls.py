@@ -13,8 +13,8 @@ Spark's behaviour, and its consequences:
   planned, progress is synchronous, and `start` can be acknowledged and trimmed; otherwise only the committed part can.
   Before the second batch of a run this is unknown: then entries are acknowledged, but not trimmed. With the trigger
   AvailableNow progress is always synchronous: Spark refuses the combination.
-* A query runs an empty batch if the offset that it gets differs as a text from the one that it has. So if there are no
-  new entries, the same offset is returned.
+* A query runs an empty batch if the text of the returned offset differs from the last one. So if there are no new
+  entries, the same offset is returned.
 
 This object lives in a planner process as long as the query runs. Every task gets a copy, for `read`: it has the schema
 and nothing else, so a task's cost does not grow with the query's streams. The partition has all facts that a task
@@ -42,11 +42,11 @@ from spark_streams.read.shared.task import SharedPartition
 from streamclient import pool
 from streamclient.config.address import Address
 
-_KEPT_OFFSETS = 3  # a batch's two, and the end of the streams
+_KEPT_OFFSETS = 3  # the two of a batch, and the end of the streams
 
 
 class StreamCalls(DataSourceStreamReader):
-    """Base of the readers for every Spark release: the source, the last offsets, and the tasks."""
+    """Base class of the readers for each Spark release. Owns the source, the last offsets, and the tasks."""
 
     _available_now = False  # whether the trigger is AvailableNow
 
@@ -80,8 +80,9 @@ class StreamCalls(DataSourceStreamReader):
         return self._source
 
     def _next(self, start: dict[str, Any], *, unlimited: bool) -> dict[str, Any]:
-        """Return the end of the batch after `start`; `start` without new entries. Acknowledges everything up to
-        `start`.
+        """Return the end of the batch after `start`, or `start` if there are no new entries.
+
+        Acknowledges everything up to `start`.
         """
         begin = self._offset(start)
         durable = self._available_now or self._durable

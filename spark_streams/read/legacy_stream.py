@@ -47,8 +47,9 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark had it
-        """Return the end of the next batch; the last one's if there are no new entries. Acknowledges
-        finished batches.
+        """Return the end of the next batch, or of the last one if there are no new entries.
+
+        Acknowledges finished batches.
         """
         if self._at is None:
             end = self._source_of().everything()
@@ -60,7 +61,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return the start of a new query, as the end of its first batch states, even if that batch is repeated."""
+        """Return the start of a new query, from the end of its first batch, so that a repeated batch has the same."""
         if self._initial is None:
             end = Offsets({}) if self._at is None else self._offset(self._at)
             self._initial = self._source_of().initial(end, is_new=not self._goes_on).to_json()

@@ -93,7 +93,7 @@ class WriterId:
 
 
 def writes_key(query: str) -> bytes:
-    """Return the key of the executions of a query that write from foreachBatch."""
+    """Return the key of the list of executions that write from a query's foreachBatch."""
     return b"%b{%b}:writes" % (_PREFIX, query.encode())
 
 
@@ -163,7 +163,7 @@ class FenceState:
 
     @classmethod
     def parse(cls, values: Values) -> FenceState:
-        """From the reply to HMGET of `FENCE_FIELDS`."""
+        """Return the state in a reply to HMGET of `FENCE_FIELDS`."""
         batch, rows, digest, chunk, refused = (b"" if value is None else value for value in values)
         if not batch:
             return cls()
@@ -210,7 +210,7 @@ class BatchRecord:
 
     @classmethod
     def parse(cls, values: Values) -> BatchRecord:
-        """From the reply to HMGET of `RECORD_FIELDS`."""
+        """Return the record in a reply to HMGET of `RECORD_FIELDS`."""
         batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver = (
             "" if each is None else each.decode() for each in values
         )
@@ -301,7 +301,7 @@ class ChunkState:
 
     @property
     def text(self) -> str:
-        """As it is stored."""
+        """The stored form."""
         return f"{self.digest.rows} {self.digest.text} {int(self.movable)}"
 
     @classmethod
@@ -323,7 +323,7 @@ def staged_states(rows: TaskRows) -> Command:
 
 
 def parse_states(replies: Values) -> list[ChunkState] | None:
-    """From the reply; None if staged rows are gone."""
+    """Return the states in the reply to `staged_states`; None if staged rows are gone."""
     return None if None in replies else [ChunkState.parse(each) for each in replies if each is not None]
 
 
@@ -379,7 +379,7 @@ class Protocol:
         return cls(writer, kept_ms(options, lasting), lasting or options.mode == "staged")
 
     def of_partition(self, partition: int) -> Protocol:
-        """Return the same for another partition."""
+        """Return the protocol for another partition of the batch."""
         return replace(self, writer=replace(self.writer, partition=partition))
 
     def _keep(self, *keys: bytes) -> list[Command]:
@@ -586,7 +586,7 @@ class Protocol:
         return [] if found == mine else [("HSET", ledger, f"prepared:{self.writer.batch}", mine)]
 
     def publish(self, stream: bytes, fence: FenceState) -> list[Command]:
-        """Return the commands behind staged rows that the server moves, and counts, itself."""
+        """Return the commands that follow staged rows which the server itself moves and counts."""
         keys = [self.writer.fence_key(stream), *([self.writer.roll_key(stream)] if fence.chunk == 1 else [])]
         return [*self.enrol(stream, fence), *self._keep(*keys)]
 
@@ -656,7 +656,7 @@ def number_write(
 
 
 def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
-    """Fields without values, in the words of HSET."""
+    """Return words of HSET that set these fields to empty values."""
     return [word for name in names for word in (prefix.encode() + name, b"")]
 
 

@@ -121,9 +121,7 @@ class Sink:
             yield chunk
 
     def writer_id(self, connection: Connection) -> WriterId:
-        """Return the identity of the task that calls this. NO_BATCH_IDENTITY if Spark does not tell a
-        stream's batch.
-        """
+        """Return the identity of the current task. Raises NO_BATCH_IDENTITY if Spark does not pass a stream's batch."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         query = context.getLocalProperty(_QUERY) if context is not None else None
@@ -222,10 +220,9 @@ class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
 
 
 def run_in(tags: str) -> str | None:
-    """Return the run among the tags of a job: session and execution of the whole batch. Unlike a job group, users set
-    no such.
+    """Return the run in a job's tags: the session and execution of the whole batch.
 
-    A streaming query has a new session at each start.
+    Tags are used because users do not set them, unlike a job group. A streaming query has a new session at each start.
     """
     return next((tag for tag in tags.split(",") if _RUN_TAG.fullmatch(tag)), None)
 

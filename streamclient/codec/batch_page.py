@@ -39,7 +39,7 @@ class BatchPage:
         self._known: dict[int, Values | None] = {}
 
     def _values(self, number: int) -> Values | None:
-        """Return a field's values in all batches; None if a batch does not have them."""
+        """Return a field's values in all batches, concatenated; None if a batch lacks them."""
         if number not in self._known:
             found = [batch.values[number] for batch in self._batches]
             self._known[number] = found[0] if len(found) == 1 else _joined(found)
@@ -103,11 +103,11 @@ class BatchPage:
         keys = pa.array(names, pa.binary()).take(pa.array(np.tile(np.arange(width, dtype=np.int32), self.count)))
         offsets = pa.array(np.arange(0, self.count * width + 1, width, dtype=np.int32))
         if isinstance(self._batches[0].ids, Values):
-            # In the order of the frames: offsets grow.
+            # In the order of the frames, so that the offsets ascend.
             spans = [(one.starts, one.ends) for one in map(self._values, numbers) if one is not None]
             both = np.array(spans, np.int32).transpose(2, 0, 1)
             return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(both).ravel())
-        # Column behind column, then in the order of the entries.
+        # Concatenate the columns, then take their values in the order of the entries.
         values = pa.concat_arrays([self._column(number) for number in numbers])
         order = (np.arange(self.count)[:, None] + self.count * np.arange(width)).ravel()
         return offsets, keys, values.take(pa.array(order))
@@ -143,7 +143,7 @@ def _spread(data: NDArray[np.uint8], both: NDArray[np.int32]) -> Any:
 
 
 def _joined(found: Sequence[Values | None]) -> Values | None:
-    """Join values that are back to back; None if some are not known."""
+    """Return contiguous values of several batches as one; None if a batch lacks them."""
     parts = [one for one in found if one is not None]
     if len(parts) < len(found):
         return None
@@ -158,7 +158,7 @@ def _joined(found: Sequence[Values | None]) -> Values | None:
 
 
 def _decimals(numbers: NDArray[np.uint64]) -> Any:
-    """Return the numbers as texts."""
+    """Return the numbers as decimal texts."""
     return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())
 
 

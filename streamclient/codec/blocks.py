@@ -20,7 +20,7 @@ from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, array_header
 from streamwire.entry_batch import EntryBatch, Values
 
-#: Start and end of something in the reply.
+#: Start and end of a part of the reply.
 _Span = tuple[int, int]
 
 
@@ -35,7 +35,7 @@ class Frames:
 
     @property
     def frame_bytes(self) -> int:
-        """Their size in bytes."""
+        """Size of the entries in bytes."""
         return self.span[1] - self.span[0]
 
 
@@ -65,9 +65,7 @@ Block = Frames | Columns
 
 
 def blocks(buffer: bytes | bytearray) -> list[Block]:
-    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for anything else.
-    such reply.
-    """
+    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for any other reply."""
     number, at = array_header(buffer)
     found: list[Block] = []
     for _ in range(number):
@@ -117,7 +115,7 @@ def _integer(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:
-    """Return the span of the bulk string's bytes (None: it is nil), and its end."""
+    """Return the span of a bulk string's bytes (None for nil), and the position after it."""
     size, at = _line(buffer, at, b"$")
     if size < 0:
         return None, at
@@ -127,7 +125,7 @@ def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:
 
 
 def pages(buffer: bytes | bytearray, found: Sequence[Block]) -> Iterator[Page]:
-    """Yield the pages of these blocks of a reply, in order. Sixteen bytes behind the last one must be readable."""
+    """Yield the pages of these blocks of a reply, in order. Sixteen readable bytes must follow the last block."""
     for names, some in groupby(found, lambda block: block.names):
         for block in (parts := list(some)):
             if isinstance(block, Frames):

@@ -1,10 +1,9 @@
-"""A reply's frames to a page of Arrow columns, without a Python object per value.
+"""Decoding of a reply's frames to a page of Arrow columns, without a Python object per value.
 
-`decode_page` has one proof, `streamwire.frames`, and two pages for it: entries with the same fields
-(`streamclient.codec.batch_page`), and entries with any fields (here). Whatever is not proven, and few entries, go to
-a parser (`streamclient.codec.decode_reference`, the slow twin). All must return the same columns: change one only
-together with the others. They share a rule: when an entry has a field twice, the last one counts. Does not
-depend on sockets, Spark, or the meaning of a column's text.
+`streamwire.frames` verifies the frames. The page is a `BatchPage` if the entries have the same fields, and a
+`TokenPage` otherwise. Small pages, and frames that cannot be verified, are parsed by the slow twin
+(`streamclient.codec.decode_reference`). All three must return the same columns, so change them together. If an entry
+has a field twice, the last one counts. Does not depend on sockets, Spark, or the meaning of a column's text.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from streamwire.walker import AFTER
 
 _Ints = NDArray[np.int64]
 _MAX_BYTES = 2**31 - 1
-_FEWEST = 128  # entries; with fewer, a parser is faster
+_FEWEST = 128  # minimum number of entries; with fewer, a parser is faster
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
-    """Return the page of the `count` frames in `buffer[start:stop]`. ValueError if that is not what is there.
+    """Return the page of the `count` frames in `buffer[start:stop]`. Raises ValueError for any other content.
 
-    The quick way needs sixteen readable bytes after `stop`, with any content, and a line before `start`.
+    The fast forms need sixteen readable bytes after `stop`, with any content, and a line before `start`.
     """
     page: Page | None = scan(buffer, start, stop, count) if count >= _FEWEST else None
     return decode_reference.parse(buffer, start, stop, count) if page is None else page
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> BatchPage | TokenPage | None:
-    """Return the page if numpy proves that `buffer[start:stop]` is `count` frames; None to decline."""
+    """Return the page if `buffer[start:stop]` is verified to be `count` frames; None to decline."""
     if count < 1 or stop > _MAX_BYTES or start < len(b"\r\n") or len(buffer) < stop + AFTER:
         return None
     begins = frames.begins(buffer, start, stop, count)
@@ -53,7 +52,7 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> BatchP
 
 
 def _names(buffer: bytes | bytearray, start: int, stop: int) -> list[bytes]:
-    """Return the field names of the frame there; none if it is not a plain one."""
+    """Return the field names of the first frame; empty if it is not a plain frame."""
     try:
         words = frames.fields_of(memoryview(buffer)[start:stop])
     except ValueError:
@@ -62,11 +61,10 @@ def _names(buffer: bytes | bytearray, start: int, stop: int) -> list[bytes]:
 
 
 class TokenPage:
-    """A page of entries with different fields. Tokens are numbered through the page: each row's ID, then its names and
-    values.
+    """A page of entries with different fields. Tokens are numbered across the page: each row's ID, names and values.
 
-    All tokens are one Arrow array over the reply's own bytes. Its elements alternate tokens and the gaps between them,
-    so a column is a `take` of some elements, and Python touches no byte.
+    All tokens are in one Arrow array over the reply's bytes. Its elements are alternately tokens and the gaps between
+    them, so a column is a `take` of some elements, and Python copies no bytes.
     """
 
     def __init__(self, buffer: bytes | bytearray, begins: _Ints, ends: _Ints, row_starts: _Ints) -> None:
@@ -111,7 +109,7 @@ class TokenPage:
             return pa.nulls(self.count, pa.binary())
         at = np.flatnonzero(code_of == code)
         tokens = np.full(self.count, -1, np.int64)
-        tokens[row_of[at]] = token_of[at] + 1  # in order, so that an entry's last one stays
+        tokens[row_of[at]] = token_of[at] + 1  # ascending, so that an entry's last field of the name wins
         missing = tokens < 0
         return self._tokens.take(pa.array(2 * tokens, mask=missing) if missing.any() else pa.array(2 * tokens))
 

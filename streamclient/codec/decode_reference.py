@@ -1,7 +1,7 @@
 """Reference decoder for `streamclient.codec.decode`: frames parsed by hiredis.
 
-The oracle of their tests, and the fallback for everything that they decline. Keep it plain, not fast; the columns must
-be same.
+It is the oracle of the decoder's tests, and the fallback for everything that the fast forms decline. Keep it simple
+rather than fast. The columns must be the same.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ScalarPage:
 
 
 def _fields(pairs: list[bytes]) -> dict[bytes, bytes]:
-    """Return an entry's fields. Of a name that occurs twice, only the last field counts, in its position."""
+    """Return an entry's fields. If a name occurs twice, only the last field is kept, at its position."""
     fields: dict[bytes, bytes] = {}
     for name, value in zip(pairs[0::2], pairs[1::2], strict=True):
         fields.pop(name, None)

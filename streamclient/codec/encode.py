@@ -1,8 +1,8 @@
-"""Arrow columns to XADD commands: one buffer for all rows, without a Python object per value.
+"""Encoding of Arrow columns as XADD commands: one buffer for all rows, without a Python object per value.
 
 If no value is missing, the commands are copies of templates (`streamwire.templates`); otherwise Arrow joins their
-parts. `streamclient.codec.encode_reference` is the slow twin: the bytes must be the same, so change one only
-together with the other. Does not depend on sockets or Spark.
+parts. `streamclient.codec.encode_reference` is the slow twin and must return the same bytes, so change them together.
+Does not depend on sockets or Spark.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from streamwire.templates import Templates
 #: A field's name, and a binary array of its values, where null means that the entry does not have the field.
 Column = tuple[bytes, Any]
 
-_FEWEST_ROWS = 64  # with fewer, joining is as fast
-_MOST_LENGTHS = 64  # different lengths in a column
+_FEWEST_ROWS = 64  # minimum number of rows for templates; with fewer, joining is as fast
+_MOST_LENGTHS = 64  # maximum number of distinct lengths in a column
 _MOST_BYTES = 2**31 - 1
 _LENGTH_BYTES = 16  # maximum size of a value's framing: the digits of its length, line ends
 
@@ -40,7 +40,7 @@ def encode_adds(
     `keys`: one key, or a binary array of keys. `ids`: a binary array, null for `*`; None for `*` in all rows.
     `columns`: the fields that are the same in all rows. `fields`: those of each row (`rows + 1` int32 offsets, names,
     values without nulls). `options`: the words between key and ID, such as NOMKSTREAM MAXLEN ~ 1000.
-    A row without any field gives null: the caller must refuse it.
+    The result is null for a row without fields: the caller must refuse it.
     """
     if isinstance(keys, bytes) and fields is None and columns:
         stamped = _stamped(keys, ids, columns, options, rows)
@@ -83,7 +83,7 @@ def encode_adds(
 
 
 def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
-    """Return the commands by templates; None if a value is missing, or if there would be too many templates."""
+    """Return the commands made from templates; None if a value is missing, or if too many templates were needed."""
     if rows < _FEWEST_ROWS or any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None
     words = 3 + len(options) + 2 * len(columns)

@@ -1,6 +1,6 @@
 """The slow, obvious twin of `streamclient.codec.encode`, and the oracle of its tests: commands value by value.
 
-Keep it plain, not fast; the bytes must be the same.
+Keep it simple rather than fast. The bytes must be the same.
 """
 
 from __future__ import annotations

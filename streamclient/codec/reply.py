@@ -1,6 +1,6 @@
-"""A reply to XRANGE for its readers: its first line, and the page of entries after it.
+"""Parts of an XRANGE reply: the first line, and the interface of a page of entries.
 
-Depends only on bytes; `streamclient.codec.decode` and the modules below it make pages of them.
+Depends only on bytes. `streamclient.codec.decode` and the modules that it uses implement pages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int
 
 
 def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the number of each name's last field, which is the one that counts. In the order of these numbers."""
+    """Return the index of each name's last field, which is the one that counts, in ascending order."""
     last = {name: number for number, name in enumerate(names)}
     return last if len(last) == len(names) else dict(sorted(last.items(), key=lambda item: item[1]))
 

@@ -1,4 +1,4 @@
-"""Options of a connection: how an option is declared and parsed, and the address that the options give.
+"""Options of a connection: their declaration and parsing, and the server's address.
 
-May import the errors and stream IDs. Opens nothing.
+May import the errors and stream IDs. Opens no connections.
 """

@@ -1,7 +1,7 @@
-"""Server addresses: the forms of a URL, and its credentials.
+"""Server addresses: the forms of a URL, and credentials.
 
-An `Address` travels to the workers inside pickled readers, writers and partitions. No password is ever shown: the text
-that is printed, raised or logged is `Address.shown`. Opens no connection.
+An `Address` is sent to the workers within pickled readers, writers and partitions. Passwords are never shown: messages
+and logs use `Address.shown`. Opens no connections.
 
     redis://user:password@host:port/database        one server
     rediss://...                                    the same over TLS
@@ -65,9 +65,9 @@ class Endpoint:
 class Login:
     """Authentication, database and TLS settings of a connection. `tls` is None for a plain connection.
 
-    `password_file` has the password, on the machine that connects. `provider` names a function, `module:function`, that
-    returns a credential provider of redis-py. `seconds`: how long to wait for the connection, and for its TLS
-    handshake; `answer_seconds`: for a reply, a minute if it is None.
+    `password_file`: file with the password, on the machine that connects. `provider`: function, as `module:function`,
+    that returns a credential provider of redis-py. `seconds`: timeout of the connection, and of its TLS handshake.
+    `answer_seconds`: timeout of a reply; a minute if None.
     """
 
     username: str | None = field(default=None, repr=False)
@@ -82,7 +82,7 @@ class Login:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Users, passwords and TLS settings from options and the environment, beside those in the URL."""
+    """Users, passwords and TLS settings from options and the environment, in addition to those in the URL."""
 
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
@@ -95,9 +95,9 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Address:
-    """A server's URL and how to connect. `driver` identifies an embedded engine's driver process, else it is empty.
+    """A server's URL and how to connect. `driver`: driver process of an embedded engine; empty for other servers.
 
-    Addresses are equal if a connection to one is as good as one to the other.
+    Addresses are equal if they can share a connection.
     """
 
     url: str = field(repr=False)
@@ -108,10 +108,10 @@ class Address:
     #: The ACL rules (ACL SETUSER) that the address's user needs, for error messages.
     needs: str = field(default="", repr=False, compare=False)
 
-    #: Seconds to wait for a reply of a server that is connected; None for a minute.
+    #: Timeout of a reply in seconds; None for a minute.
     answer_seconds: float | None = field(default=None, compare=False)
 
-    #: Whether a connection starts with READONLY: without it a cluster's replica redirects every read to its master.
+    #: Whether a connection starts with READONLY. Otherwise a cluster's replica redirects reads to its master.
     says_readonly: bool = False
 
     @property
@@ -132,7 +132,7 @@ class Address:
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The server; or the Sentinels or cluster nodes to ask first."""
+        """The server, or the Sentinels or cluster nodes in the URL."""
         parts = urlsplit(self.url)
         if parts.scheme == "unix":
             return (Endpoint(path=unquote(parts.path)),)
@@ -141,7 +141,7 @@ class Address:
 
     @property
     def service(self) -> str:
-        """The master's name at the Sentinels."""
+        """Name of the master in Sentinel's configuration."""
         return unquote(urlsplit(self.url).path.strip("/").split("/")[0])
 
     @property
@@ -170,7 +170,7 @@ class Address:
 
     @property
     def _patience(self) -> float:
-        """Timeout of one attempt to connect, in seconds: less than the time for retries, at least a second."""
+        """Timeout of one attempt to connect, in seconds: shorter than the time for retries, but at least a second."""
         return min(Login.seconds, max(1.0, self.retry_ms / 2000))
 
     def __repr__(self) -> str:
@@ -181,9 +181,7 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """Return the address of a URL. `InvalidTextError` shows no more of it than its scheme, since it may contain a
-    password.
-    """
+    """Return the address of a URL. `InvalidTextError` shows only its scheme, since the rest may contain a password."""
     try:
         parts = urlsplit(url)
     except ValueError:

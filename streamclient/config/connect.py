@@ -1,4 +1,4 @@
-"""The options of a connection, and the server that they and the driver's environment name. Opens nothing."""
+"""The options of a connection, and the server named by them or by the driver's environment. Opens no connections."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ConnectOptions:
     )
 
     def _check_one_secret(self, in_url: Login) -> None:
-        """Refuse a password from two places: one of them would be silently ignored."""
+        """Refuse passwords from two sources, since one would be silently ignored."""
         check_exclusive(self, "password", "password_file", "credential_provider")
         check_exclusive(self, "user", "credential_provider")
         for name in ("password_file", "credential_provider"):
@@ -108,10 +108,9 @@ class ConnectOptions:
             refuse(self, "credential_provider", "the url has a user, and the provider returns one: remove one of them")
 
     def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
-        """Return the server's address, or the embedded engine if neither option nor environment names
-        one.
+        """Return the server's address; the embedded engine if neither an option nor the environment names a server.
 
-        The environment is the driver's: it is read here, once, because a worker's may differ.
+        The environment is read here, on the driver, because a worker's environment may differ.
         """
         url = self.url
         if url is None and environment.get(URL):

@@ -1,6 +1,6 @@
-"""Kinds of option values: how a text becomes a value, and how a value is shown again.
+"""Kinds of option values: parsing of texts, and formatting of values.
 
-A parser raises `InvalidTextError` for a text that it refuses. It knows neither the option's name nor the other options.
+A parser raises `InvalidTextError` for an invalid text. It does not depend on the option's name or on other options.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Word = TypeVar("Word", bound=str)
 
 @dataclass(frozen=True)
 class Kind(Generic[Value_co]):
-    """`parse` turns the user's text into a value; `show` turns a value into text for documents and errors."""
+    """A kind of value. `parse` converts the user's text to a value; `show` formats a value for documents and errors."""
 
     parse: Callable[[str], Value_co]
     show: Callable[[Any], str] = str
@@ -70,17 +70,17 @@ def _stream_id(text: str) -> StreamId:
 
 
 TEXT: Kind[str] = Kind(_text)
-#: May be empty.
+#: Any text, including an empty one.
 ANY_TEXT: Kind[str] = Kind(str)
 NAMES: Kind[tuple[str, ...]] = Kind(_names, ", ".join)
 FLAG: Kind[bool] = Kind(_flag, lambda value: str(value).lower())
-#: In milliseconds.
+#: A duration, as milliseconds.
 DURATION: Kind[int] = Kind(_duration, _shown_duration)
 STREAM_ID: Kind[StreamId] = Kind(_stream_id)
 
 
 def whole(smallest: int) -> Kind[int]:
-    """Whole numbers from `smallest` on."""
+    """Return the kind of integers not less than `smallest`."""
 
     def parse(text: str) -> int:
         digits = text.strip().replace("_", "")
@@ -92,7 +92,7 @@ def whole(smallest: int) -> Kind[int]:
 
 
 def choice(*words: Word) -> Kind[Word]:
-    """One of these words, in upper or lower case; the value is the word as it is spelled here."""
+    """Return the kind of these words. Case is ignored; the value is the word in the spelling given here."""
     spelled = {word.lower(): word for word in words}
 
     def parse(text: str) -> Word:

@@ -1,10 +1,10 @@
-"""Options: their declaration as a dataclass's field.
+"""Declaration of options as fields of a dataclass.
 
     max_entries: int | None = option("maxEntriesPerTrigger", whole(1), None, "Maximum entries per micro-batch ...")
 
-The line contains all facts about an option, and the only occurrence of its name: the field that it fills is the one
-that it declares, and the type checker compares the field's type with the kind and the default. Parsing, checks, error
-messages and the README's tables read these declarations. Knows no option by name.
+This line has all facts about an option, and is the only place with its name: the option's value is stored in the field
+that the line declares. The type checker compares the field's type with the kind and the default. Parsing, checks, error
+messages and the documentation use these declarations. No option is treated specially here.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Option:
         return (self.name, *self.aliases)
 
     def check_use(self, value: Any, name: str, noun: str, *, streaming: bool | None) -> None:
-        """Raise INVALID_OPTION if this use of the option is only for the other sort of `noun`, batch or streaming.
+        """Raise INVALID_OPTION for a batch-only option in a streaming read or write, or the reverse.
 
-        `name`: the one of the option's names that was given. `streaming` is None while the sort is unknown.
+        `name`: name under which the option was given. `noun`: "reads" or "writes". `streaming`: None if unknown.
         """
         wrong = self.streaming_only if streaming is False else self.batch_only and bool(streaming)
         if wrong and value != self.default:
@@ -58,14 +58,14 @@ class Option:
             fail("INVALID_OPTION", option=name, value=self.show(value), expected=expected)
 
     def parse(self, text: str, name: str = "") -> Any:
-        """Return the value of a text that was given under `name`, one of the option's."""
+        """Return the value of a text that was given under `name`, one of the option's names."""
         return parsed(name or self.name, self.kind.parse, text, secret=self.secret)
 
     def show(self, value: Any) -> str:
         return _SECRET if self.secret else self.kind.show(value)
 
     def shown_default(self) -> str:
-        """Return the default as the documents show it; empty without a default."""
+        """Return the default as text for the documentation; empty without a default."""
         return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
 
 
@@ -81,7 +81,7 @@ def option(
     streaming_only: bool = False,
     secret: bool = False,
 ) -> Value | Default:
-    """Declare the dataclass field on the left as this option; see `Option`."""
+    """Return the default of a dataclass field that declares it as this option; see `Option`."""
     made = Option(name, kind, default, meaning, default_text, aliases, batch_only, streaming_only, secret)
     declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
     return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type
@@ -98,7 +98,7 @@ def name_of(options: object, field: str) -> str:
 
 
 def parsed(name: str, parse: Callable[[str], Value], text: str, *, secret: bool = False) -> Value:
-    """Return the value of a text that was given as `name`. INVALID_OPTION if `parse` refuses it."""
+    """Return the value of a text that was given as `name`. Raises INVALID_OPTION if `parse` refuses it."""
     try:
         return parse(text)
     except InvalidTextError as refused:
@@ -113,7 +113,7 @@ def refuse(options: object, name: str, expected: str) -> NoReturn:
 
 
 def check_exclusive(options: object, *names: str) -> None:
-    """Raise CONFLICTING_OPTIONS if more than one of these fields has another value than its default."""
+    """Raise CONFLICTING_OPTIONS if more than one of these fields differs from its default."""
     table = options_of(type(options))
     given = [table[name].name for name in names if getattr(options, name) != table[name].default]
     if len(given) > 1:

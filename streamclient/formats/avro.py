@@ -1,4 +1,4 @@
-"""Avro: schemas, values as Python's, and values as JSON. A value is one record's bytes, without a container file."""
+"""Avro: parsed schemas, and decoding to Python values and JSON. A value is one record without a container file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any
 from streamclient.errors import error
 from streamclient.formats.schemas import Schema, UndecodableError, package
 
-#: What `fastavro` raises for bytes that are no value of a schema, and for values that do not fit it.
+#: Exceptions of `fastavro` for bytes that are not a value of the schema, and for values that do not fit it.
 WRONG = (EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A schema as `fastavro` takes it, and the types that it names, by their full names."""
+    """A parsed schema of `fastavro`, and its named types by full name."""
 
     schema: Any
     named: dict[str, Any]
@@ -31,9 +31,9 @@ class Parsed:
 
 @functools.lru_cache(maxsize=1000)
 def parsed(schema: Schema, source: str, *, raw: bool = False) -> Parsed:
-    """Return the schema, parsed. Raises SCHEMA_UNUSABLE; `source` says where the schema is from.
+    """Return the parsed schema. Raises SCHEMA_UNUSABLE; `source`: origin of the schema, for the message.
 
-    `raw`: without logical types, whose values then stay numbers and texts; all but decimals.
+    `raw`: whether to ignore logical types other than decimals, so that their values stay numbers and texts.
     """
     fastavro = package("fastavro")
     problems = package("fastavro.schema")
@@ -48,7 +48,7 @@ def parsed(schema: Schema, source: str, *, raw: bool = False) -> Parsed:
 
 
 def _raw(schema: Any) -> Any:
-    """Return the schema without logical types but decimals."""
+    """Return the schema without logical types other than decimals."""
     if isinstance(schema, list):
         return [_raw(each) for each in schema]
     if not isinstance(schema, dict):
@@ -63,7 +63,7 @@ def _raw(schema: Any) -> Any:
 
 
 def _in_order(schema: Schema) -> list[Schema]:
-    """Return the schemas that this one refers to, directly or not, each before those that need it, and the schema."""
+    """Return the schema and all schemas that it refers to, directly or indirectly; referenced schemas come first."""
     found: dict[Schema, None] = {}
     for reference in schema.references:
         found.update(dict.fromkeys(_in_order(reference.schema)))
@@ -71,9 +71,9 @@ def _in_order(schema: Schema) -> list[Schema]:
 
 
 def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
-    """Return a function from bytes of the one parsed schema to a value of the other. UndecodableError otherwise.
+    """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader` (None: `writer`).
 
-    Without the other one the value is that of the writer's schema.
+    The function raises UndecodableError for invalid bytes. Both schemas are parsed.
     """
     read = package("fastavro").schemaless_reader
     problems = (*WRONG, package("fastavro.read").SchemaResolutionError)
@@ -94,9 +94,9 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value of Avro or MessagePack as one of JSON.
+    """Convert a value of Avro or MessagePack to a JSON value.
 
-    Times are in ISO 8601, decimals are texts with all digits; bytes that are no text are `{"base64": ...}`.
+    Times become ISO 8601, decimals texts with all digits, and bytes that are not text `{"base64": ...}`.
     """
     for kinds, shown in _SHOWN:
         if isinstance(value, kinds):

@@ -1,8 +1,8 @@
-"""The decoder: from the bytes of a value to JSON, for people and programs that look at entries.
+"""Decoder of values to JSON, for display and for conditions on entries.
 
-Without a named format it recognises by itself: a registry's header (if there is a registry), JSON objects and arrays,
-and MessagePack maps and arrays that span the whole value. Avro and Protobuf without a header need a schema, and are
-decoded only if named: their bytes say nothing about themselves.
+With the format `auto` it recognises a registry's header (if there is a registry), JSON objects and arrays, and
+MessagePack maps and arrays that span the whole value. Avro and Protobuf without a header cannot be recognised: they are
+decoded only if the format is named, and need a schema.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # HTTP takes time to import, and few commands need it
 class Decoded:
     """A value as JSON: dictionaries with texts as keys, lists, texts, numbers, booleans and None.
 
-    `format`: what it was. `schema_id`: the registry's, None without a header. `name`: of the record or message.
+    `format`: its format. `schema_id`: ID in the registry; None without a header. `name`: name of the record or message.
     """
 
     value: Any
@@ -40,7 +40,7 @@ _Read = Callable[[bytes], Decoded]
 class Decoder:
     """Decodes values, one at a time. Schemas are read once.
 
-    `schema`: of values without a header. `message`: which of a Protobuf schema's messages; the header says it, too.
+    `schema`: schema of values without a header. `message`: message of a Protobuf schema; headers name it themselves.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Decoder:
         return cls(form, schema=schema_in(form, path, message), message=message)
 
     def decode(self, value: bytes) -> Decoded:
-        """Return the value as JSON. UndecodableError if it is of no known format, or not of the one that was named.
+        """Return the value as JSON. Raises UndecodableError if its format is unknown, or not the named one.
 
-        Raises REGISTRY_UNREACHABLE and other errors of the registry.
+        Also raises REGISTRY_UNREACHABLE and other errors of the registry.
         """
         if self._registry is not None and (self._form in ("avro", "protobuf") or value[:1] == b"\0"):
             return self._with_header(value)
@@ -104,7 +104,7 @@ class Decoder:
     def _reader(
         self, schema: Schema, source: str, path: tuple[int, ...] | None, schema_id: int | None = None, skip: int = 0
     ) -> tuple[_Read, Schema]:
-        """Return a function from the bytes after a header to what they are."""
+        """Return a function that decodes values of a schema, and the schema. `skip`: size of a Protobuf path."""
         if schema.kind == "JSON":
             return lambda data: Decoded(_json(data), "json", schema_id), schema
         if schema.kind == "AVRO":
@@ -137,14 +137,14 @@ def _json(value: bytes) -> Any:
     try:
         found = json.loads(value.decode(), parse_constant=str)
         if b"\\u" in value:
-            json.dumps(found, ensure_ascii=False).encode()  # refuses half of a surrogate pair, which is no text
+            json.dumps(found, ensure_ascii=False).encode()  # raises for a lone surrogate, which is not text
         return found
     except (ValueError, RecursionError) as cause:
         raise UndecodableError(f"the value is not JSON: {cause}") from cause
 
 
 def _is_container(first: int) -> bool:
-    """Return whether a byte begins a map or an array of MessagePack."""
+    """Return whether a byte starts a map or an array of MessagePack."""
     return 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
 
 

@@ -1,7 +1,8 @@
 """Protobuf: schemas as descriptors, message classes, and messages as JSON.
 
-A schema must be descriptors: a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` writes it, or what
-a registry gives as `serialized`. The text of a `.proto` file needs a compiler: that of `grpcio-tools`, if installed.
+A schema must consist of descriptors: a FileDescriptorSet, as written by `protoc --include_imports
+--descriptor_set_out`, or a registry's `serialized` form. The text of a `.proto` file needs the compiler of
+`grpcio-tools`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from streamclient.errors import error, fail
 from streamclient.formats.schemas import Reference, Schema, UndecodableError, package
 
-_MAIN = "schema.proto"  # the name of a file that was given without one
+_MAIN = "schema.proto"  # name for a file without one
 _COMPILE_SECONDS = 60
 _BUILT_IN = "google/protobuf/"
 _MODULES = (
@@ -37,9 +38,9 @@ _MODULES = (
 
 
 def from_file(content: bytes, source: str, message: str | None = None) -> Schema:
-    """Return the schema in a file: a FileDescriptorSet, or the text of a `.proto` file that imports only Google's own.
+    """Return the schema in a FileDescriptorSet, or in the text of a `.proto` file that imports only Google's files.
 
-    The file of the set that defines the message is the schema, without a message the last one. Raises SCHEMA_UNUSABLE.
+    Of a set, the schema is the file that defines the message; without `message`, the last file. Raises SCHEMA_UNUSABLE.
     """
     try:
         text = content.decode()
@@ -74,12 +75,12 @@ def _with_imports(file: Any, files: dict[str, Any], source: str) -> Schema:
 
 
 def serialized(text: str) -> str:
-    """Return a `.proto` text without imports of its own, or a descriptor, as a FileDescriptorProto in Base64."""
+    """Convert a descriptor, or a `.proto` text that imports only Google's files, to a FileDescriptorProto in Base64."""
     return base64.b64encode(_file(Schema("PROTOBUF", text), _MAIN, "to serialize").SerializeToString()).decode()
 
 
 class Messages:
-    """The messages of a schema. Raises SCHEMA_UNUSABLE; `source` says in it where the schema is from."""
+    """The messages of a schema. Raises SCHEMA_UNUSABLE; `source`: origin of the schema, for the message."""
 
     def __init__(self, schema: Schema, source: str) -> None:
         self._source = source
@@ -87,13 +88,13 @@ class Messages:
         self._added: set[str] = set()
         try:
             self._file = self._add(schema, None)
-        except TypeError as cause:  # of the pool, about a file that contradicts another
+        except TypeError as cause:  # raised by the pool if files contradict each other
             raise error("SCHEMA_UNUSABLE", source=source, reason=str(cause)) from cause
 
     def message(self, name: str | None = None) -> tuple[Any, tuple[int, ...]]:
-        """Return the class of a message of the main file, by its full or its last name, and its path there.
+        """Return the class of a message of the main file, by full or short name, and its path in the file.
 
-        Without a name, the first one. Raises MESSAGE_MISSING.
+        Without a name, returns the first message. Raises MESSAGE_MISSING.
         """
         path = (0,) if name is None and self._file.message_type else _path(self._file, name or "")
         if not path:
@@ -102,7 +103,7 @@ class Messages:
         return self.at(path), path
 
     def at(self, path: tuple[int, ...]) -> Any:
-        """Return the class of the message with this path. UndecodableError if it does not exist."""
+        """Return the class of the message with this path. Raises UndecodableError if it does not exist."""
         try:
             found = self._file.message_type[path[0]]
             names = [found.name]
@@ -115,7 +116,7 @@ class Messages:
         return package("google.protobuf.message_factory").GetMessageClass(self._pool.FindMessageTypeByName(full))
 
     def as_json(self, message: Any) -> Any:
-        """Return a message as JSON, with the names of the schema. Fields without a value have their zero."""
+        """Return a message as JSON, with the schema's field names. Missing fields without presence are zero."""
         formatter = package("google.protobuf.json_format")
         try:
             return formatter.MessageToDict(
@@ -128,7 +129,7 @@ class Messages:
             raise UndecodableError(str(cause)) from cause
 
     def from_json(self, full: str, text: str) -> Any:
-        """Return the message of that full name for its JSON. ValueError if the text is not that."""
+        """Parse JSON as the message with this full name. Raises ValueError if it does not fit."""
         formatter = package("google.protobuf.json_format")
         made = package("google.protobuf.message_factory").GetMessageClass(self._pool.FindMessageTypeByName(full))()
         try:
@@ -137,7 +138,7 @@ class Messages:
             raise ValueError(str(cause)) from cause
 
     def _add(self, schema: Schema, name: str | None) -> Any:
-        """Add a file with its imports to the pool, and return its descriptor. `name`: under which others import it."""
+        """Add a file and its imports to the pool, and return its descriptor. `name`: name by which others import it."""
         for reference in schema.references:
             if reference.name not in self._added:
                 self._add(reference.schema, reference.name)
@@ -151,7 +152,7 @@ class Messages:
         return file
 
     def _add_built_in(self, name: str) -> None:
-        """Add a file of Google's that comes with `protobuf`."""
+        """Add one of Google's files, which are part of the package `protobuf`."""
         if name in self._added or not name.startswith(_BUILT_IN):
             return
         module = name.removeprefix(_BUILT_IN).removesuffix(".proto")
@@ -166,7 +167,7 @@ class Messages:
 
 
 def parse(kind: Any, data: bytes) -> Any:
-    """Return the message of these bytes. UndecodableError otherwise."""
+    """Parse bytes as a message. Raises UndecodableError if they are invalid."""
     try:
         return kind.FromString(data)
     except package("google.protobuf.message").DecodeError as cause:
@@ -174,7 +175,7 @@ def parse(kind: Any, data: bytes) -> Any:
 
 
 def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Return full names of a file's messages, with their paths."""
+    """Yield the full names of a file's messages, with their paths."""
 
     def below(messages: Any, prefix: str, path: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for at, each in enumerate(messages):
@@ -187,7 +188,7 @@ def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _path(file: Any, message: str) -> tuple[int, ...]:
-    """Return where a message is in a file; empty if it is not."""
+    """Return the path of a message in a file; empty if the file does not have it."""
     found = dict(_paths(file))
     ends = [path for full, path in found.items() if full.rpartition(".")[2] == message]
     return found.get(message) or (ends[0] if len(ends) == 1 else ())
@@ -207,7 +208,7 @@ def _file(schema: Schema, name: str, source: str) -> Any:
 
 
 def _compiled(schema: Schema, name: str, source: str) -> Any:
-    """Return the text of a `.proto` file, compiled."""
+    """Compile the text of a `.proto` file."""
     if find_spec("grpc_tools") is None:
         fail("PROTO_TEXT", source=source)
     with tempfile.TemporaryDirectory() as folder:
@@ -237,7 +238,7 @@ def _compiled(schema: Schema, name: str, source: str) -> Any:
 
 
 def _texts(schema: Schema) -> dict[str, str]:
-    """Return the texts of the files that this one imports, directly or not, by name."""
+    """Return the texts of all files that this one imports, directly or indirectly, by name."""
     found: dict[str, str] = {}
     for reference in schema.references:
         found |= {**_texts(reference.schema), reference.name: reference.schema.text}

@@ -1,8 +1,8 @@
 """The client of a schema registry with Confluent's interface: schemas by ID, the latest of a subject, registering.
 
-A schema of an ID never changes, so a process asks for it once. An unknown ID is remembered for a while, too: a stream
-with foreign bytes must not become a request per entry. Whatever a registry answers ends as a schema or as an error that
-says what to do. No error shows the password.
+The schema of an ID never changes, so each process requests it once. An unknown ID is also cached for a while, so that a
+stream with unrelated bytes does not cause a request per entry. Every response becomes a schema or an error with advice.
+Errors never contain the password.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TYPE = "application/vnd.schemaregistry.v1+json"
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 0.2  # before the second attempt; doubled before the third
 _TRANSIENT = (429, 500, 502, 503, 504)
-_UNKNOWN_SECONDS = 60.0  # for which an unknown ID is not asked for again
-_DEEPEST = 20  # references of references
-_SHOWN = 300  # characters of an answer in an error
+_UNKNOWN_SECONDS = 60.0  # time for which an unknown ID is not requested again
+_DEEPEST = 20  # maximum depth of references
+_SHOWN = 300  # maximum number of characters of a response in an error
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A schema as a subject has it."""
+    """A schema registered in a subject."""
 
     schema: Schema
     schema_id: int
@@ -45,9 +45,9 @@ class Registered:
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry's address and login. It travels to the workers; what was asked for is kept once per process.
+    """A registry's address and login. It is pickled for the workers; responses are cached per process.
 
-    `seconds`: how long to wait for an answer. `token` is a bearer token, in place of `user` and `password`.
+    `seconds`: timeout of a response. `token`: bearer token, instead of `user` and `password`.
     """
 
     url: str
@@ -59,7 +59,7 @@ class Registry:
 
     @classmethod
     def at(cls, url: str, **settings: Any) -> Registry:
-        """Return the registry of a URL, which may hold user and password. InvalidTextError if it is not HTTP's."""
+        """Return the registry at an HTTP URL, which may contain user and password. Raises InvalidTextError."""
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidTextError("it must begin with http:// or https:// and name a host", shown="(not shown)")
@@ -74,7 +74,7 @@ class Registry:
         return self.url
 
     def schema(self, schema_id: int, clock: Callable[[], float] = time.monotonic) -> Schema | None:
-        """Return the schema of an ID; None if the registry does not know it."""
+        """Return the schema with an ID; None if the registry does not have it."""
         cache = _CACHES.setdefault(self, _Cache())
         found = cache.schemas.get(schema_id)
         if found is None and clock() >= cache.unknown.get(schema_id, 0.0):
@@ -97,7 +97,7 @@ class Registry:
         return Registered(self._schema(answer, path), int(answer["id"]), int(answer["version"]))
 
     def register(self, subject: str, schema: Schema) -> int:
-        """Register a schema in a subject, and return its ID, old or new. Raises SCHEMA_INCOMPATIBLE."""
+        """Register a schema in a subject, and return its new or existing ID. Raises SCHEMA_INCOMPATIBLE."""
         body: dict[str, Any] = {"schema": schema.text, "schemaType": schema.kind}
         if schema.references:
             body["references"] = [self._registered(each) for each in schema.references]
@@ -111,7 +111,7 @@ class Registry:
         return None if answer is None else int(answer["id"])
 
     def _registered(self, reference: Reference) -> dict[str, Any]:
-        """Return a reference as a registry wants it; without a subject it is registered under its own name."""
+        """Return a reference in the registry's form. A schema without a version is registered first."""
         subject, version = reference.subject or reference.name, reference.version
         if not version:
             self.register(subject, reference.schema)
@@ -124,7 +124,7 @@ class Registry:
         return {"name": reference.name, "subject": subject, "version": version}
 
     def _schema(self, answer: Any, path: str, depth: int = 0) -> Schema:
-        """Return the schema of an answer, with those that it refers to."""
+        """Return the schema in a response, with the schemas that it refers to."""
         kind: Kind = answer.get("schemaType") or "AVRO"
         text = str(answer["schema"])
         if kind == "PROTOBUF":
@@ -140,9 +140,9 @@ class Registry:
         return Schema(kind, text, tuple(references))
 
     def _serialized(self, path: str) -> str | None:
-        """Return a Protobuf schema as a FileDescriptorProto in Base64; None of a registry that has only its text.
+        """Return a Protobuf schema as the Base64 of a FileDescriptorProto; None if the registry has only its text.
 
-        The text cannot be used without a compiler, so this form is asked for first.
+        This form is requested first, since the text needs a compiler.
         """
         answer = self._ask("GET", f"{path}?format=serialized", missing=True)
         text = str((answer or {}).get("schema", ""))
@@ -152,7 +152,7 @@ class Registry:
             return None
 
     def _ask(self, method: str, path: str, body: Any = None, *, missing: bool = False, subject: str = "") -> Any:
-        """Return the answer to a request. `missing`: None for what the registry does not have."""
+        """Return the response to a request. `missing`: whether to return None if the object does not exist."""
         import http.client  # noqa: PLC0415 - as above
         import urllib.error  # noqa: PLC0415
         import urllib.request  # noqa: PLC0415
@@ -201,7 +201,7 @@ class Registry:
             ) from cause
 
     def _refused(self, refused: urllib.error.HTTPError, request: str, subject: str) -> None:
-        """Raise the error for an answer with an error's status."""
+        """Raise the error for a response with an error status."""
         text = refused.read().decode("utf-8", "replace")
         try:
             reason = str(json.loads(text)["message"])
@@ -216,7 +216,7 @@ class Registry:
 
 @dataclass
 class _Cache:
-    """Schemas of a registry by ID. `unknown`: seconds of the clock until which an ID counts as missing."""
+    """Schemas of a registry by ID. `unknown`: time, in seconds of the clock, until which an ID counts as missing."""
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     unknown: dict[int, float] = field(default_factory=dict)

@@ -13,27 +13,27 @@ from typing import Any, Literal, get_args
 
 from streamclient.errors import error
 
-#: The types of schemas, by their names in registries.
+#: Types of schemas, named as in registries.
 Kind = Literal["AVRO", "PROTOBUF", "JSON"]
 
-#: The formats of a decoder; `auto` recognises them.
+#: Formats of a decoder; `auto` recognises the format of each value.
 Format = Literal["auto", "json", "msgpack", "avro", "protobuf"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-HEADER = 5  # bytes
+HEADER = 5  # size in bytes
 _EXTRAS = {"fastavro": "avro", "google": "protobuf", "msgpack": "msgpack"}
 
 
 class UndecodableError(ValueError):
-    """A value that is not of its format, or does not fit its schema."""
+    """A value that is invalid in its format, or does not fit its schema."""
 
 
 @dataclass(frozen=True)
 class Schema:
     """A schema and those that it refers to.
 
-    `text`: JSON of Avro and JSON Schema. Of Protobuf either the text of a `.proto` file, or a FileDescriptorProto as
-    Base64. `references`: the name that the text uses, and the schema, whose subject and version a registry has.
+    `text`: JSON for Avro and JSON Schema; for Protobuf, the text of a `.proto` file or the Base64 of a
+    FileDescriptorProto. `references`: the schemas to which the text refers by name.
     """
 
     kind: Kind
@@ -52,14 +52,14 @@ class Reference:
 
 
 def split(value: bytes) -> tuple[int, bytes]:
-    """Return the schema's ID and the bytes after the header. UndecodableError if there is no header."""
+    """Return the schema's ID and the bytes after the header. Raises UndecodableError without a header."""
     if len(value) < HEADER or value[0]:
         raise UndecodableError("the value does not begin with a zero byte and the ID of a schema")
     return int.from_bytes(value[1:HEADER], "big"), value[HEADER:]
 
 
 def header(schema_id: int, indexes: tuple[int, ...] | None = None) -> bytes:
-    """Return the bytes that name a schema; of Protobuf also the message's path."""
+    """Return the header that names a schema and, for Protobuf, the path of the message (`indexes`)."""
     head = b"\0" + schema_id.to_bytes(4, "big")
     if indexes is None:
         return head
@@ -69,7 +69,7 @@ def header(schema_id: int, indexes: tuple[int, ...] | None = None) -> bytes:
 
 
 def split_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Return the path of a message in its file, and the bytes of the message. UndecodableError if it is cut off."""
+    """Return the path of a message in its file, and the bytes of the message. Raises UndecodableError if truncated."""
     count, at = _varint_at(payload, 0)
     if not count:
         return (0,), payload[at:]
@@ -83,7 +83,7 @@ def split_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def _varint(number: int) -> bytes:
-    number <<= 1  # zigzag of what is never negative
+    number <<= 1  # zigzag encoding of a number that is not negative
     made = bytearray()
     while number > 127:
         made.append(number & 127 | 128)
@@ -103,7 +103,7 @@ def _varint_at(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def package(name: str) -> Any:
-    """Return the module of an optional package. Raises FORMAT_PACKAGE_MISSING, with what to install."""
+    """Return a module of an optional package. Raises FORMAT_PACKAGE_MISSING, which names the extra to install."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:

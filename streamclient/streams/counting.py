@@ -56,7 +56,7 @@ class RedisEntries:
             stream, after, count, upto = requested[at]
             answers[at] = (marks[-1], count) if total == count else (upto, total)
             if total == count:
-                self._counted[stream, after] = Counted(marks, grid)  # most likely they are cut into parts next
+                self._counted[stream, after] = Counted(marks, grid)  # likely needed next, to cut the range into parts
         return [answer for answer in answers if answer is not None]
 
     def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
@@ -137,9 +137,7 @@ class RedisEntries:
     def _scripted_marks(
         self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int
     ) -> tuple[list[StreamId], int, StreamId | None]:
-        """Return the result of `_marks` as far as scripts count, and the ID after which to continue; None
-        at the end.
-        """
+        """Return the result of `_marks` as far as scripts can count, and the ID to continue after (None: done)."""
         known = self._known
         found: list[StreamId] = []
         total = 0

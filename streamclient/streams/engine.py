@@ -37,7 +37,7 @@ class EngineStates:
         return [("PS.STATE", stream, group) for stream in streams]
 
     def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
-        del group  # PS.STATE was asked for it
+        del group  # already in the request of PS.STATE
         for reply in replies:
             if is_transient(reply):
                 raise RefusedForNowError(str(reply))
@@ -45,7 +45,7 @@ class EngineStates:
         return {stream: _state(checked(self._connection, stream, reply, "PS.STATE")) for stream, reply in replied}
 
     def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
-        return self.of(streams, group)  # PS.STATE tells both at the same moment
+        return self.of(streams, group)  # PS.STATE reads both at the same moment
 
     def scripted(self, streams: Iterable[str]) -> frozenset[str]:
         del streams  # PS.STATE sends no entries

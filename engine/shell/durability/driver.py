@@ -26,7 +26,7 @@ class ReplyBatch(Replies, Protocol):
 
 
 class Clients(Protocol):
-    """What durability needs of the part that runs clients' commands."""
+    """Interface of the part that runs clients' commands, for durability."""
 
     @property
     def replies(self) -> ReplyBatch:

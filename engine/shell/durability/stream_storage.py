@@ -61,7 +61,7 @@ class StreamStorage:
 
     @property
     def shelf(self) -> SegmentFiles | None:
-        """Where cold segments are stored; None if they stay in memory."""
+        """Storage of cold segments; None if they stay in memory."""
         return self.segments if self.segments.is_in_use else None
 
     def check(self) -> None:
@@ -129,7 +129,7 @@ class StreamStorage:
         self.segments.tidy(self._in_background, may_move=self._clock() >= self._rest_until)
 
     def _in_background(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Run work in a thread, then pause such work: the disk is there for clients."""
+        """Run work in a thread, then pause before the next such work, so that clients can use the disk."""
         began = self._clock()
 
         def ended(error: OSError | None) -> None:

@@ -119,7 +119,7 @@ class ColdPacker:
         self._machine = Machine("the cold packer", TABLE, State.STOPPED)
         #: Length of the queue at each of the last searches. Segments that were in it ``stream-cold-age`` ago are cold.
         self._queued: deque[int] = deque()
-        #: Whether there were enough searches to tell.
+        #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False
         #: Whether packing has freed memory that was not returned yet, and the number of searches since some was
         #: returned.

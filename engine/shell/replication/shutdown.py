@@ -145,7 +145,7 @@ class Shutdown:
             self._core.host.shut_down()
 
     def _go_on(self) -> None:
-        """Cancel the shutdown: held writes continue, and its callers get an error."""
+        """Cancel the shutdown: held writes continue, and the callers of SHUTDOWN get an error."""
         callers, self._callers = self._callers, {}
         for caller in callers:
             if caller.waiter is not None:

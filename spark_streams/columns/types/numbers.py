@@ -151,7 +151,7 @@ FLOAT = ScalarType(
     show=_show_floats,
     from_json=lambda _: _float_from_json,
     to_json=lambda kind: _float32_to_json if kind == pa.float32() else float_to_json,
-    json_kind=lambda _: pa.float64(),  # as one value at a time: a double first, then rounded
+    json_kind=lambda _: pa.float64(),  # like the slow twin: a double first, then rounded
     from_page=lambda page, name, kind: _cast(page.floats(name), kind, safe=False),
 )
 

@@ -2,7 +2,7 @@
 
 A lease is a key next to the stream with the IDs of the query and the run: `<query>:<run>`. It expires by itself. A
 thread renews it every third of its time as long as the process lives, so neither a long batch nor a paused JVM loses
-it, and it is free soon after its process was killed. A query that is started again with its checkpoint has the same ID
+it, and it expires soon after its process was killed. A query that is started again with its checkpoint has the same ID
 and takes the lease from its earlier run at once. If the earlier run is still active, because the checkpoint was copied,
 it finds its lease taken and fails.
 

@@ -1,8 +1,8 @@
-"""Values of a task that did not parse: counted for each column, logged, and reported to the server for the monitor.
+"""Counts of a task's malformed values by column: logged, and reported to the server for the monitor.
 
-Spark takes no metrics from a Python data source. So a task of a streaming query leaves its counts in the stream
-`MALFORMED_STREAM` of `spark_streams.reports`, where a `StreamMonitor` adds them up for each batch. A task without
-misfits sends nothing.
+Spark accepts no metrics from a Python data source. So a task of a streaming query adds its counts to the stream
+`MALFORMED_STREAM` of `spark_streams.reports`, and a `StreamMonitor` sums them for each batch. A task without malformed
+values sends nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _warned: set[str] = set()
 
 
 def report(connection: Connection, streams: Sequence[str], counts: Counter[str]) -> None:
-    """Log the counts by column, once for each column and process, and leave them in the stream. Never fails."""
+    """Log the counts by column, once for each column and process, and add them to the stream. Never fails."""
     if not counts:
         return
     for column, count in counts.items():

@@ -1,4 +1,4 @@
-"""Change detection: the streams that a trigger must examine, because they changed after they had no entries to read.
+"""Change detection: selection of the streams that a trigger must examine, because they may have new entries.
 
 Requesting and evaluating the state of a stream costs far more than asking whether it has changed, and the server can
 block until a stream has changed (`StreamKeys.changed`). So a trigger's cost depends on the number of changed streams,
@@ -62,7 +62,7 @@ class Watch:
     def settle(
         self, after: Offsets, states: Mapping[str, StreamState | None], noted: Collection[str] = frozenset()
     ) -> None:
-        """Record that these streams, and those that were not due, have no entries after that offset.
+        """Record that these streams, and those that `due` left out, have no entries after that offset.
 
         If any stream is due, the streams `noted` are due as well: the next batch's offset must record facts about them.
         """

@@ -1,4 +1,4 @@
-"""Number of entries after a position, if it can be known exactly at a small cost."""
+"""Exact number of entries after a position, if it is available at a low cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: S
         return 0
     backlog = state.exact_backlog(after)
     if backlog is None and server.entries.counts_cheaply:
-        # Entries newer than the state do not count: its other numbers do not include them either.
+        # Count only up to the state's last ID, since its other numbers do not include newer entries.
         backlog = yield from rounds.count(stream, after, state.last_id)
     return backlog
 

@@ -36,13 +36,13 @@ class Continuity:
         self._options = options
         self._address = address
         self._group = group
-        #: When a backlog was last counted with none missing: how many entries were removed by then, and the first.
+        #: By stream, at the last count without missing entries: number of removed entries, and ID of the first entry.
         self._counted: dict[str, tuple[int, StreamId | None]] = {}
-        self._seen: dict[str, StreamId] = {}  # each stream's last ID when it was last there
-        self._gone: set[str] = set()  # streams that were retired, or whose loss was warned of, and are still missing
+        self._seen: dict[str, StreamId] = {}  # each stream's last ID when it last existed
+        self._gone: set[str] = set()  # missing streams that were retired, or whose loss was already logged
         self._ends: dict[str, StreamId] = {}  # the last entry of each stream's last batch
         self._generation = 0  # of the connection that the streams were seen through
-        self._forgotten: set[str] = set()  # streams that no longer have that last entry, though they have older ones
+        self._forgotten: set[str] = set()  # streams that lost that last entry but still have older ones
 
     def see(self, states: Mapping[str, StreamState | None]) -> None:
         """Record the current ends of the existing streams."""

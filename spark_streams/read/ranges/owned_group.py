@@ -165,10 +165,10 @@ class OwnedGroup:
     def deliver(
         self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str], aside: Collection[str] = ()
     ) -> frozenset[str]:
-        """Add the ranges of a batch to the group's pending list. Returns the streams whose task is to do it instead.
+        """Add the ranges of a batch to the group's pending list. Returns the streams whose task must deliver instead.
 
-        `alone`: streams with one range, which has a task of its own. `aside`: streams whose task does not deliver in
-        any case, because the next batch is delivered after this one. Raises GROUP_BEHIND if the group's position in a
+        `alone`: streams with one range, which has a task of its own. `aside`: streams that are always delivered here,
+        because the next batch is delivered directly after this one. Raises GROUP_BEHIND if the group's position in a
         stream is before the batch, with entries in between.
 
         Large deliveries run in the background if they take the server as long as reading.
@@ -197,7 +197,7 @@ class OwnedGroup:
         """Return the streams with a delivery so large that it is done in the background, and leave a mark in each.
 
         The mark is a consumer whose name contains the end of the delivery. It exists until all entries are delivered:
-        if the driver is killed before that, and the batch is finished nevertheless, it tells the next run why the group
+        if the driver is killed before that, and the batch is finished nevertheless, it shows the next run why the group
         is behind.
         """
         if server.entries.counts_cheaply or not self._may_mark:

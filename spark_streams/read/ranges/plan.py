@@ -347,7 +347,7 @@ def _offset(
 
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
-    """Return the batch's start in the streams where the previous offset does not determine it permanently."""
+    """Return the batch's start in the streams for which the previous offset may not determine it in a replay."""
     # If the first batch is repeated, Spark asks for the query's start again, when the streams end elsewhere.
     latest = {
         stream: after
@@ -390,10 +390,10 @@ def _parts(
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
-    """Return the cuts of streams into partitions, and required contents of a part that do not follow from two offsets.
+    """Return the cuts of streams into partitions, and the required contents that do not follow from the two offsets.
 
-    The contents are a number of entries, which is recorded as a cut, or else the ID of the first entry, the head.
-    Returns the cuts and the heads.
+    The required contents are a number of entries, which is recorded as a cut. If it is unknown, they are the ID of the
+    first entry, the head. Returns the cuts and the heads.
     """
     several = yield from planning.cuts(
         facts.starts,

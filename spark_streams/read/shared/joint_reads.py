@@ -1,7 +1,7 @@
 """Joint reads of several tasks of a shared group: first attempts read and claim in one transaction.
 
 A transaction for each of a thousand streams costs more than their entries. Any irregularity, for one task or for all,
-is left to the code for single tasks (`spark_streams.read.shared.task`), which learns from the ledgers what was read.
+is left to the code for single tasks (`spark_streams.read.shared.task`), which finds in the ledgers what was read.
 Clusters always use that code, since one transaction cannot have keys of several slots.
 """
 

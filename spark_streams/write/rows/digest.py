@@ -136,7 +136,7 @@ class RowDigest:
 
     @property
     def text(self) -> str:
-        """As it is stored."""
+        """The stored form."""
         return f"{_MARK}{self.ordered:016x}{self.total:016x}"
 
     @classmethod

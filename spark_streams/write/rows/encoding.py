@@ -1,8 +1,9 @@
-"""Encodes rows: which rows of a record batch go to which stream, as the XADD commands that write them.
+"""Encoding of rows: the stream of each row of a record batch, and the XADD commands that write the rows.
 
 Owns the choice of a row's stream (one for all, a column's, or one of N by a key), the chunks of a batch,
 and the requirements on rows. Does not depend on servers or fences. The commands of a row depend on the row
-alone, never on the clock or on options that may change between two runs: their digest tells a replay from other rows.
+alone, never on the clock or on options that may change between two runs: their digest distinguishes a replay from other
+rows.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from spark_streams.write.rows.digest import row_hashes
 from streamclient.codec.encode import Column, encode_adds
 from streamwire.slots import checksum
 
-_CHUNK_BYTES = 4 << 20  # of values, as Arrow has them
-_COMMAND_BYTES = 32 << 20  # of commands: names take as much for a boolean, which Arrow keeps in one bit
-_AROUND = 14  # bytes of a field in a command besides its name and its value
+_CHUNK_BYTES = 4 << 20  # maximum size of a chunk's values in Arrow
+_COMMAND_BYTES = 32 << 20  # maximum size of its commands, which repeat names even for booleans, one bit each in Arrow
+_AROUND = 14  # size of a field in a command, in bytes, without its name and value
 
 #: Explanation for an ID that is refused because the stream has newer entries.
 OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds=false the server chooses them."

@@ -3,8 +3,8 @@
 If the server has PS.ADD, a chunk's rows of a stream are sent by one such command, if they are columns
 (`tasks.column_writes`).
 
-A chunk is encoded while the server works on the previous one; at most two chunks are sent and unanswered. After a
-broken connection the unanswered part is sent again, so some rows may be in the stream twice, as may those of a task
+A chunk is encoded while the server works on the previous one; at most two chunks are unanswered. After a broken
+connection the unanswered part is sent again, so some rows may be in the stream twice. The same holds for rows of a task
 that Spark repeats. A row that the server refuses fails the task.
 """
 
@@ -33,7 +33,7 @@ _AHEAD = 2
 
 @dataclass
 class _Sent:
-    """Rows under way: the link they were sent to (None: yet to be sent), and the token of the replies."""
+    """Rows in flight: the link to which they were sent (None: not sent yet), and the token of the replies."""
 
     rows: EncodedRows
     link: Link | None = None
@@ -63,7 +63,7 @@ class AtLeastOnceSender:
                 self._settle_all()
                 self.floors[rows.stream] = self._last_id(rows.stream)
         if not self._columns and any(sent.by_columns for chunk in self._chunks for sent in chunk):
-            self._settle_all()  # those under way are refused as columns, too, and come before these
+            self._settle_all()  # rows in flight would also be refused as columns, and must precede these
         sending = [_Sent(rows) for rows in chunk]
         for sent in sending:
             try:
@@ -76,7 +76,7 @@ class AtLeastOnceSender:
             self._settle(self._chunks.pop(0))
 
     def finish(self) -> None:
-        """Read all replies that are due, and wait for the replicas if the options say so."""
+        """Read all outstanding replies, and wait for the replicas if the options require it."""
         self._settle_all()
         if self._options.wait_replicas:
             self._wait_for_replicas()
@@ -106,7 +106,7 @@ class AtLeastOnceSender:
         sent.link = None
 
     def _settle(self, chunk: Sequence[_Sent]) -> None:
-        """See that a chunk's rows are in their streams."""
+        """Wait until a chunk's rows are in their streams; send them again if necessary."""
         for sent in chunk:
             if not self._connection.retry(partial(self._attempt, sent), partial(self._lost, sent)):
                 fail("WRITE_CONTENDED", address=self._connection.address)
@@ -117,7 +117,7 @@ class AtLeastOnceSender:
         return True if self._confirmed(sent) else None
 
     def _confirmed(self, sent: _Sent) -> bool:
-        """Return whether all rows are in the stream. If some were refused for the moment, `sent` is left with those."""
+        """Return whether all rows are in the stream. If some were refused temporarily, `sent` is reduced to those."""
         assert sent.link is not None
         link, rows = sent.link, sent.rows
         buffer, stop = link.receive(sent.token)
@@ -130,7 +130,7 @@ class AtLeastOnceSender:
             if _is_error(replies[0]) and is_refused(str(replies[0])):
                 self._columns, sent.link = False, None
                 return False
-            replies[:1] = replies[:1] * len(rows)  # it stands for all of them
+            replies[:1] = replies[:1] * len(rows)  # one reply for all rows
         left: list[int] = []
         refusal = ""
         for at, reply in enumerate(replies[: len(rows)]):
@@ -152,7 +152,7 @@ class AtLeastOnceSender:
         return self._redirected(sent, link, refusal)
 
     def _redirected(self, sent: _Sent, link: Link, refusal: str) -> bool:
-        """Learn where to send the rows that were refused for the moment. Whether they have been written: ASK does."""
+        """Update the routing after a temporary refusal; for ASK, send the rows. Returns whether all are written."""
         rows = sent.rows
         if refusal.startswith("MOVED "):
             self._connection.topology.learn_moved(refusal)
@@ -166,7 +166,7 @@ class AtLeastOnceSender:
             return not len(sent.rows)
         elif not refusal.startswith("TRYAGAIN"):
             try:
-                # Later chunks may be under way to the same server: without their replies they would be sent twice.
+                # Later chunks may be in flight to the same server: without their replies they would be sent twice.
                 link.receive_due()
             finally:
                 self._connection.drop(link)
@@ -178,7 +178,7 @@ class AtLeastOnceSender:
             try:
                 (found,) = link.pipeline([("WAIT", options.wait_replicas, options.wait_timeout)])
             except BROKEN:
-                # WAIT covers the writes of its own connection only, and a new one may lead to another master.
+                # WAIT covers only the writes of its own connection, and a new connection may reach another master.
                 self._connection.drop(link)
                 fail("NOT_REPLICATED", wanted=options.wait_replicas, found="An unknown number of", address=address)
             if _is_error(found):

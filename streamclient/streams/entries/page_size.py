@@ -12,7 +12,7 @@ _ENOUGH, _MOST_BYTES = 256, 8 << 20  # a page has a cost per column, which wide 
 class PageSize:
     """Number of entries to request: about a megabyte, estimated from the previous page, at most `most`.
 
-    For entries with many fields, of which few make a megabyte, up to eight megabytes.
+    Pages of entries with many fields may have up to eight megabytes, since few such entries fit into a megabyte.
     """
 
     def __init__(self, most: int) -> None:

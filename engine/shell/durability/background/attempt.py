@@ -27,8 +27,8 @@ class Attempt:
 
     def __init__(self, files: Files, directory: Path, prefix: str, suffix: str) -> None:
         self._files = files
-        #: Path while it is written. The process ID tells it from other engines' files, the number from our other
-        #: attempts.
+        #: Path while it is written. The process ID makes it unique among engines, the number among the attempts of this
+        #: engine.
         self.temporary = directory / f"{prefix}{os.getpid()}-{next(_numbers)}{suffix}"
         self.abandoned = False
         #: Segment files that it refers to, known once it is written.

@@ -12,7 +12,7 @@ Soon = Callable[[Callable[[], None]], None]
 
 
 def run_when_complete(taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
-    """Run ``work`` when the image is complete, now or later; never if the attempt is abandoned before."""
+    """Run ``work`` once the image is complete, unless the attempt is abandoned before that."""
     _Completing(taking, attempt, soon, work).step()
 
 

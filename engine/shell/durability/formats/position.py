@@ -39,7 +39,7 @@ class Position:
 
     @property
     def packed(self) -> bytes:
-        """Return the bytes for a snapshot's header; all zeros, which means none, if a number is too large."""
+        """Return the bytes for a snapshot's header; all zeros (no position) if a number is too large."""
         if self.offset >> 8 * _OFFSET_BYTES or self.db >> 8 * _DB_BYTES:
             return bytes(PACKED_SIZE)
         return bytes.fromhex(self.id.decode()) + self.offset.to_bytes(_OFFSET_BYTES) + self.db.to_bytes(_DB_BYTES)

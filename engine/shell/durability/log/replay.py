@@ -96,7 +96,7 @@ class Replay:
                 if piece is not None:
                     self.end = place = self._unproven(data, piece.start)
         except TornError:
-            # The pieces before the torn end count.
+            # Run the complete pieces before the torn end.
             self._proven(data, together)
             if self._commands.in_transaction:
                 raise TornError(self._commands.began) from None

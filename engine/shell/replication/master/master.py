@@ -95,7 +95,7 @@ class Master:
     # -- the stream ---------------------------------------------------------------------------------------------------
 
     def feed(self, effects: Effects) -> Effects:
-        """Send the effects of commands to the replicas; return the same effects encoded, for other uses."""
+        """Send the effects of commands to the replicas; return the encoded effects, so that the log can reuse them."""
         pack = hiredis.pack_command
         if len(effects) == 1 and effects[0][0] == self._db:
             # Fast path of the code below, for a client that waits for each reply.

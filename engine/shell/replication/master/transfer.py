@@ -165,7 +165,7 @@ class Transfer:
             self._loop.call_soon(self._step)
 
     def _is_slow(self) -> bool:
-        """Return whether a receiver has not yet read what it was sent."""
+        """Return whether any receiver has unread bytes."""
         now = time.monotonic()
         slow = False
         for replica in self.receivers:

@@ -20,7 +20,7 @@ LINE_LIMIT = 1024
 
 
 class HandshakeError(Exception):
-    """The master does not let this server follow it, now or permanently; the text says why."""
+    """The master rejects this server as a replica, temporarily or permanently; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 r"""The master's data on the link: a length or a mark, then the bytes of a file.
 
     $<length>\r\n<that many bytes>                   the master wrote a file first
-    $EOF:<40 characters>\r\n<bytes><the 40 again>    it writes to the link
+    $EOF:<40 characters>\r\n<bytes><the 40 again>    the master writes directly to the link
 
 The first line may be preceded by empty ones, as keepalives. The module separates the bytes of the file from the bytes
 that follow it.

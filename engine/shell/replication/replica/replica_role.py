@@ -93,7 +93,7 @@ class ReplicaRole:
         self._early: list[bytes] = []
         #: Whether the data matches the history up to its offset, so that the rest may be requested.
         self._has_history = False
-        #: Bytes of it that this server made as a master and that no replica has acknowledged.
+        #: Number of the history's last bytes that this server wrote as a master and that no replica has acknowledged.
         self._unconfirmed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
@@ -117,7 +117,7 @@ class ReplicaRole:
         return Position(self._history.id, self._history.offset, self.stream_db)
 
     def resume(self, db: int) -> None:
-        """Continue the history with this database selected, as this server left it as a replica."""
+        """Continue as a replica at the loaded position of the history, with this database selected."""
         self._db = db
 
     @property

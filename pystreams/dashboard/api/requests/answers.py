@@ -18,7 +18,7 @@ SENT = "pystreams.sent"
 class Streamed(Response):
     """A response that is sent until the browser disconnects or the chunks end. `left` is called then in any case.
 
-    `counted`: whether to count sent chunks, for long responses of which a slow browser always has unread ones.
+    `counted`: whether to count sent chunks, for responses so long that a slow browser always has unread data.
     """
 
     def __init__(

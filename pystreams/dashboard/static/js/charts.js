@@ -119,7 +119,7 @@ function last(values) {
   return null;
 }
 
-// Returns a curve's values at these times, of which the last ones are the curve's own.
+// Returns a curve's values, padded to these times. The last times are the curve's own.
 function aligned(curve, times) {
   const missing = Math.max(0, times.length - curve.at.length);
   return [...new Array(missing).fill(null), ...curve.values];

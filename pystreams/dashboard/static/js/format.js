@@ -60,7 +60,7 @@ export function clock(ms, seconds = true) {
   return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? `:${two(at.getSeconds())}` : ""}`;
 }
 
-// Returns the date and time of an ID or of milliseconds since 1970; empty if there is none.
+// Returns the date and time of an ID or of milliseconds since 1970; empty without a time.
 export function moment(ms) {
   const at = new Date(ms);
   if (Number.isNaN(at.getTime()) || ms > 253402300799999) return "";
