@@ -700,18 +700,18 @@ class StreamFence:
         Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED if this task must not continue.
         """
         state = FenceState.parse(values)
-        batch, names = self.writer.batch, {"stream": shown(self.stream), "fence": shown(self.key)}
+        batch, stream, fence = self.writer.batch, shown(self.stream), shown(self.key)
         if state.batch > batch:
-            fail("FENCE_AHEAD", **names, found=state.batch, batch=batch)
+            fail("FENCE_AHEAD", stream=stream, fence=fence, found=state.batch, batch=batch)
         if state.batch < batch:
             state = FenceState(batch)
         if state.refused:
             row, _, reason = state.refused.partition(" ")
             fail("ROW_REFUSED", row=row, address=self._address, reason=reason.rstrip(". "))
         if state.rows < self.rows:
-            fail("FENCE_BEHIND", **names, rows=state.rows, known=self.rows)
+            fail("FENCE_BEHIND", stream=stream, fence=fence, rows=state.rows, known=self.rows)
         if RowDigest.parse(state.rows, state.digest) is None:
-            fail("FENCE_VERSION", **names, batch=batch, rows=state.rows)
+            fail("FENCE_VERSION", stream=stream, fence=fence, batch=batch, rows=state.rows)
         self.state = state
 
     def unwritten(self, hashes: Any) -> int:

@@ -194,7 +194,6 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
     """Wrong options, wrong types, keys of another kind and unreachable servers: the first line says so."""
     bench.client.set("text", "x")
     for load, condition in (
-        (lambda: bench.reader(streem="s").load(), "UNKNOWN_OPTION"),
         (lambda: bench.reader(stream="s").schema("a interval year to month").load().collect(), "UNSUPPORTED_TYPE"),
         (lambda: bench.reader(stream="s").schema("_id int").load().collect(), "RESERVED_COLUMN"),
         (lambda: bench.reader(stream="text").load().collect(), "NOT_A_STREAM"),
@@ -207,6 +206,9 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
         message = str(refused.value)
         assert f": pystreams: [{condition}] " in message.partition("\n")[0]
         assert f"Error: [{condition}] " in message
+    # It is the connector's own error if another test has registered the format in this process.
+    with pytest.raises((PySparkException, OptionsError), match=r"\[UNKNOWN_OPTION\] There is no option 'streem'"):
+        bench.reader(streem="s").load()
     nowhere = (
         bench.spark.read.format("pystreams")
         .options(url="redis://user:s3cret@127.0.0.1:1", stream="s", retryTimeoutMs=0)

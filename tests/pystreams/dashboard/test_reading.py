@@ -96,10 +96,10 @@ def test_masked_fields_of_encoded_values_stay_here(
 def test_values_of_an_unreachable_registry_are_masked_as_a_whole() -> None:
     """Without masks they stay as they are, with the reason why they are not decoded."""
     registry = Registry.at("http://127.0.0.1:1")
-    decoder = Decoders((), registry).of(b"s")
+    decoders = Decoders((), registry)
     value = b"\0\0\0\0\x07" + _avro(PAYMENT)
-    assert Reader(decoder, Masks(["card"]).of(b"s")).words([b"payload", value]) == [b"payload", MASKED.encode()]
-    reader = Reader(decoder, Masks().of(b"s"))
+    assert Reader(decoders, Masks(["card"]), b"s").words([b"payload", value]) == [b"payload", MASKED.encode()]
+    reader = Reader(decoders, Masks(), b"s")
     assert reader.words([b"payload", value]) == [b"payload", value]
     found = reader.decoded(value)
     assert found is not None
