@@ -133,7 +133,7 @@ class Connection:
     def on_each_master(self, ask: Callable[[Link], T]) -> list[T]:
         """Return the answers of all servers that have keys, for commands that concern each server, such as SCAN.
 
-        If one fails, all are asked again: `ask` must be idempotent.
+        If one fails, `ask` is called again for all of them, so it must be idempotent.
         """
 
         def all_of_them() -> list[T]:
@@ -154,7 +154,7 @@ class Connection:
         return self._links.get(link.endpoint) is link
 
     def drop(self, link: Link | None) -> None:
-        """Close a broken link, or one whose server has changed its role, and look for the servers again."""
+        """Close a link that is broken or whose server has changed its role, and search for the servers again."""
         if link is not None:
             link.close()
             self._links.pop(link.endpoint, None)

@@ -1,7 +1,4 @@
-"""Retries: which failures are retried and for how long, and the classification of refusals.
-
-Owns the pauses between attempts, and the classification of refusals and failures. Opens and sends nothing.
-"""
+"""Retries: pauses between attempts, and the classification of refusals and failures. Opens and sends nothing."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Topology:
         return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
 
     def replicas(self, node: Endpoint | None) -> list[Endpoint]:
-        """Return the replicas of a cluster's node (None: of the one server) that are said to be up."""
+        """Return the replicas of a cluster's node (None: of the one server) that are reported as up."""
         address = self.address
         if self.is_cluster:
             self._slots()
@@ -85,7 +85,7 @@ class Topology:
         """Record a redirection `MOVED slot host:port`. All slots are requested again, since more than one may have
         moved.
 
-        Refusals of many keys arrive together: if the slot is already known to be there, no server is asked.
+        Refusals of many keys arrive together. If the slot is already known to have moved there, no request is sent.
         """
         _, slot, place = refusal.split()[:3]
         number, target = int(slot), None if place.startswith("?:") else self._endpoint_of(place)

@@ -67,7 +67,7 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
 def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     """Return the numbers, with or without a decimal point, in texts of these lengths; None to decline.
 
-    A whole number below 2**53 divided by an exact power of ten gives the nearest double, as parsing the text does.
+    Like parsing the text, dividing an integer below 2**53 by an exact power of ten gives the nearest double.
     """
     if not _short(words, lengths):
         return None

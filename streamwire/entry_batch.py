@@ -19,7 +19,7 @@ from streamwire.walker import Bulks, overlapping
 _WORD = 8
 #: Length above which the distinct lengths of values are not counted.
 _LONG = 1 << 16
-#: Average length above which values are sliced one by one. Shorter values are gathered byte by byte.
+#: Average length above which each value is sliced. Shorter values are gathered with an index per byte.
 _LONG_ON_AVERAGE = 64
 _Bytes = NDArray[np.uint8]
 

@@ -123,7 +123,7 @@ def expiring(bench: Bench) -> None:
 
 
 def long_keys(bench: Bench) -> None:
-    """Add keys that a pattern with many stars matches in very many ways except for their end."""
+    """Add keys that a pattern with many stars rejects only at their end, after very many partial matches."""
     sets = (command("SET", "a" * 40 + str(number), "value") for number in range(bench.scaled(LONG_KEYS)))
     send(bench, sets)
 

@@ -1,4 +1,4 @@
-"""Filter pushdown: filters on `_stream` and `_timestamp` narrow what a batch read fetches.
+"""Filter pushdown: filters on `_stream` and `_timestamp` narrow the streams and ranges of a batch read.
 
 Spark accepts a reader with `pushFilters` only while `spark.sql.python.filterPushdown.enabled` is on, and refuses it
 otherwise; so such a reader is created only in the worker process that asks for filters. Every filter is returned for

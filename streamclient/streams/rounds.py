@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ask:
-    """A question. `many` answers several, in their order; each is asked with its own `words`."""
+    """A question: its arguments `words`, and the function `many` that answers several such questions, in order."""
 
     many: Callable[[StreamServer, list[Any]], Sequence[Any]]
     words: tuple[Any, ...]

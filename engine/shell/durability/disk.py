@@ -1,4 +1,4 @@
-"""Durability of one engine: what is loaded at startup, where effects go, when files are written, when replies leave.
+"""Durability of one engine: loading at startup, logging of effects, scheduling of files, and release of replies.
 
 It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.snapshots`) to the core,
 the configuration and the event loop, and decides which of them may write next. Background work is described by state

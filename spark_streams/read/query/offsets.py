@@ -1,4 +1,4 @@
-"""Offsets of a streaming query: how far each stream is read, and how the batch that ends there was planned.
+"""Offsets of a streaming query: the position in each stream, and the plan of the batch that ends there.
 
 Owns the text form that is stored in checkpoints. It is versioned, and today's code must read every version that was
 ever written: add versions, never change one. Pure: does not depend on a server or on Spark.

@@ -115,7 +115,7 @@ def ranges(
 
 
 def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[int, ...]:
-    """Return how many of the ranges, in their order, each task reads; empty if each range has a task of its own.
+    """Return the number of ranges that each task reads, in order; empty if each range has a task of its own.
 
     The limits are on the number of tasks and on the entries per task. Without a limit there is a task per core, or more
     if there are enough entries to justify them.

@@ -24,8 +24,8 @@ _LONGEST_WAIT = 1000
 class Watch:
     """State of the streams in which a query has nothing to read.
 
-    `wait`: how long a trigger waits for a change, in milliseconds. `group`: a consumer group whose changes count as
-    well. `clock` returns seconds.
+    `wait`: time for which a trigger waits for a change, in milliseconds. `group`: a consumer group whose changes are
+    also detected. `clock` returns seconds.
     """
 
     def __init__(self, wait: int, group: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:

@@ -23,6 +23,6 @@ def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: S
 
 
 def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return how many entries were ever added to the stream up to `after`; None if the server cannot tell."""
+    """Return the number of entries ever added to the stream up to `after`; None if it is unknown."""
     backlog = yield from counted_backlog(server, stream, after, state)
     return None if state is None or backlog is None or state.entries_added is None else state.entries_added - backlog

@@ -1,4 +1,4 @@
-"""Continuity of a stream: where its next batch starts, and what was lost before.
+"""Continuity of a stream: the start of its next batch, and losses before it.
 
 Owns the facts of each stream that are kept from one trigger to the next. Which contradictions between an offset and a
 stream's state mean a loss is decided in `spark_streams.read.query.loss`.

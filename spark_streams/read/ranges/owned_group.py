@@ -25,14 +25,14 @@ from streamclient.streams.rounds import Steps
 from streamclient.streams.server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-#: A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown).
+#: A stream's ranges in order, its state, and the number of entries ever added before them (None: unknown).
 Batch = tuple[Sequence[Range], StreamState, int | None]
 
 #: A stream's ranges in order, and the group's position: entries up to there were delivered before.
 Delivered = tuple[Sequence[Range], StreamId]
 
 _log = logging.getLogger("spark_streams")
-_MANY = 10_000  # number of entries from which delivery takes long enough to be done while the tasks read
+_MANY = 10_000  # minimum number of entries for a delivery in the background
 _ATTEMPTS = 3  # attempts of a delivery in the background, which a failover may undo
 
 

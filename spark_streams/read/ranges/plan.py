@@ -348,7 +348,7 @@ def _offset(
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
     """Return the batch's start in the streams for which the previous offset may not determine it in a replay."""
-    # If the first batch is repeated, Spark asks for the query's start again, when the streams end elsewhere.
+    # If the first batch is repeated, Spark requests the query's start again, and the streams may have grown since.
     latest = {
         stream: after
         for stream, after in facts.latest_starts.items()

@@ -1,4 +1,4 @@
-"""Planning a batch of a shared group: how many entries each of its consumers may read and claim.
+"""Planning of a batch of a shared group: the numbers of entries that each of its consumers may read and claim.
 
 Pure, like `spark_streams.read.ranges.plan`: facts and limits in, an offset out.
 """

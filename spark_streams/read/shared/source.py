@@ -318,7 +318,7 @@ class SharedSource:
     def _claimable(
         self, connection: Connection, server: StreamServer, states: States, last: SharedBatch
     ) -> dict[str, int]:
-        """Return how many pending entries of other consumers may be claimed now, by stream, without zeros."""
+        """Return the number of claimable pending entries of other consumers, by stream, without zeros."""
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         requested: list[tuple[str, Command]] = []

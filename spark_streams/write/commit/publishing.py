@@ -153,7 +153,7 @@ class Publisher:
         return seen | self._after(seen, claims)
 
     def _after(self, seen: dict[bytes, Evidence], claims: Mapping[bytes, BatchRecord | None]) -> dict[bytes, Evidence]:
-        """Return the evidence at streams that were published to, as it is now."""
+        """Return the current evidence in the streams with published rows."""
         infos = self._connection.pipeline([("XINFO", "STREAM", stream) for stream in claims])
         return {
             stream: replace(seen[stream], record=record, stream=stream_state(self._connection, info))

@@ -21,7 +21,7 @@ from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.model import Range
 
 _MOST_RANGES = 256  # in one request
-_UNKNOWN = 100  # expected entries of an unknown range
+_UNKNOWN = 100  # assumed number of entries of a range without an estimate
 _LINE = b"\r\n"
 _SPARE = bytes(16)  # the codec may read this far beyond the last entry
 

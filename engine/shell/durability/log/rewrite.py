@@ -51,7 +51,7 @@ class Rewrites:
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
-        #: Called when a rewrite has ended that was not abandoned, with whether it succeeded.
+        #: Called at the end of a rewrite, unless it was abandoned. The argument: whether it succeeded.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start time, by ``clock``.
         self._began = 0.0

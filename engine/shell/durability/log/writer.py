@@ -1,4 +1,4 @@
-"""Writer of the append-only file's newest increment: writes effects as blocks, and syncs them as ``appendfsync`` says.
+"""Writer of the append-only file's newest increment: writes effects as blocks, and syncs by the ``appendfsync`` policy.
 
 It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
 files. It never drops effects. If the disk rejects a write, the bytes wait, the file is cut back to its last complete
@@ -199,8 +199,7 @@ class Log:
         self.appended += sum(map(len, out))
 
     def flush(self, *, force: bool = False) -> bool:
-        """Write the waiting bytes, and sync as the policy says; return whether they are now as safe as the policy
-        requires.
+        """Write the waiting bytes, and sync by the policy; return whether they are now as safe as it requires.
 
         ``force``: do not wait for a running fsync.
         """

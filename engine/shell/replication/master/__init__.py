@@ -1,4 +1,4 @@
-"""Master role: replicas, what they are sent, what they have acknowledged.
+"""Master role: the replicas, the stream sent to them, and their acknowledgements.
 
 It may import the core, durability's file formats, the settings and the observation room. It does not depend on how a
 master is followed, or how sockets are served: a replica's connection is a

@@ -82,7 +82,7 @@ class Replica:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port at which it says it accepts clients."""
+        """Host and port that the replica announced for clients."""
         host = self.said.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
         return host.decode("utf-8", "replace"), self.said.port
 

@@ -24,15 +24,15 @@ from streamwire.machine import Machine
 class Sync(Enum):
     """Synchronisation state of one replica."""
 
-    #: It needs a file with all data, which is not being written yet.
+    #: The replica needs a file with all data, which is not being written yet.
     WAITING = auto()
     #: The file is being written or sent. The stream is queued.
     RECEIVING = auto()
     #: The file has been sent; the replica has not acknowledged its end.
     LOADING = auto()
-    #: It is sent the stream.
+    #: The replica receives the stream.
     ONLINE = auto()
-    #: It has the file, and is sent nothing else.
+    #: The client has the file, and gets nothing else.
     SERVED = auto()
 
 

@@ -130,8 +130,8 @@ class FullSync:
 
 
 def log_discarded_data(core: Core, full: Full, history: History | None, unconfirmed: int) -> None:
-    """Log what a full synchronisation discards. ``history``: that of the present data, if any; ``unconfirmed``: number
-    of its last bytes that this server made and no replica has acknowledged.
+    """Log the loss of data in a full synchronisation. ``history``: history of the present data, if any;
+    ``unconfirmed``: number of its last bytes that this server wrote and no replica has acknowledged.
     """
     keys = sum(len(db) for db in core.databases)
     LOG.info(

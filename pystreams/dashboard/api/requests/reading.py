@@ -62,7 +62,7 @@ class _Tolerant(Decoder):
 
 
 class Reader:
-    """How the entries of one stream are read, or a dead letter: it also has the rules of its original's stream."""
+    """Masks and decodes the entries of one stream. For a dead letter, the rules of the original stream also apply."""
 
     def __init__(self, decoders: Decoders, masks: Masks, *streams: bytes) -> None:
         self._decoders, self._masks, self._streams = decoders, masks, streams
