@@ -11,11 +11,10 @@ options and of the server's state. Version 4 consists of:
 * `streams`: the last ID read in each stream.
 * `added`: number of entries ever added to the stream up to there, if known. The difference between two offsets is the
   number of entries that a batch must have; fewer means that data was lost.
-* `deleted`: the largest ID known to be deleted, if it lies ahead of the position; for a stream with a head, ahead of
-the
+* `deleted`: the largest ID known to be deleted, if it is after the position; for a stream with a head, after the
   batch's start.
-* `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
-* `tasks`: how many of the batch's ranges, in their order, each task reads; empty if each has a task of its own.
+* `cuts`: the ends of the batch's partitions, each with its number of entries if known.
+* `tasks`: the number of ranges that each task reads, in the order of the ranges; empty if each has a task of its own.
 * `begins`: start of this batch in a stream if it is not the previous offset: the stream was recreated; or the query
   began at the stream's end, which is elsewhere when the batch is repeated; or the query is to begin at an ID that the
   stream has not reached yet.

@@ -356,7 +356,7 @@ class Master:
         self.judge()
 
     def begin_leading(self) -> None:
-        """Become a master: make the stream, if a replica may continue with it."""
+        """Become a master, and make the stream if a replica may continue with it."""
         self.leads = True
         self.cut_off_all()
         self._db = -1
