@@ -20,7 +20,7 @@ from benchmarks.servers import Server
 KEY, GROUP = "stream", "group"
 _AT_ONCE, _PAGE = 1000, 100
 _REPEATS = 200
-#: Entries in all streams together, and entries beyond the pending ones in the stream of `pending`.
+#: Total number of entries in `streams`; in `pending`, the number of entries that are not pending.
 _IN_STREAMS = 100_000
 
 #: Costs by name with unit.

@@ -1,4 +1,4 @@
-"""One client's socket: bytes to commands, replies to bytes, and when to stop either.
+"""One client's socket: parsing of commands, sending of replies, and flow control in both directions.
 
 It owns the buffers, and the reasons why a client's commands do not run: a command blocks the client, CLIENT PAUSE holds
 it back, it does not read its replies, or it has had its share of this event-loop iteration. It does not depend on what
