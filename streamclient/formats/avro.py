@@ -20,6 +20,9 @@ from streamclient.formats.schemas import Schema, UndecodableError, package
 #: Exceptions of `fastavro` for bytes that are not a value of the schema, and for values that do not fit it.
 WRONG = (EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
+#: Maximum nesting of a value of a recursive schema. Its depth is up to the bytes, not to the schema.
+_DEEPEST = 200
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -74,8 +77,11 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader` (None: `writer`).
 
     The function raises UndecodableError for invalid bytes. Both schemas are parsed.
+    If `writer` is recursive, bytes that nest deeply would overflow the stack of fastavro's compiled reader, which ends
+    the process. Its twin in Python is used then.
     """
-    read = package("fastavro").schemaless_reader
+    recursive = _is_recursive(writer)
+    read = package("fastavro._read_py" if recursive else "fastavro").schemaless_reader
     problems = (*WRONG, package("fastavro.read").SchemaResolutionError)
     if reader == writer:
         reader = None
@@ -88,9 +94,47 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
             raise UndecodableError(f"{type(cause).__name__}: {cause}") from cause
         if stream.tell() != len(data):
             raise UndecodableError(f"{len(data) - stream.tell()} bytes follow the value")
+        if recursive and _is_deep(value):
+            raise UndecodableError(f"the value is nested in more than {_DEEPEST} levels")
         return value
 
     return value_of
+
+
+def _is_recursive(schema: Any) -> bool:
+    """Return whether a parsed schema has a record that contains itself."""
+    named: dict[str, Any] = {}
+    is_open: dict[str, bool] = {}
+
+    def visit(part: Any) -> bool:
+        if isinstance(part, list):
+            return any(map(visit, part))
+        if isinstance(part, str):
+            return part in named and (is_open[part] if part in is_open else visit(named[part]))
+        named.update(part.get("__named_schemas", {}))
+        name = part.get("name")
+        if name is not None:
+            named[name], is_open[name] = part, True
+        found = any(visit(part[word]) for word in ("type", "items", "values") if word in part)
+        found = found or any(visit(each["type"]) for each in part.get("fields", ()))
+        if name is not None:
+            is_open[name] = False
+        return found
+
+    return visit(schema)
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether a value is nested in more levels than `_DEEPEST`."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for each in level
+            if isinstance(each, (dict, list, tuple))
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
 
 
 def as_json(value: Any) -> Any:

@@ -106,6 +106,22 @@ def test_other_values_are_refused(value: bytes) -> None:
         Decoder().decode(value)
 
 
+@pytest.mark.parametrize("top", ["record", "array", "union"])
+def test_deep_values_of_recursive_schemas_are_refused(top: str) -> None:
+    """Bytes that nest a record in itself many times are no value, and do not end the process."""
+    node: Any = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    schema, head, tail = {
+        "record": (node, b"", b""),
+        "array": ({"type": "array", "items": node}, b"\2", b"\0"),
+        "union": (["null", node], b"\2", b""),
+    }[top]
+    decoder = Decoder("avro", schema=Schema("AVRO", json.dumps(schema)))
+    assert "null" in json.dumps(decoder.decode(head + b"\2" * 20 + b"\0" + tail).value)
+    for depth in (250, 1_000_000):
+        with pytest.raises(UndecodableError):
+            decoder.decode(head + b"\2" * depth + b"\0" + tail)
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_decoded_or_refused(value: bytes) -> None:
     """No bytes raise another error, whatever the format; what is decoded is JSON."""
