@@ -14,7 +14,7 @@ NOW_US = 1_700_000_000_000_000
 #: Sizes; and numbers of arguments and results, of which Lua's stack has room for 8,000.
 _SMALL, _LARGE, _FEW_WORDS, _MANY_WORDS = 10_000, 40_000, 1_900, 7_600
 #: Seconds below which nothing can be quadratic, and the greatest growth for four times the size (quadratic: 16).
-_FAST, _GROWTH = 0.05, 8
+_FAST, _GROWTH = 0.1, 8
 
 #: Start of each script: ``n``, ``x(text)`` for a text n times; an array and a map of n elements if it needs them.
 _BEGIN = """
