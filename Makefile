@@ -13,7 +13,11 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-images locks test-matrix test-peers test-redis-py dist clean
+# Rooms that are tested without a server, and their tests.
+UNITS := streamwire streamclient.codec streamclient.formats engine.core engine.wire spark_streams.columns spark_streams.config spark_streams.formats
+UNIT_TESTS := $(addprefix tests/,streamwire streamclient/codec streamclient/formats engine/core engine/wire spark_streams/columns spark_streams/config spark_streams/formats)
+
+.PHONY: help install java demo test coverage test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-images locks test-matrix test-peers test-redis-py dist clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -34,6 +38,9 @@ demo: install ## run the main job on the embedded engine and check every figure 
 
 test: install ## run all tests, or some: make test PYTEST_ARGS='tests/engine -x'
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
+
+coverage: install ## measure which lines of the rooms without I/O their own tests run (some minutes)
+	$(BIN)/python -m pytest -q -n 2 $(UNITS:%=--cov=%) --cov-report=term:skip-covered $(UNIT_TESTS)
 
 test-long: install ## run what `make test` leaves out because it takes long (about half an hour)
 	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 -m long $(PYTEST_ARGS)
