@@ -43,6 +43,7 @@ RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", 
 STAGED_MS = 86_400_000
 #: Shortest retention of records, in milliseconds: a task may pause for long.
 RECORD_MS = 86_400_000
+#: The same for a batch write without a name.
 _UNNAMED_MS = 30 * RECORD_MS
 #: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records state
 #: for a day that it is finished.
@@ -625,12 +626,13 @@ class Protocol:
 def kept_ms(options: WriteOptions, lasting: bool) -> int:
     """Return the retention of records after their last change, in milliseconds; 0 keeps them permanently.
 
-    A write that cannot be repeated (not `lasting`) removes its records when it ends. Until then they are kept as long
-    as any others: if the server's clock jumps ahead and they expire, a retried task writes its rows twice.
+    A write that cannot be repeated (not `lasting`) retires its records when it ends. Until then they are kept for at
+    least 30 days, whatever the user's retention: if the server's clock jumps ahead and they expire, a retried task
+    writes its rows twice.
     """
-    if options.fence_retention:
-        return max(options.fence_retention, RECORD_MS)
-    return 0 if lasting else _UNNAMED_MS
+    if not lasting:
+        return max(options.fence_retention, _UNNAMED_MS)
+    return max(options.fence_retention, RECORD_MS) if options.fence_retention else 0
 
 
 def number_write(

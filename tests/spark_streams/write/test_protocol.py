@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
 from spark_streams.write.protocol import (
     FENCE_FIELDS,
@@ -25,6 +26,7 @@ from spark_streams.write.protocol import (
     TaskRows,
     Values,
     WriterId,
+    kept_ms,
 )
 from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
@@ -214,3 +216,13 @@ def test_the_last_driver_prepares() -> None:
         with pytest.raises(PystreamsError, match="ATTEMPT_REPLACED"):
             protocol.prepare(account, now)
     assert protocol.prepare(replace(account, prepared="b"), [b"b", None])
+
+
+@pytest.mark.parametrize(
+    ("retention", "named", "unnamed"), [(0, 0, 30), (1, 1, 30), (2, 2, 30), (30, 30, 30), (45, 45, 45)]
+)
+def test_a_short_retention_does_not_shorten_an_unnamed_write(retention: int, named: int, unnamed: int) -> None:
+    """Records of a running unnamed write last at least 30 days, and those of other writes as long as the user says."""
+    day = 86_400_000
+    options = WriteOptions(stream="s", fence_retention=retention * day)
+    assert (kept_ms(options, lasting=True), kept_ms(options, lasting=False)) == (named * day, unnamed * day)
