@@ -125,7 +125,8 @@ class Messages:
                 preserving_proto_field_name=True,
                 descriptor_pool=self._pool,
             )
-        except (formatter.Error, TypeError, ValueError) as cause:  # an Any of an unknown message, a time out of range
+        except (formatter.Error, package("google.protobuf.message").DecodeError, TypeError, ValueError) as cause:
+            # an Any of an unknown message or with damaged bytes, or a time out of range
             raise UndecodableError(str(cause)) from cause
 
     def from_json(self, full: str, text: str) -> Any:

@@ -31,6 +31,8 @@ _PAUSE_SECONDS = 0.2  # before the second attempt; doubled before the third
 _TRANSIENT = (429, 500, 502, 503, 504)
 _UNKNOWN_SECONDS = 60.0  # time for which an unknown ID is not requested again
 _DEEPEST = 20  # maximum depth of references
+#: Maximum size of a reply in bytes.
+_MOST_BYTES = 16 << 20
 _SHOWN = 300  # maximum number of characters of a response in an error
 
 
@@ -191,7 +193,10 @@ class Registry:
 
         context = tls_context(self.tls) if self.url.startswith("https") else None
         with urllib.request.urlopen(request, timeout=self.seconds, context=context) as reply:  # noqa: S310 - as above
-            text = reply.read()
+            text = reply.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            reason = f"a reply of more than {_MOST_BYTES:,} bytes"
+            raise error("REGISTRY_REFUSED", registry=self.url, request=request.get_method(), status=200, reason=reason)
         try:
             return json.loads(text)
         except ValueError as cause:
@@ -202,7 +207,7 @@ class Registry:
 
     def _refused(self, refused: urllib.error.HTTPError, request: str, subject: str) -> None:
         """Raise the error for a response with an error status."""
-        text = refused.read().decode("utf-8", "replace")
+        text = refused.read(_MOST_BYTES).decode("utf-8", "replace")
         try:
             reason = str(json.loads(text)["message"])
         except (ValueError, KeyError, TypeError):

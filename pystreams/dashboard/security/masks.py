@@ -9,6 +9,7 @@ Rules apply before conditions are evaluated, so a search cannot find out a maske
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -18,6 +19,8 @@ from streamclient.errors import PystreamsError
 
 MASKED = "(masked)"
 _MASKED = MASKED.encode()
+#: Control characters that texts do not contain.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 #: Characters before a JSON document: blanks, and byte-order marks and zeros of other encodings.
 _BEFORE_JSON = b" \t\r\n\v\f\0\xef\xbb\xbf\xfe\xff"
 
@@ -76,8 +79,8 @@ class Mask:
             first = value.lstrip(_BEFORE_JSON)[:1]
             if first == b'"' and decode is not json.loads:
                 return self._value(name, value, json.loads)  # a text of JSON is left alone by other decoders
-            # An object that cannot be parsed may hold a masked field.
-            return _MASKED if first in (b"{", b"[") else value
+            # An object that cannot be parsed may hold a masked field, and so may anything that is not text.
+            return _MASKED if first in (b"{", b"[") or not _is_text(value) else value
 
     def _nested(self, path: str, value: Any) -> tuple[Any, bool]:
         if isinstance(value, dict):
@@ -101,6 +104,14 @@ class Mask:
                 if shown is not text:
                     return shown.decode("utf-8", "surrogatepass"), True
         return value, False
+
+
+def _is_text(value: bytes) -> bool:
+    """Return whether a value is UTF-8 without control characters, which encoded records nearly always contain."""
+    try:
+        return not _CONTROL.search(value.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 NOTHING = Masks()

@@ -56,6 +56,12 @@ def test_rules_reach_into_json_in_any_form(value: bytes) -> None:
     assert MASKED.encode() in found
 
 
+@pytest.mark.parametrize("value", [b"\x81\xa4card\xa44111\xc0", b"\x81\xa4card\xa4411", b"\0\0\0\0\x07\x084111"])
+def test_encoded_values_that_cannot_be_decoded_are_masked_as_a_whole(value: bytes) -> None:
+    """MessagePack with a byte too many or too few, or a record whose schema is unknown, may hold a masked field."""
+    assert Masks(["card"]).of(b"s").words([b"payload", value]) == [b"payload", MASKED.encode()]
+
+
 def test_brackets_in_a_rule_are_no_wildcards() -> None:
     """A rule names a field with brackets as it is."""
     mask = Masks(["card[0]"]).of(b"s")

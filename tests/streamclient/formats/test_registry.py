@@ -13,6 +13,7 @@ import pytest
 from pystreams.testing import schema_registry
 from streamclient.config.address import Tls
 from streamclient.errors import PystreamsError
+from streamclient.formats import registry as registry_module
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Reference, Schema
 from streamwire.errors import InvalidTextError
@@ -102,6 +103,15 @@ def test_a_passing_failure_is_tried_again() -> None:
         with pytest.raises(PystreamsError, match="status 503"):
             Registry.at(server.url).latest("x")
         assert server.requests == ["GET /subjects/x/versions/latest"] * 3
+
+
+def test_a_huge_reply_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry's reply is read up to a limit; a longer one is an error."""
+    monkeypatch.setattr(registry_module, "_MOST_BYTES", 20)
+    with schema_registry() as server:
+        number = Registry.at(server.url).register("s-value", Schema("AVRO", ONE))
+        with pytest.raises(PystreamsError, match=r"REGISTRY_REFUSED.*more than 20 bytes"):
+            Registry.at(server.url).schema(number)
 
 
 def test_a_silent_registry_is_given_up() -> None:
