@@ -49,32 +49,13 @@ def _line(one: Command) -> str:
     )
 
 
-def _fill(names: list[str], indent: str = "") -> str:
-    return textwrap.fill(" ".join(names), 110, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _names(group: list[Command]) -> str:
-    """Return the names of a group's commands, then those with subcommands, a line each."""
-    plain: list[str] = []
-    containers: dict[str, list[str]] = {}
-    for one in group:
-        name, _, subcommand = one.name.upper().partition("|")
-        if subcommand:
-            containers.setdefault(name, []).append(subcommand)
-        else:
-            plain.append(name)
-    several = [_fill([f"{name}:", *names], "  ") for name, names in containers.items()]
-    return "\n".join([*([_fill(plain)] if plain else []), *several])
-
-
 def _differs(one: Command) -> bool:
     """Whether the summary says that the engine answers in its own way."""
     return "the engine" in one.summary.lower()
 
 
 def commands() -> str:
-    """Return the engine's own commands, those that it answers in its own way, those of streams with their arguments,
-    and the names of the others by group.
+    """Return the engine's own commands, those that it answers in its own way, and those of streams with their arguments.
 
     A container's subcommands stand in its place.
     """
@@ -98,11 +79,9 @@ def commands() -> str:
     ]
     lines = "\n".join(_line(one) for one in groups.pop("stream") if one not in own)
     blocks.append(f"\n```text\n{lines}\n```\n")
-    blocks.append("\n## As in Redis: other types, connections and the server\n\n")
-    blocks.append("With the arguments of Redis 8.6. A colon precedes subcommands.\n")
-    for name, group in sorted(groups.items()):
-        if rest := [one for one in group if one not in own]:
-            blocks.append(f"\n**{name.capitalize()}**\n\n```text\n{_names(rest)}\n```\n")
+    blocks.append("\n## As in Redis: all other commands\n\n")
+    others = ", ".join(sorted(groups))
+    blocks.append(f"Everything in Redis 8.6's groups {others}, with its arguments, except [what stays out](#what-stays-out).\n")
     return "".join(blocks) + "\n"
 
 
