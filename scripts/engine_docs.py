@@ -55,9 +55,9 @@ def _differs(one: Command) -> bool:
 
 
 def commands() -> str:
-    """Return the engine's own commands, those that it answers in its own way, and those of streams with their arguments.
+    """Return the engine's own commands, those that it answers in its own way, and those of streams.
 
-    A container's subcommands stand in its place.
+    The last ones have their arguments. A container's subcommands stand in its place.
     """
     groups: dict[str, list[Command]] = {}
     for _, command in sorted(COMMANDS.items()):
@@ -80,8 +80,8 @@ def commands() -> str:
     lines = "\n".join(_line(one) for one in groups.pop("stream") if one not in own)
     blocks.append(f"\n```text\n{lines}\n```\n")
     blocks.append("\n## As in Redis: all other commands\n\n")
-    others = ", ".join(sorted(groups))
-    blocks.append(f"Everything in Redis 8.6's groups {others}, with its arguments, except [what stays out](#what-stays-out).\n")
+    others = textwrap.fill(", ".join(sorted(groups)), 140)
+    blocks.append(f"Redis 8.6's commands of these groups, except [what stays out](#what-stays-out):\n{others}.\n")
     return "".join(blocks) + "\n"
 
 
