@@ -14,6 +14,7 @@ from weakref import ref
 
 from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import position
+from engine.core.streams.entries import IdColumns
 from engine.core.streams.pending import NOBODY, PendingList, Record
 from engine.core.streams.position import UNKNOWN, Counters
 from engine.core.streams.runs import Run, id_columns
@@ -157,19 +158,20 @@ class Group:
 
     # -- deliveries -------------------------------------------------------------------------------------------------
 
-    def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> None:
-        """Deliver new entries to ``consumer``. With ``noack`` they do not become pending."""
+    def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> IdColumns:
+        """Deliver new entries to ``consumer``, and return their IDs. With ``noack`` they do not become pending."""
         ms, seq = id_columns(runs)
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         self.advance(stream, first, last, len(ms))
         if noack:
-            return
+            return ms, seq
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
             # Only the delivered entries lose their place among the released ones.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)
+        return ms, seq
 
     def _forget_nacked(self, low: int, high: int) -> None:
         for entry_id in [entry_id for entry_id in self.nacked if low <= entry_id <= high]:

@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries.encoded_adds import adds_of
-from engine.core.commands.streams.groups.effects import IDS_AT_ONCE, ClaimEffects, record_position, see_consumer
+from engine.core.commands.streams.groups.effects import IDS_AT_ONCE, record_new, record_position, see_consumer
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
@@ -157,17 +157,17 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
     runs = stream.first_runs(low, high, most)
     if not runs:
         return 0
-    group.deliver(stream, runs, consumer, time, noack=False)
+    delivered = group.deliver(stream, runs, consumer, time, noack=False)
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if ctx.replication.feeds:
-            ClaimEffects(ctx, ref, consumer.name).record_new(runs, time)
+            record_new(ctx, ref, consumer.name, delivered, time)
         else:
             # One short command, whatever the number of entries: during a replay it finds the same stream and group.
             after, upto = ids.text(low - 1), ids.text(group.last_id)
             ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
         record_position(ctx, ref)
-    return sum(last - first for _, first, last in runs)
+    return len(delivered[0])
 
 
 @stream_command("ps.ackrange key group after upto", "write", since="8.10.0", complexity="O(blocks touched).")

@@ -11,8 +11,9 @@ from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.protocol import ids
+from engine.core.streams.entries import IdColumns
 from engine.core.streams.group import Consumer
-from engine.core.streams.runs import Run, id_columns
+from engine.core.streams.runs import Run
 
 #: Maximum number of IDs in one command of the log.
 IDS_AT_ONCE = 1000
@@ -33,30 +34,34 @@ def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], no
 
     It counts as one change regardless of the number of entries, as in Redis.
     """
-    ref.group.deliver(ref.stream, runs, consumer, ctx.now, noack)
+    delivered = ref.group.deliver(ref.stream, runs, consumer, ctx.now, noack)
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if not noack:
-            ClaimEffects(ctx, ref, consumer.name).record_new(runs, ctx.now)
+            record_new(ctx, ref, consumer.name, delivered, ctx.now)
         record_position(ctx, ref)
+
+
+def record_new(ctx: Context, ref: GroupRef, consumer: bytes, delivered: IdColumns, time: int) -> None:
+    """Record the first delivery of new entries with these IDs at ``time`` (milliseconds)."""
+    words = [b"%d-%d" % one for one in zip(*delivered, strict=True)]
+    for at in range(0, len(words), IDS_AT_ONCE):
+        _record(ctx, ref, consumer, words[at : at + IDS_AT_ONCE], time, 1)
 
 
 class ClaimEffects:
     """Collects the deliveries of one command to one consumer. They are recorded by ``flush``."""
 
-    __slots__ = ("_consumer", "_count", "_ctx", "_group", "_head", "_recording", "_time", "_words")
+    __slots__ = ("_consumer", "_count", "_ctx", "_ref", "_time", "_words")
 
     def __init__(self, ctx: Context, ref: GroupRef, consumer: bytes) -> None:
-        self._ctx = ctx
-        self._recording = ctx.changes.recording
-        self._head = [b"XCLAIM", ref.key, ref.name, consumer, b"0"]
-        self._group = ref.group
+        self._ctx, self._ref, self._consumer = ctx, ref, consumer
         self._words: list[bytes] = []
         self._time = self._count = 0
 
     def add(self, entry_id: int, time: int, count: int) -> None:
         """Add an entry delivered to the consumer at ``time`` (milliseconds) for the ``count``-th time."""
-        if not self._recording:
+        if not self._ctx.changes.recording:
             return
         if time != self._time or count != self._count or len(self._words) >= IDS_AT_ONCE:
             self.flush()
@@ -66,19 +71,14 @@ class ClaimEffects:
     def flush(self) -> None:
         """Record the collected deliveries."""
         if self._words:
-            self._record(self._words)
+            _record(self._ctx, self._ref, self._consumer, self._words, self._time, self._count)
             self._words = []
 
-    def record_new(self, runs: list[Run], time: int) -> None:
-        """Record the first delivery of new entries at ``time``: same as ``add`` for each, then ``flush``."""
-        self._time, self._count = time, 1
-        words = [b"%d-%d" % one for one in zip(*id_columns(runs), strict=True)]
-        for at in range(0, len(words), IDS_AT_ONCE):
-            self._record(words[at : at + IDS_AT_ONCE])
 
-    def _record(self, words: list[bytes]) -> None:
-        options = [b"TIME", b"%d" % self._time, b"RETRYCOUNT", b"%d" % self._count, b"FORCE", b"JUSTID"]
-        self._ctx.effect(*self._head, *words, *options, b"LASTID", ids.text(self._group.last_id))
+def _record(ctx: Context, ref: GroupRef, consumer: bytes, words: list[bytes], time: int, count: int) -> None:
+    options = [b"TIME", b"%d" % time, b"RETRYCOUNT", b"%d" % count, b"FORCE", b"JUSTID"]
+    last = ids.text(ref.group.last_id)
+    ctx.effect(b"XCLAIM", ref.key, ref.name, consumer, b"0", *words, *options, b"LASTID", last)
 
 
 def record_position(ctx: Context, ref: GroupRef) -> None:
