@@ -1,33 +1,28 @@
 """The connector's records of exactly-once writes, copied to another server together with their stream.
 
-A query that writes exactly once leaves records next to each of its streams
-(`pystreams:fence:{...}:STREAM:QUERY:WHAT`), and one for all of them (`pystreams:fence:{QUERY}:ledger`). They let it
-finish an interrupted batch. Without them on the new server it would write existing rows again. All are hashes. This
-module depends on their names, not on their contents.
+A query that writes exactly once leaves records next to each of its streams, and one for all of them
+(`streamclient.record_keys`). They let it finish an interrupted batch. Without them on the new server it would write
+existing rows again. All are hashes. This module depends on their names, not on their contents.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from pystreams.streams.inventory import scan_pages
 from pystreams.streams.paged_calls import ask, ask_all, pages
+from streamclient import record_keys
 from streamclient.connection import Command, Connection
-from streamwire.slots import same_slot_tag
 
-_PREFIX = b"pystreams:fence:"
-_WRITER = re.compile(rb"(.+?):(?:[0-9]+|batch|roll|staged:[0-9a-f]+)", re.DOTALL)
 _SPECIAL = b"\\*?[]"  # characters with a meaning in globs
 
 
 def find(connection: Connection, stream: bytes) -> list[bytes]:
     """Return the keys of the records of writes to the stream."""
-    beside = b"%b{%b}:%b:" % (_PREFIX, same_slot_tag(stream), stream)
     found: dict[bytes, bytes] = {}  # names of the writing queries, by key
-    for page in scan_pages(connection, _literally(beside) + b"*", "hash"):
-        found |= {key: match[1] for key in page if (match := _WRITER.fullmatch(key[len(beside) :]))}
-    ledgers = (b"%b{%b}:ledger" % (_PREFIX, name) for name in sorted(set(found.values())))
+    for page in scan_pages(connection, _literally(record_keys.beside(stream)) + b"*", "hash"):
+        found |= {key: name for key in page if (name := record_keys.writer_of(stream, key))}
+    ledgers = (record_keys.of_query(name, b"ledger") for name in sorted(set(found.values())))
     return [*sorted(found), *(key for key in ledgers if ask(connection, "EXISTS", key))]
 
 

@@ -11,6 +11,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
 from streamclient.commands import RULES, Need
 from streamclient.config.address import Address
+from streamclient.record_keys import PREFIX
 
 _BY_ACK = {"commit": Need.READ_GROUP, "cursor": Need.READ_CURSOR, "none": Need.READ_NONE}
 _NAMED = 20  # maximum number of streams named in the rules; for more, their common prefix is used
@@ -39,7 +40,7 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
     keys = ["~*" if options.stream is None else f"~{options.stream}{':*' if options.partitions is not None else ''}"]
     rows = [Need.APPEND]
     if options.mode != "append":
-        keys.append("~pystreams:fence:*")
+        keys.append(f"~{PREFIX.decode()}*")
         rows = [
             Need.WRITE_ONCE,
             Need.WRITE_AGAIN,

@@ -1,21 +1,20 @@
 """The exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
 
-A query, or a batch write with a name, leaves hashes on servers. All of their names start with pystreams:fence, and
-those next to a stream are in its slot:
+A query, or a batch write with a name, leaves hashes on servers, whose keys `streamclient.record_keys` defines:
 
-    {S}:S:NAME:PARTITION    fence: number of a task's rows in the stream, and their digest
-    {S}:S:NAME:batch        batch record: the attempt that may write to the stream, and the stage
-    {S}:S:NAME:roll         the partitions that have a fence, each with its batch
-    {S}:S:NAME:staged:ID    staged rows for the driver; expires after a day
-    {NAME}:ledger           the streams of the batch, its drivers, and whether it is committed
-    {QUERY}:writes          the executions that write from foreachBatch, in their order
+    fence           number of a task's rows in the stream, and their digest
+    batch record    the attempt that may write to the stream, and the stage
+    roll            the partitions that have a fence, each with its batch
+    staged rows     rows for the driver; expires after a day
+    ledger          the streams of the batch, its drivers, and whether it is committed
+    writes          the executions that write from foreachBatch, in their order
 
 `TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`: it
 takes the values that were read, and returns the commands that change them, or raises. Tasks and drivers execute them. A
 transition that depends on values that were read is executed under WATCH of their keys. Why no interleaving writes
 a row twice or drops one: docs/design/exactly-once.md.
 
-The names of keys and fields are stored on servers: add some, never rename one.
+The names of fields are stored on servers: add some, never rename one.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from typing import Any, NoReturn
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import RowDigest
+from streamclient import record_keys
 from streamclient.commands import Command
-from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO, StreamId
 
 #: The reply to HMGET.
@@ -51,8 +50,6 @@ _LATE_MS = 600_000
 _REMOVED_AT_ONCE = 1000
 
 # --- Keys
-
-_PREFIX = b"pystreams:fence:"
 
 
 @dataclass(frozen=True)
@@ -86,16 +83,16 @@ class WriterId:
     @property
     def ledger_key(self) -> bytes:
         """The key of the ledger."""
-        return b"%b{%b}:ledger" % (_PREFIX, self.name.encode())
+        return record_keys.of_query(self.name.encode(), b"ledger")
 
     def _beside(self, stream: bytes, kind: bytes) -> bytes:
         """Return a key in the stream's slot."""
-        return b"%b{%b}:%b:%b:%b" % (_PREFIX, same_slot_tag(stream), stream, self.name.encode(), kind)
+        return b"%b%b:%b" % (record_keys.beside(stream), self.name.encode(), kind)
 
 
 def writes_key(query: str) -> bytes:
     """Return the key of the list of executions that write from a query's foreachBatch."""
-    return b"%b{%b}:writes" % (_PREFIX, query.encode())
+    return record_keys.of_query(query.encode(), b"writes")
 
 
 def shown(key: Any) -> str:
