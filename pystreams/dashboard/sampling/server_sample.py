@@ -11,10 +11,9 @@ from collections import defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pystreams import measures
-from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.snapshot import Name, Snapshot
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import dead_letters, inventory, paged_calls
@@ -37,6 +36,9 @@ _OF_STREAM = tuple(each for each in measures.STREAM if each.kept)
 _OF_GROUP = tuple(each for each in measures.GROUP if each.kept)
 #: Lines of INFO that are summed over the masters of a cluster.
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
+_OVER_MS = 8_000
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def info(connection: Connection) -> dict[str, str]:
@@ -214,3 +216,26 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
     for (name, group), group_row in snapshot.groups.items():
         kept |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
     return kept
+
+
+class Rates(Generic[Key]):
+    """Rates averaged over the last samples, to smooth bursts. A counter that decreases has the rate 0."""
+
+    def __init__(self) -> None:
+        self._counted: deque[tuple[int, Mapping[Key, int]]] = deque()
+
+    def of(self, now: int, counts: Mapping[Key, int]) -> dict[Key, float]:
+        """Return each counter's growth per second, without counters seen for the first time. `now`: milliseconds."""
+        counted = self._counted
+        while len(counted) > 1 and now - counted[1][0] >= _OVER_MS:
+            counted.popleft()
+        if counted and now < counted[-1][0]:
+            counted.clear()  # the server's clock went back
+        found: dict[Key, float] = {}
+        for key, count in counts.items():
+            for at, then in counted:
+                if key in then and now > at:
+                    found[key] = max(0, count - then[key]) * 1000 / (now - at)
+                    break
+        counted.append((now, counts))
+        return found

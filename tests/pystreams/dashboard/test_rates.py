@@ -6,9 +6,8 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.sampler import pause_after
-from pystreams.dashboard.sampling.server_sample import CountingConnection, Looks
+from pystreams.dashboard.sampling.server_sample import CountingConnection, Looks, Rates
 from tests import servers
 from tests.suite.waiting import wait_for
 

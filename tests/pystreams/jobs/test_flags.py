@@ -25,8 +25,8 @@ from pystreams.errors import Status
 from pystreams.jobs.flags import FROM_FILE, options_given, split
 from pystreams.jobs.job import Job, _of_spark
 from pystreams.jobs.run import Run
-from pystreams.metrics import exposition
 from pystreams.metrics.collector import Chosen, Collector
+from pystreams.metrics.exporter import exposition
 from spark_streams.errors import PystreamsError
 from streamclient.pool import close_all
 from tests import ROOT
@@ -178,7 +178,7 @@ def test_the_file_of_lags_has_what_the_exporter_says(client: redis.Redis, place:
     file = tmp_path / "lag.prom"
     lag.main(["--url", place.url, "--to", f"metrics:{file}"], standalone_mode=False)
     collector = Collector(Wanted(place.url), Chosen(("*",), 100, consumers=False))
-    page, _ = exposition.text(collector.collect(20))
+    page, _ = exposition(collector.collect(20))
     collector.close()
     pages = (file.read_text(), page.decode())
     ours, theirs = ({each.name: each for each in text_string_to_metric_families(text)} for text in pages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from pystreams.metrics import exposition
+from pystreams.metrics.exporter import exposition
 from pystreams.metrics.table import Sample
 
 Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -23,7 +23,7 @@ def parsed(page: bytes) -> Exposed:
 
 def exposed(samples: list[Sample]) -> Exposed:
     """The same of samples that were collected."""
-    return parsed(exposition.text(samples)[0])
+    return parsed(exposition(samples)[0])
 
 
 def value(found: Exposed, name: str, **labels: str) -> float | None:

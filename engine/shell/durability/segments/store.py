@@ -6,7 +6,7 @@ After a failed write the file is cut back, or, if that fails too, a new file is 
 References to a record are tracked in two ways. Segments in memory hold its *place*, whose end of life is noticed. Files
 on disk (the log's base, a snapshot) refer to segment files (`engine.shell.durability.segments.documents`). A segment
 file is deleted when neither memory nor a document refers to it. A file with many dead records is emptied
-(`engine.shell.durability.segments.compaction`): its live records are written again, some at a time, and their places
+(`next_to_empty`): its live records are written again, some at a time, and their places
 moved. Both happen only while no document is being written, so every file that a new document refers to still exists.
 """
 
@@ -16,7 +16,7 @@ import re
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,6 @@ from engine.core.streams.compressed.disk_entries import Buffer, UnreadableError,
 from engine.core.streams.compressed.packed import Packed
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files, write_all
-from engine.shell.durability.segments.compaction import next_to_empty
 from engine.shell.durability.segments.documents import Documents
 from engine.shell.durability.segments.file import (
     HEAD_SIZE,
@@ -51,6 +50,8 @@ _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
 _NUMBER_BITS = 32
 #: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
+#: Dead share above which a file is emptied, and dead share of all files above which the worst file is.
+_DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
 
 
 class SegmentFiles:
@@ -398,3 +399,24 @@ class SegmentFiles:
             "engine_segment_dead_bytes": sum(file.dead for file in found),
             "engine_segment_last_write_status": "err" if self.trouble else "ok",
         }
+
+
+def next_to_empty(found: Sequence[SegmentFile], doubtful: Collection[int], file_size: int) -> SegmentFile | None:
+    """Return the file whose records are to be moved now; None if it is not worth it.
+
+    It is the file with the largest dead share, if that is more than half of it, or if more than a quarter of all files
+    is dead and that amounts to a whole file. So files exceed their live content by at most a third, plus one file. For
+    each reclaimed byte at most three are rewritten. Streams that are trimmed from their start need no rewriting,
+    because their files die one after another.
+
+    ``found``: files with live records that are no longer written to; ``doubtful``: numbers of files whose content on
+    disk is uncertain, which go first; ``file_size``: size of a full file in bytes.
+    """
+    for file in found:
+        if file.number in doubtful:
+            return file
+    worst = max(found, key=lambda file: file.dead / file.size, default=None)
+    if worst is None or worst.dead > _DEAD_SHARE * worst.size:
+        return worst
+    dead, size = sum(file.dead for file in found), sum(file.size for file in found)
+    return worst if dead >= max(_DEAD_SHARE_OF_ALL * size, file_size) else None

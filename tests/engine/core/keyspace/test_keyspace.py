@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.keyspace import changes
-from engine.core.keyspace.names import Names
+from engine.core.keyspace.elements import Names
 from engine.core.keyspace.slots import Slots
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.harness.replay import NOW_US, new_core
