@@ -76,7 +76,7 @@ class Refusal(Enum):
     #: The data is being loaded.
     LOADING = auto()
     #: Data is being loaded that will replace the current data, which can still be read.
-    LOADING_BESIDE = auto()
+    ASYNC_LOADING = auto()
     #: A slow script is running.
     BUSY = auto()
 
@@ -88,7 +88,7 @@ _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
 _EXEMPT = {
     Refusal.STALE: ("stale", False),
     Refusal.LOADING: ("loading", False),
-    Refusal.LOADING_BESIDE: ("no_async_loading", True),
+    Refusal.ASYNC_LOADING: ("no_async_loading", True),
     Refusal.BUSY: ("allow_busy", False),
 }
 

@@ -18,7 +18,7 @@ from engine.core.protocol.replies import BLOCKED, Reply
 from engine.core.table.registry import Command
 
 #: Runs a blocked command again; returns the reply, or BLOCKED if the client keeps waiting.
-RunAnew = Callable[[Session, Command, list[bytes], Waiter], Reply]
+RerunCommand = Callable[[Session, Command, list[bytes], Waiter], Reply]
 
 
 class Blocked:
@@ -26,7 +26,7 @@ class Blocked:
 
     __slots__ = ("_ctx", "_run")
 
-    def __init__(self, ctx: Context, run: RunAnew) -> None:
+    def __init__(self, ctx: Context, run: RerunCommand) -> None:
         self._ctx = ctx
         self._run = run
 

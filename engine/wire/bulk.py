@@ -29,7 +29,7 @@ WORTH_IT = 100
 _SAMPLE = 8
 #: Approximate number of commands that the first search covers. While a search finds at least half, the next one covers
 #: twice as many.
-_FIRST_LOOK = 24
+_FIRST_WINDOW = 24
 #: Maximum number of forms kept for one client.
 _MOST_FORMS = 16
 #: Number of commands found with a form after which other keys or fields get their own form, instead of widening it.
@@ -140,7 +140,7 @@ class Scanner:
 
     def _find(self, pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
         """Return the contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
-        window = _FIRST_LOOK * size
+        window = _FIRST_WINDOW * size
         bodies: list[bytes] = []
         sizes: list[int] = []
         keys: list[bytes] = []

@@ -93,7 +93,9 @@ class Accounts:
         """Replace a user's rules, and close the connections of subscribers that have lost access to a channel."""
         old.become(new)
         for session in list(self._sessions):
-            if session.user is old and not new.may_hear((*session.channels, *session.shard_channels), session.patterns):
+            if session.user is old and not new.may_subscribe(
+                (*session.channels, *session.shard_channels), session.patterns
+            ):
                 self._close(session)
         self.changed()
 

@@ -14,7 +14,7 @@ from engine.settings.config import Config
 #: Milliseconds within which equal refusals are counted as one entry.
 _ALIKE_MS = 60_000
 #: Number of newest entries that are searched for an equal one.
-_LOOK_BACK = 10
+_COMPARED_ENTRIES = 10
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class AclLog:
             context = "multi" if session.multi is not None or session.in_exec else "toplevel"
         client = describe(session, now)
         kind = (reason, context, name, user)
-        for entry in self.entries[:_LOOK_BACK]:
+        for entry in self.entries[:_COMPARED_ENTRIES]:
             alike = (entry.reason, entry.context, entry.name, entry.user) == kind
             if alike and now - entry.updated_ms <= _ALIKE_MS:
                 entry.count += 1

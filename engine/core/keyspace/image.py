@@ -29,7 +29,7 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
 #: Approximate microseconds of copying per step, and per key regardless of its value.
-_AT_ONCE, _LOOK = 2000, 0.2
+_AT_ONCE, _KEY_US = 2000, 0.2
 #: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
 #: Number of names processed together.
@@ -209,12 +209,12 @@ class _Walk:
         begin = max(self._left - _NAMES, 0)
         names = self._names.between(begin, self._left)
         values = list(map(self._values.__getitem__, names))
-        work = _LOOK * len(names)
+        work = _KEY_US * len(names)
         if {*map(type, values)} != {bytes}:
             work, at = 0.0, len(names)
             while at and work < most:
                 at -= 1
-                work += _LOOK
+                work += _KEY_US
                 if type(values[at]) is not bytes and names[at] not in self._done:
                     work += _work(values[at])
                     values[at] = self._copied(names[at], values[at])

@@ -255,8 +255,8 @@ class Snapshots:
 
         def write_own() -> None:
             # A snapshot in another directory would not find the segment files.
-            beside = self._segments.is_in_use and self._segments.directory.parent == path.parent
-            segments = self._segments if beside else None
+            shares_segments = self._segments.is_in_use and self._segments.directory.parent == path.parent
+            segments = self._segments if shares_segments else None
             attempt.named = snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position, segments)
 
         write = write_own if config.text("save-format") == b"psb" else write_rdb

@@ -47,7 +47,7 @@ def test_commands_wait_for_data_that_are_being_read(core):
     for why, refused_ones in (
         (Refusal.STALE, {b"GET", b"PING"}),
         (Refusal.LOADING, {b"GET", b"PING", b"REPLICAOF"}),
-        (Refusal.LOADING_BESIDE, {b"REPLICAOF"}),
+        (Refusal.ASYNC_LOADING, {b"REPLICAOF"}),
     ):
         core.admission.refuse(why, b"WAIT x")
         for argv in (GET, PING, [b"REPLICAOF", b"NO", b"ONE"], [b"INFO", b"server"]):

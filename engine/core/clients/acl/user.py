@@ -138,7 +138,7 @@ class User:
         """Return whether it may call ``argv`` and also read every key."""
         return any(one.may_read_all(command, argv) for one in self.selectors)
 
-    def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
+    def may_subscribe(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
         """Return whether the user may subscribe to all of these."""
         return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
             any(one.may_use(name, True) for one in self.selectors) for name in patterns

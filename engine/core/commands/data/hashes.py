@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.data.random_counts import parse_draws
-from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
+from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.data.strings.counters import sum_of_floats
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.elements import gathered
@@ -251,7 +251,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         pairs = [(name, fields[name]) for name in names if name in fields]
         return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
 
-    return looked_through(ctx, argv, following, names, found)
+    return scan_reply(ctx, argv, following, names, found)
 
 
 # -- random ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: Number of names processed per step.
-_LOOKED_AT = 2000
+_NAMES_PER_STEP = 2000
 #: Input that C's strtoull accepts: whitespace, sign and digits, up to the first zero byte.
 _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
@@ -60,17 +60,17 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
     return pattern, count, kind, names_only
 
 
-def looked_through(
+def scan_reply(
     ctx: Context, argv: list[bytes], following: int, names: list[bytes], found: Callable[[list[bytes]], list[Reply]]
 ) -> Reply:
     """Return the reply of a scan: the next cursor, and the results of ``found`` for the names; in steps if many."""
-    if len(names) <= _LOOKED_AT:
+    if len(names) <= _NAMES_PER_STEP:
         return [b"%d" % following, found(names)]
 
     def work() -> Generator[None, None, Reply]:
         elements: list[Reply] = []
-        for at in range(0, len(names), _LOOKED_AT):
-            elements += found(names[at : at + _LOOKED_AT])
+        for at in range(0, len(names), _NAMES_PER_STEP):
+            elements += found(names[at : at + _NAMES_PER_STEP])
             yield
         return holding([b"%d" % following, paged(elements)])
 
@@ -99,4 +99,4 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
         # Other commands may have removed keys between the steps.
         return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
 
-    return looked_through(ctx, argv, following, keys, found)
+    return scan_reply(ctx, argv, following, keys, found)

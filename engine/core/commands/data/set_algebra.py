@@ -86,7 +86,7 @@ def _read(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
     return ctx.in_steps(argv, work())
 
 
-def _is_still(ctx: Context, key: bytes, members: Members) -> bool:
+def _is_unchanged(ctx: Context, key: bytes, members: Members) -> bool:
     """Return whether this set is still at the key; an empty set stands for a missing key."""
     value = ctx.db.get(key)
     return value is members if members else value is None
@@ -110,7 +110,7 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
 
     def work() -> Generator[None, None, Reply]:
         yield from gathering
-        if not all(map(partial(_is_still, ctx), keys, sets)):
+        if not all(map(partial(_is_unchanged, ctx), keys, sets)):
             # A set has been replaced. The log has its new value before this command, so the result is made from that.
             sets[:] = [read_set(ctx, key) for key in keys]
             deque(stored(), maxlen=0)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from engine.core.commands.data.mutations import changed, delete_whole
-from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
+from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.members import Members, set_limits
@@ -152,7 +152,7 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
         # Other commands may have removed members between the steps.
         return [word for word in matching if word in members]
 
-    return looked_through(ctx, argv, following, words, found)
+    return scan_reply(ctx, argv, following, words, found)
 
 
 # -- random -----------------------------------------------------------------------------------------------------------

@@ -122,8 +122,8 @@ class Rewrites:
         self._began = self._clock()
         try:
             self._find_manifest()
-            beside = log.is_open and log.flush_and_sync()
-            first = self._appendonly.new_increment() if beside else 0
+            log_continues = log.is_open and log.flush_and_sync()
+            first = self._appendonly.new_increment() if log_continues else 0
         except OSError as error:
             self._end(error)
             raise
@@ -131,9 +131,9 @@ class Rewrites:
         taking = image.Taking(
             self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
         )
-        self._machine.fire(RewriteEvent.BEGUN_BESIDE_LOG if beside else RewriteEvent.BEGUN_WITHOUT_LOG)
+        self._machine.fire(RewriteEvent.BEGUN_WITH_LOG if log_continues else RewriteEvent.BEGUN_WITHOUT_LOG)
         self._attempt = attempt
-        if keeps_log and not beside:
+        if keeps_log and not log_continues:
             log.tee = []
 
         def write_base() -> None:

@@ -6,7 +6,7 @@
      │  │ FAILED, ABANDONED │
      │  │                   │
      ├──┼───────────────────┤
-     │  │ BEGUN_BESIDE_LOG  │ BEGUN_WITHOUT_LOG       (from both)
+     │  │ BEGUN_WITH_LOG  │ BEGUN_WITHOUT_LOG       (from both)
      │  │       v                   v
      │  │   BESIDE_LOG          WITHOUT_LOG
      │  │       │                   │
@@ -45,7 +45,7 @@ class RewriteEvent(Enum):
     """Events of a rewrite."""
 
     ASKED = auto()
-    BEGUN_BESIDE_LOG = auto()
+    BEGUN_WITH_LOG = auto()
     BEGUN_WITHOUT_LOG = auto()
     #: The base is written, and the manifest names it.
     WRITTEN = auto()
@@ -58,11 +58,11 @@ class RewriteEvent(Enum):
 _S, _E = Rewrite, RewriteEvent
 TABLE = {
     (_S.IDLE, _E.ASKED): _S.SCHEDULED,
-    (_S.IDLE, _E.BEGUN_BESIDE_LOG): _S.BESIDE_LOG,
+    (_S.IDLE, _E.BEGUN_WITH_LOG): _S.BESIDE_LOG,
     (_S.IDLE, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
     (_S.IDLE, _E.FAILED): _S.IDLE,
     (_S.SCHEDULED, _E.ASKED): _S.SCHEDULED,
-    (_S.SCHEDULED, _E.BEGUN_BESIDE_LOG): _S.BESIDE_LOG,
+    (_S.SCHEDULED, _E.BEGUN_WITH_LOG): _S.BESIDE_LOG,
     (_S.SCHEDULED, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
     (_S.SCHEDULED, _E.FAILED): _S.IDLE,
     (_S.SCHEDULED, _E.ABANDONED): _S.IDLE,

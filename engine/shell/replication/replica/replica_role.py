@@ -214,12 +214,12 @@ class ReplicaRole:
         read_only = state is not Link.OFF and config.flag("replica-read-only")
         stale = state not in (Link.OFF, Link.FOLLOWING) and not config.flag("replica-serve-stale-data")
         loading = state is Link.LOADING
-        beside = loading and self._keeps_old_data
+        serves_old_data = loading and self._keeps_old_data
         admission.memory_counts = state is Link.OFF or not config.flag("replica-ignore-maxmemory")
         admission.refuse(Refusal.READONLY, server.READONLY if read_only else b"")
         admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
-        admission.refuse(Refusal.LOADING, server.LOADING if loading and not beside else b"")
-        admission.refuse(Refusal.LOADING_BESIDE, server.LOADING if beside else b"")
+        admission.refuse(Refusal.LOADING, server.LOADING if loading and not serves_old_data else b"")
+        admission.refuse(Refusal.ASYNC_LOADING, server.LOADING if serves_old_data else b"")
 
     # -- the link -----------------------------------------------------------------------------------------------------
 

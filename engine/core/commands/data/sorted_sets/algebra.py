@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: Elements copied together, and elements processed per step.
-_COPIED, _LOOKED_AT = 3000, 2000
+_COPIED, _LOOKUPS_PER_STEP = 3000, 2000
 #: A source's members with their scores.
 _Scores = Mapping[bytes, float]
 _Aggregate = Callable[[float, float], float]
@@ -144,7 +144,7 @@ def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[
 def _in_steps(scores: _Scores, others: int = 0) -> Iterator[list[tuple[bytes, float]]]:
     """Yield members with their scores; fewer per step if each is looked up in several ``others``."""
     items = iter(scores.items())
-    size = max(_LOOKED_AT // (others + 1), 1)
+    size = max(_LOOKUPS_PER_STEP // (others + 1), 1)
     while some := list(islice(items, size)):
         yield some
 
@@ -320,7 +320,7 @@ def zintercard(ctx: Context, argv: list[bytes]) -> Reply:
 
     def counted() -> Iterator[int]:
         count, names = 0, iter(smallest)
-        while some := list(islice(names, max(_LOOKED_AT // (len(others) + 1), 1))):
+        while some := list(islice(names, max(_LOOKUPS_PER_STEP // (len(others) + 1), 1))):
             for other in others:
                 some = [member for member in some if member in other]
             count += len(some)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.commands.data.mutations import changed
 from engine.core.commands.data.random_counts import parse_draws
-from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
+from engine.core.commands.data.scan import parse_cursor, parse_scan_options, scan_reply
 from engine.core.commands.data.sorted_sets.ranges import in_pages
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
@@ -305,7 +305,7 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
         # Other commands may have removed members between the steps.
         return [word for name in matching if name in members for word in (name, text(members[name]))]
 
-    return looked_through(ctx, argv, following, names, found)
+    return scan_reply(ctx, argv, following, names, found)
 
 
 def _all(members: SortedSet) -> tuple[int, int]:

@@ -30,7 +30,7 @@ _STEP = 200
 #: COUNT above which XAUTOCLAIM runs in steps, and the work per step. Claiming one entry is 1 unit of work. Entries of a
 #: stretch that is claimed together, or skipped because none of them is idle for long enough, count as less.
 _FEW, _WORK = 200, 1000
-_OF_A_STRETCH, _OF_FRESH_ONES = 0.5, 0.03
+_OF_A_RANGE, _OF_RECENT_ONES = 0.5, 0.03
 
 
 class Claim:
@@ -90,7 +90,7 @@ class Claim:
         self.ctx.changes.dirty += count
         return count
 
-    def is_too_fresh(self, block: Block, low: int, high: int) -> bool:
+    def is_below_min_idle(self, block: Block, low: int, high: int) -> bool:
         """Return whether no record in [low, high) is idle for long enough, and all their entries exist."""
         if not self.min_idle or high - low < _STRETCH or self.group.nacked:
             return False
@@ -354,21 +354,21 @@ class _Search:
                 break
             if work <= 0:
                 return
-            work -= self._look_at(claim, *stretch, max(int(work), 1))
+            work -= self._examine(claim, *stretch, max(int(work), 1))
         self.is_over = True
         behind = next(pending.blocks(self.cursor, ids.MAX_ID), None)
         self.cursor = behind[0].id_at(behind[1]) if behind is not None else 0
 
-    def _look_at(self, claim: Claim, block: Block, low: int, high: int, most: int) -> float:
+    def _examine(self, claim: Claim, block: Block, low: int, high: int, most: int) -> float:
         end, high = min(high, low + self.attempts), min(high, low + self.count)
         last = block.id_at(high - 1)
         taken = claim.take_stretch(block, low, high)
         if taken:
             self.count, self.attempts, self.cursor = self.count - taken, self.attempts - taken, last + 1
-            return taken * _OF_A_STRETCH
-        if claim.is_too_fresh(block, low, end):
+            return taken * _OF_A_RANGE
+        if claim.is_below_min_idle(block, low, end):
             self.attempts, self.cursor = self.attempts - (end - low), block.id_at(end - 1) + 1
-            return (end - low) * _OF_FRESH_ONES
+            return (end - low) * _OF_RECENT_ONES
         high = min(high, low + most)
         for entry_id in map(_join, block.ms[low:high], block.seq[low:high]):
             if not self.attempts:

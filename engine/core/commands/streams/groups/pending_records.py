@@ -13,7 +13,7 @@ from engine.core.streams.pending_block import Block
 #: Number of rows up to which they are built at once; more are built in pages, from copied blocks.
 _MANY = 1000
 #: Number of blocks searched at a time for consumers' records.
-_LOOKED_THROUGH = 20
+_BLOCKS_PER_STEP = 20
 
 
 class PendingRecords:
@@ -57,7 +57,7 @@ class PendingRecords:
             if not self._left:
                 return
             self._find_in(block)
-            if not number % _LOOKED_THROUGH:
+            if not number % _BLOCKS_PER_STEP:
                 yield
 
     def _find_in(self, block: Block) -> None:

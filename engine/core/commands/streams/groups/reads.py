@@ -21,7 +21,7 @@ from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
 #: Maximum milliseconds until a reader that waits for idle entries checks again if none are pending.
-_LOOK_AGAIN_MS = 100
+_RECHECK_MS = 100
 #: The ID that stands for ``>``: entries not yet delivered to the group.
 NEW = ids.MAX_ID
 
@@ -179,11 +179,11 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
 
     Records that are idle for that long now have just been processed. Their entries were deleted, so they do not end the
     wait. Other clients can deliver entries without a signal to this one, so the wait never exceeds ``min_idle``, or
-    ``_LOOK_AGAIN_MS`` if that is longer.
+    ``_RECHECK_MS`` if that is longer.
     """
     times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
     known = [time + min_idle + 1 for time in times if time is not None]
-    return min([*known, ctx.now + max(min_idle, _LOOK_AGAIN_MS) + 1])
+    return min([*known, ctx.now + max(min_idle, _RECHECK_MS) + 1])
 
 
 def _new_entries(
