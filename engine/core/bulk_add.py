@@ -155,7 +155,7 @@ def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
 def _trim_of(head: list[bytes]) -> Trim:
     trim = Trim()
     for option in divide(head)[0]:
-        trim.take(option)
+        trim.set_option(option)
     return trim
 
 
@@ -180,12 +180,12 @@ def _plan(ctx: Context, run: XaddRun) -> list[_Part] | None:
             part.first = next_id(part.stream, b"*", ctx.now)
             if (part.first & ids.U64_MAX) + part.count > ids.U64_MAX:
                 return None
-        elif not _take_ids(ctx, part, [run.ids[row] for row in part.rows] if part.rows else run.ids):
+        elif not _choose_ids(ctx, part, [run.ids[row] for row in part.rows] if part.rows else run.ids):
             return None
     return parts
 
 
-def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
+def _choose_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
     if words.count(_AUTO) == len(words):
         part.first = next_id(part.stream, b"*", ctx.now)
         return (part.first & ids.U64_MAX) + part.count <= ids.U64_MAX

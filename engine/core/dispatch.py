@@ -233,9 +233,9 @@ class Core:
         if command is not None:
             self.telemetry.stat(command.full_name).rejected += 1
 
-    def take_steps(self) -> None:
+    def allow_steps(self) -> None:
         """Allow ``execute`` to return Steps; its caller must then call ``go_on``."""
-        self._ctx.takes_steps = True
+        self._ctx.allows_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
         """Run the next step of a command, then serve the clients that it woke.

@@ -6,4 +6,4 @@ It may import all of the engine. It does not depend on what a command does to th
 import sys
 
 if sys.platform == "win32":
-    sys.exit("engine: Windows is not supported, Linux and macOS are; in the Windows Subsystem for Linux it runs too")
+    sys.exit("engine: Windows is not supported, use Linux, macOS or the Windows Subsystem for Linux")

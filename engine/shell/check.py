@@ -151,7 +151,7 @@ class _Check:
         if fault is None:
             return WHOLE
         self._say(f"{fault.path}: damaged at byte {fault.offset}: {fault.what}")
-        self._say(f"{fault.path}: it cannot be repaired by truncation: restore a copy, or use the log")
+        self._say(f"{fault.path}: truncation cannot repair it: restore a copy, or use the log")
         return DAMAGED
 
     # -- logs ---------------------------------------------------------------------------------------------------------

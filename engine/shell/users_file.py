@@ -59,7 +59,7 @@ def start_accounts(config: Config, accounts: Accounts) -> None:
     if name and config.users:
         raise ConfigError("users are declared in the configuration and in an aclfile: choose one of the two")
     try:
-        accounts.take_configured(config.users)
+        accounts.load_configured(config.users)
         if name:
             accounts.file = UsersFile(name)
             _load(accounts, accounts.file)

@@ -25,7 +25,7 @@ def on_core(case: Case, n: int) -> float:
     """Seconds that the command takes on a new core: all of its steps, its reply, and the end of its session."""
     core = Core(Config(), lambda most: 0)
     core.changes.recording = True
-    core.take_steps()
+    core.allow_steps()
     session = core.open_session(NOW_US)
     for words in case.prepare(n):
         _run(core, session, words)

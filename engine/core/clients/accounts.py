@@ -200,7 +200,7 @@ class Accounts:
         lines = [user.line() for user in self.sorted()]
         return [] if self.file is not None or lines == pristine else lines
 
-    def take_configured(self, users: Sequence[Sequence[bytes]]) -> None:
+    def load_configured(self, users: Sequence[Sequence[bytes]]) -> None:
         """Load the ``user`` lines of a configuration file, each [name, rule ...].
 
         Raises UsersError if one is invalid.

@@ -20,7 +20,7 @@ class Pause:
         self.all_until = 0
         self._owners: dict[str, tuple[int, bool]] = {}
 
-    def begin(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
+    def start(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
         """Start or extend this owner's pause; return its end.
 
         If the owner's pause is in progress, it can only become longer and stricter.

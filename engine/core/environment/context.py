@@ -60,7 +60,7 @@ class Context:
     outbox: Outbox
     run_queued: RunQueued
     #: Whether the caller of the core accepts Steps, and runs them one by one.
-    takes_steps: bool = False
+    allows_steps: bool = False
     #: Lua. The core, which is above this room, sets these.
     scripts: ScriptCache = field(init=False)
     functions: FunctionLibraries = field(init=False)
@@ -139,7 +139,7 @@ class Context:
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
         """Run a long command in steps between other commands; within a transaction all at once."""
         steps = Steps(argv, work)
-        whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.takes_steps
+        whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.allows_steps
         return steps.all() if whole else steps
 
     def block(

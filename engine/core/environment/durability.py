@@ -57,10 +57,10 @@ class Durability(Protocol):
         With ``save``, write the snapshot first. With ``flush``, empty the databases first.
         """
 
-    def begin_replacing(self) -> None:
-        """Stop writing until ``end_replacing``, because a master's data is about to replace all data."""
+    def start_replacement(self) -> None:
+        """Stop writing until ``finish_replacement``, because a master's data is about to replace all data."""
 
-    def end_replacing(self) -> None:
+    def finish_replacement(self) -> None:
         """Start a new log with the data that has replaced the former data."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
@@ -106,10 +106,10 @@ class WithoutDisk:
         del from_log, save, flush
         raise CommandError(persistence.NO_PERSISTENCE)
 
-    def begin_replacing(self) -> None:
+    def start_replacement(self) -> None:
         """Do nothing: nothing is written."""
 
-    def end_replacing(self) -> None:
+    def finish_replacement(self) -> None:
         """Do nothing."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:

@@ -339,13 +339,13 @@ class Database:
         Returns the number of removed keys, and the number of field deadlines checked.
         """
         dropped = 0
-        for key in self._deadlines.take_due(now, limit):
+        for key in self._deadlines.pop_due(now, limit):
             # A key can be listed twice.
             if key in self._expires:
                 self.expire(key)
                 dropped += 1
         while dropped < limit and self._hashes and (self._field_deadlines.next() or NEVER) <= now:
-            for key in self._field_deadlines.take_due(now, 1):
+            for key in self._field_deadlines.pop_due(now, 1):
                 dropped += self._expire_fields(key, now, limit - dropped)
         return dropped
 
@@ -376,7 +376,7 @@ class Database:
         self._hashes.pop(key, None)
         if type(fields) is not Hash:
             return 0
-        due, looked = fields.take_due(now, most)
+        due, looked = fields.pop_due(now, most)
         if due:
             self.drop_fields(key, fields, due)
         if fields:

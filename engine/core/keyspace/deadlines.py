@@ -110,7 +110,7 @@ class Deadlines:
                     places += (2 * place + 1, 2 * place + 2)
         return {key for key in found if self._by_key.get(key, now + 1) <= now}
 
-    def take_due(self, now: int, most: int) -> list[bytes]:
+    def pop_due(self, now: int, most: int) -> list[bytes]:
         """Remove and return the keys that are due at ``now``, among the ``most`` earliest deadlines."""
         due: list[bytes] = []
         for _ in range(most):

@@ -19,7 +19,7 @@ E = TypeVar("E", bound="Elements[Any]")
 #: Number of words of a long value per part, and of parts per step.
 _PART, _PARTS = 2000, 6
 #: Places checked per removal. All places have been checked when half as many names have been removed.
-_LOOKED_AT = 2
+_CHECKS_PER_REMOVAL = 2
 
 
 class Elements(dict[bytes, V]):
@@ -176,14 +176,14 @@ class Names:
     start, so a name that exists throughout an iteration is returned, possibly twice.
     """
 
-    __slots__ = ("_gone", "_looked_at", "_names")
+    __slots__ = ("_checked_at", "_gone", "_names")
 
     def __init__(self, names: Iterable[bytes] = ()) -> None:
         self._names = list(names)
         #: The names that have been removed.
         self._gone: dict[bytes, None] = {}
         #: The last checked place: the next one to check is before it.
-        self._looked_at = 0
+        self._checked_at = 0
 
     def add(self, name: bytes) -> None:
         """Add a new name."""
@@ -196,14 +196,14 @@ class Names:
     def remove(self, name: bytes) -> None:
         """Remove an existing name."""
         self._gone[name] = None
-        for _ in range(_LOOKED_AT):
+        for _ in range(_CHECKS_PER_REMOVAL):
             if not self._gone:
                 return
-            if not 0 < self._looked_at <= len(self._names):
-                self._looked_at = len(self._names)
-            self._looked_at -= 1
-            if self._names[self._looked_at] in self._gone:
-                self._free(self._looked_at)
+            if not 0 < self._checked_at <= len(self._names):
+                self._checked_at = len(self._names)
+            self._checked_at -= 1
+            if self._names[self._checked_at] in self._gone:
+                self._free(self._checked_at)
 
     def _free(self, place: int) -> None:
         """Replace a removed name by the last one."""

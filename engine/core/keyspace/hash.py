@@ -98,7 +98,7 @@ class Hash(Elements[bytes]):
         """Return whether the field is due."""
         return self.deadlines is not None and self.deadlines.get(field, _NEVER) <= now
 
-    def take_due(self, now: int, most: int) -> tuple[list[bytes], int]:
+    def pop_due(self, now: int, most: int) -> tuple[list[bytes], int]:
         """Return the due fields among the ``most`` earliest deadlines, and the number of deadlines checked.
 
         The caller must remove the fields. The number includes deadlines that have been replaced.
@@ -106,7 +106,7 @@ class Hash(Elements[bytes]):
         if self._by_time is None:
             return [], 0
         before = len(self._by_time)
-        due = list(dict.fromkeys(self._by_time.take_due(now, most)))
+        due = list(dict.fromkeys(self._by_time.pop_due(now, most)))
         return due, before - len(self._by_time)
 
 

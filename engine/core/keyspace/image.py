@@ -91,17 +91,17 @@ class Image:
                     let_go(value)
 
 
-def take(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
+def capture(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
     """Return the state of all databases at the current time ``now``, in milliseconds since the epoch.
 
     Due keys are left out. ``libraries`` is the source code of the libraries of functions.
     """
-    taking = Taking(databases, config, now, libraries)
-    taking.finish()
-    return taking.image
+    builder = ImageBuilder(databases, config, now, libraries)
+    builder.finish()
+    return builder.image
 
 
-class Taking:
+class ImageBuilder:
     """An image in progress, which takes keys in steps. It shows the keys at the time when this object is created.
 
     The first ``step`` must run before any key changes. The image may be used once a step has returned True.
@@ -143,7 +143,7 @@ class Taking:
         self._guards = True
         self._guarded = {one.image.index: one for one in self._walks}
         for db in self._databases:
-            if isinstance(db.guard, Taking):
+            if isinstance(db.guard, ImageBuilder):
                 db.guard.finish()
             db.__class__ = _Guarded  # (Changing the class keeps unguarded databases free of overhead.)
             db.guard = self
@@ -282,7 +282,7 @@ class _Guarded(Database):
     """A database whose image is in progress."""
 
     def _walk(self) -> _Walk | None:
-        return self.guard.walk(self.index) if isinstance(self.guard, Taking) else None
+        return self.guard.walk(self.index) if isinstance(self.guard, ImageBuilder) else None
 
     def _keep(self, key: bytes) -> None:
         walk = self._walk()
@@ -328,7 +328,7 @@ class _Guarded(Database):
         if walk is not None:
             walk.settle()
         count = super().clear()
-        if walk is not None and isinstance(self.guard, Taking):
+        if walk is not None and isinstance(self.guard, ImageBuilder):
             self.guard.detach(self.index)
             walk.discarded = discarded[before:]
             del discarded[before:]
@@ -336,7 +336,7 @@ class _Guarded(Database):
 
     def swap(self, other: Database) -> None:
         super().swap(other)
-        if isinstance(self.guard, Taking):
+        if isinstance(self.guard, ImageBuilder):
             self.guard.swap(self.index, other.index)
 
 

@@ -160,7 +160,7 @@ class Calls:
         """Return the protocol that the script has selected."""
         return self.resp
 
-    def take_error(self) -> bytes:
+    def raised_error(self) -> bytes:
         """Return the text of the last raised error."""
         return self.error
 

@@ -108,11 +108,11 @@ class Functions:
         running = Execution(
             ctx.session, b"", [], Flags(), True, True, ctx.telemetry.stopwatch(), verdict=Verdict.GO_ON, is_loading=True
         )
-        scripts.begin(running, interpreter)
+        scripts.start_run(running, interpreter)
         try:
             outcome = interpreter.load(text)
         finally:
-            scripts.end(running)
+            scripts.end_run(running)
         code, *rest = outcome if isinstance(outcome, tuple) else (outcome,)
         if code == _COMPILE:
             raise CommandError(scripting.library_compile_failed(rest[0]))

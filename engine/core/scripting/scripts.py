@@ -179,7 +179,7 @@ class Scripts:
 
     def apart(self, ctx: Context, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
         """Run ``work``, which runs scripts, so that it can be suspended; return its reply, or Steps if it is slow."""
-        if self._apart is not None or not ctx.takes_steps or ctx.changes.replaying:
+        if self._apart is not None or not ctx.allows_steps or ctx.changes.replaying:
             return work()
         apart = self._apart = ctx.host.apart(work)
         if apart is None:
@@ -264,15 +264,15 @@ class Scripts:
 
     def _run(self, running: Execution, interpreter: Interpreter, count: int, words: list[bytes]) -> Reply:
         caller = running.caller
-        self.begin(running, interpreter)
+        self.start_run(running, interpreter)
         try:
             outcome = interpreter.run(running.name, caller.proto, count, words, is_function=running.is_function)
         finally:
-            self.end(running)
+            self.end_run(running)
         return self._reply(running, outcome)
 
-    def begin(self, running: Execution, interpreter: Interpreter) -> None:
-        """Start a run. The calls of scripts belong to it until ``end``."""
+    def start_run(self, running: Execution, interpreter: Interpreter) -> None:
+        """Start a run. The calls of scripts belong to it until ``end_run``."""
         calls, session = self.calls, self.calls.session
         session.id, session.db = running.caller.id, running.caller.db
         session.name, session.user = running.caller.name, running.caller.user
@@ -287,7 +287,7 @@ class Scripts:
                 interpreter.draw_from(self._chance)
             self._drawn_from = interpreter
 
-    def end(self, running: Execution) -> None:
+    def end_run(self, running: Execution) -> None:
         """End the run and restore the caller's command. Raises the run's unexpected error, if there was one."""
         ctx, calls = self._ctx, self.calls
         self.running = calls.running = calls.memory = None

@@ -225,13 +225,13 @@ class SegmentNodes:
                 words = fields_of(entry)
                 node = self._open
                 if node is None or node.is_full(sum(map(len, words)), then):
-                    node = self._begin(entry_id, words[::2])
+                    node = self._open_node(entry_id, words[::2])
                 node.add(entry_id, words)
                 self.upto += 1
                 if nodes and len(self.starts) >= nodes:
                     return
 
-    def _begin(self, entry_id: int, field_names: Sequence[bytes]) -> _OpenNode:
+    def _open_node(self, entry_id: int, field_names: Sequence[bytes]) -> _OpenNode:
         node = self._open = _OpenNode(entry_id, field_names)
         self.starts.append(self.upto)
         return node
@@ -245,7 +245,7 @@ class SegmentNodes:
         while at < costs.count:
             node = self._open
             if node is None:
-                node = self._begin(segment.id_at(self.upto), costs.field_names)
+                node = self._open_node(segment.id_at(self.upto), costs.field_names)
             at += (added := node.add_many(costs, ms[at:], seq[at:], at, limits))
             self.upto += added
             if at < costs.count:

@@ -39,8 +39,8 @@ class Trim:
     #: The error that stopped ``apply`` early.
     problem: UnreadableError | None = None
 
-    def take(self, option: Given) -> None:
-        """Take an option of XTRIM. Raises CommandError if its value is wrong."""
+    def set_option(self, option: Given) -> None:
+        """Set an option of XTRIM. Raises CommandError if its value is wrong."""
         token, value = option.token, option.words[-1]
         if token in POLICIES:
             self.policy = token

@@ -292,10 +292,10 @@ class DiskDurability:
         is_asked_for = self.snapshots.is_scheduled
         if self.rewrites.is_scheduled or (not is_asked_for and self._needs_rewrite()):
             if self.rewrites.is_prepared():
-                self.switch.begin_rewrite()
+                self.switch.start_rewrite()
                 self._follow()
         elif is_asked_for or self._needs_save():
-            self.snapshots.begin()
+            self.snapshots.start()
             self._follow()
 
     def _needs_rewrite(self) -> bool:
@@ -454,7 +454,7 @@ class DiskDurability:
             if self.switch.is_wanted:
                 self._rewrite_log_after_loading()
 
-    def begin_replacing(self) -> None:
+    def start_replacement(self) -> None:
         """Suspend the log. The files on disk stay: until the new data is complete they are the only copy of the old."""
         self.flush_effects()
         if self._life.state is not Life.RUNNING:
@@ -465,7 +465,7 @@ class DiskDurability:
             self.switch.suspend()
         self._follow()
 
-    def end_replacing(self) -> None:
+    def finish_replacement(self) -> None:
         if self._life.state is Life.LOADING:
             self._life.fire(LifeEvent.LOADED)
             if self.core.config.flag("appendonly"):

@@ -187,7 +187,7 @@ class Snapshots:
         self._flush_effects()
         began, dirty = self._clock(), self._core.changes.dirty
         try:
-            taken = image.take(
+            taken = image.capture(
                 self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
             )
             self._prepare(lambda: None, taken, self.position())[1]()
@@ -200,13 +200,13 @@ class Snapshots:
         """Request a background save as soon as possible."""
         self._machine.fire(SaveEvent.ASKED)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start writing a snapshot of this moment in a thread."""
         self._flush_effects()
-        taking = image.Taking(
+        builder = image.ImageBuilder(
             self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
         )
-        attempt, write = self._prepare(rdb_file.periodic_pause(), taking.image, self.position())
+        attempt, write = self._prepare(rdb_file.periodic_pause(), builder.image, self.position())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)
         self._attempt, self._began = attempt, began
@@ -218,7 +218,7 @@ class Snapshots:
             self._end(began, error, dirty)
             self.on_ended()
 
-        run_when_complete(taking, attempt, self._soon, lambda: self._background(write, done))
+        run_when_complete(builder, attempt, self._soon, lambda: self._background(write, done))
 
     def abandon(self) -> None:
         """Cancel the background save that is running or requested, if any."""

@@ -50,8 +50,9 @@ from streamwire.machine import Machine
 _PERIOD = 0.1
 #: Maximum number of segments packed together: each takes the event loop half a millisecond.
 _BATCH = 2
-#: Number of segments that may wait for their age: 16 MB of frames. The oldest of more are packed without delay, and
-#: beyond the second number in the turn of the command that adds more, so a load at full speed does not fill the memory.
+#: Number of segments that may wait until they are old enough (16 MB of frames); if there are more, the oldest are
+#: packed without delay. Above the second number the event loop packs them itself, so that a load at full speed does not
+#: fill the memory.
 _MOST_WAITING, _MOST_UNPACKED = 64, 128
 #: Maximum number of segments stored together.
 _STORED_AT_ONCE = 64
@@ -121,8 +122,7 @@ class ColdPacker:
         self._queued: deque[int] = deque()
         #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False
-        #: Whether packing has freed memory that was not returned yet, and the number of searches since some was
-        #: returned.
+        #: Whether packing has freed memory that was not returned yet, and the number of searches since the last return.
         self._freed = False
         self._searches_since_trim = 0
         self._shelf = shelf
@@ -200,7 +200,7 @@ class ColdPacker:
         self._queued = deque(max(queued - number, 0) for queued in self._queued)
 
     def _pack_at_once(self) -> None:
-        """Pack the oldest waiting segment in this turn."""
+        """Pack the oldest waiting segment in the event loop."""
         storage = self._storage
         found, popped = storage.sealed.pop(len(storage.sealed), 1)
         self._took(popped)

@@ -30,7 +30,7 @@ class ServerHost:
         self._runner = runner
         self._facts = facts
         self._stop = stop
-        self._aside: Suspension | None = None
+        self._suspension: Suspension | None = None
 
     # -- work after the reply -----------------------------------------------------------------------------------------
 
@@ -60,9 +60,9 @@ class ServerHost:
         LOG.log(_LEVELS[level], "a script: %s", text.decode(errors="backslashreplace"))
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
-        if self._aside is None:
-            self._aside = Suspension()
-        return self._aside.take(work) if self._aside.is_over else None
+        if self._suspension is None:
+            self._suspension = Suspension()
+        return self._suspension.prepare(work) if self._suspension.is_over else None
 
     def report_failure(self, command: str, error: Exception) -> None:
         LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)

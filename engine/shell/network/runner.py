@@ -4,8 +4,8 @@ The core's outbox is emptied after each command, so that woken clients and subsc
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
 The clock is read once when a client's commands start to run. They run until the last one, until one that blocks, or
-until the client has had its share of the iteration; their replies leave together. A long command may run in steps, one
-per iteration; the client's next command waits for the last step.
+until the client has used up its share of the iteration; their replies leave together. A long command may run in steps,
+one per iteration; the client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
 """
@@ -43,7 +43,7 @@ from engine.wire.encode import Out, encode, pages_of
 #: A client's share of an event-loop iteration in microseconds, and the number of commands between two checks of it.
 _SHARE_US = 2000
 _CHECK_EVERY = 63
-#: Bytes of replies that are sent before all commands have run, so that a client that does not read them is noticed.
+#: Bytes of replies above which they are sent before all commands have run, to notice clients that do not read them.
 _FLUSH_BYTES = 256 * 1024
 #: Seconds after which a command that runs in steps checks whether CLIENT PAUSE is over.
 _PAUSED_S = 0.05
@@ -56,7 +56,7 @@ class Runner:
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         self.core = core
-        core.take_steps()
+        core.allow_steps()
         self.loop = loop
         #: All replies pass through it.
         self.replies = ReplyBatch(loop)
@@ -136,7 +136,7 @@ class Runner:
         execute, outbox, pause, after_reply = core.execute, core.outbox, core.pause, delivery.after_reply
         commands, first = connection.commands, connection.at
         at, count, made = first, len(commands), 0
-        now = self._begin(connection)
+        now = self._prepare_batch(connection)
         out: Out = []
         pages: Pages | None = None
         while at < count:
@@ -183,7 +183,7 @@ class Runner:
                 break
         self._finish(connection, out, pages, now, commands, first, at)
 
-    def _begin(self, connection: Connection) -> int:
+    def _prepare_batch(self, connection: Connection) -> int:
         """Read the clock, in microseconds, and update the limits that are checked before commands run."""
         core, now = self.core, now_us()
         core.telemetry.measured_ns = now * 1000
@@ -217,7 +217,7 @@ class Runner:
         return True
 
     def _must_wait(self, connection: Connection, out: Out) -> bool:
-        """Send long replies before more are made; return whether the client must take them first."""
+        """Send long replies before more are made; return whether the client must read them first."""
         self.delivery.flush(connection, out[:])
         out.clear()
         if connection.slow:
@@ -360,7 +360,7 @@ class Runner:
         self.failed = True
         report_fatal(error)
         # This holds back the commands of all clients, including new ones.
-        self.core.pause.begin(0, NEVER, holds_all=True)
+        self.core.pause.start(0, NEVER, holds_all=True)
         self.timers.stop()
         for connection in self.connections.values():
             connection.held_back = True

@@ -37,7 +37,7 @@ class Suspension:
         self.reply: Reply = None
         self.is_over = True
 
-    def take(self, work: Callable[[], Reply]) -> Suspension:
+    def prepare(self, work: Callable[[], Reply]) -> Suspension:
         """Prepare new work; the previous work must be over."""
         self._work, self._error, self.reply, self.is_over = work, None, None, False
         return self

@@ -53,11 +53,11 @@ class TlsListener:
         self._sockets = sockets
         for sock in sockets:
             sock.listen(self._backlog)
-            self._begin(self._serve(sock))
+            self._start_task(self._serve(sock))
         for name in DIRECTIVES:
             self._config.on_change(name, self.reload)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -75,7 +75,7 @@ class TlsListener:
                 client.close()
             else:
                 client.setblocking(False)
-                self._begin(self._shake_hands(client))
+                self._start_task(self._shake_hands(client))
 
     async def _shake_hands(self, client: socket.socket) -> None:
         traffic = self._clients.traffic

@@ -76,7 +76,7 @@ class Roles(Protocol):
     def hand_over(self, host: bytes, port: int) -> None:
         """Follow a server that is to become the master."""
 
-    def take_back(self) -> None:
+    def become_master(self) -> None:
         """Become the master again."""
 
 
@@ -109,7 +109,7 @@ class Failover:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def begin(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
+    def start(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         """Start a FAILOVER; see `engine.core.environment.replication.Replication`."""
         if self.is_on:
             raise CommandError(server.FAILOVER_IS_ON)
@@ -129,7 +129,7 @@ class Failover:
         LOG.info("failover to %s started, holding writes", _shown(address))
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force
-        self._held.begin(timeout / 1000, self._time_out)
+        self._held.start(timeout / 1000, self._time_out)
         self._master.request_acks_soon()
         self._held.check_soon()
 
@@ -178,7 +178,7 @@ class Failover:
         LOG.warning("failover to %s failed, this server remains the master: %s", _shown(self._target), why)
         self._machine.fire(event)
         if self._roles.follows:
-            self._roles.take_back()
+            self._roles.become_master()
         self._held.end()
 
     def stop(self) -> None:

@@ -22,11 +22,11 @@ class HeldWrites:
         self._timer: asyncio.TimerHandle | None = None
         self._waits = self._is_due = False
 
-    def begin(self, seconds: float, over: Callable[[], None]) -> None:
+    def start(self, seconds: float, over: Callable[[], None]) -> None:
         """Hold writes and wait for replicas. After ``seconds`` (0: never) ``over`` is called, unless the wait has
         stopped before.
         """
-        self._core.pause.begin(self._core.changes.now, NEVER, holds_all=False, owner=self._owner)
+        self._core.pause.start(self._core.changes.now, NEVER, holds_all=False, owner=self._owner)
         self._core.changes.hold_expiry(self._owner, NEVER)
         self._waits = True
         if seconds:

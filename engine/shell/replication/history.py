@@ -68,14 +68,14 @@ class History:
         self.keeps = True
 
     def release(self) -> None:
-        """Stop keeping bytes. Changes without replicas or backlog are not in the stream, so no replica could continue
-        from here: one that reconnects finds a new ID.
+        """Stop keeping bytes. Changes without replicas or backlog are not in the stream, so a new ID is drawn: no
+        replica could continue from here.
         """
         self.keeps = False
         self._drop()
-        self._begin()
+        self._start_history()
 
-    def _begin(self) -> None:
+    def _start_history(self) -> None:
         self.id = self._draw_id()
         self.second_id, self.second_offset = NO_ID, -1
 
@@ -130,7 +130,7 @@ class History:
     def renew(self) -> None:
         """Start a new history, with which no replica can continue: the data no longer results from the stream."""
         self._drop()
-        self._begin()
+        self._start_history()
 
     def adopt(self, history_id: bytes, offset: int) -> None:
         """Join another server's history at this offset (FULLRESYNC). Earlier bytes are dropped."""

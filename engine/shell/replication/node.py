@@ -81,7 +81,7 @@ class Node:
         self.following.resume(position.db)
         if leads:
             self.history.lead()
-            self.master.begin_leading()
+            self.master.start_leading()
 
     def _feed(self, feeds: bool) -> None:
         self.feeds = feeds
@@ -125,7 +125,7 @@ class Node:
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         if hands_over:
-            self._take_over(history_id)
+            self._accept_handover(history_id)
         self.master.synchronise(session, history_id, offset)
 
     def drop(self, session: Session) -> None:
@@ -146,7 +146,7 @@ class Node:
         self._waiters.add(session, again=again)
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        self._failover.begin(target, timeout, force=force)
+        self._failover.start(target, timeout, force=force)
 
     def abort_failover(self) -> None:
         self._failover.abort()
@@ -170,7 +170,7 @@ class Node:
 
     def lead(self) -> Reply:
         self._refuse_while_failing_over()
-        self.take_back()
+        self.become_master()
         return OK
 
     def _refuse_while_failing_over(self) -> None:
@@ -184,12 +184,12 @@ class Node:
         # Blocked clients get their errors.
         self._clients.settle()
 
-    def take_back(self) -> None:
+    def become_master(self) -> None:
         """Become a master."""
         self.follows = False
         self.following.lead()
 
-    def _take_over(self, history_id: bytes) -> None:
+    def _accept_handover(self, history_id: bytes) -> None:
         """Become the master in place of the present one, which requests this."""
         if not self.follows:
             raise CommandError(server.HANDED_OVER_TO_MASTER)
@@ -198,7 +198,7 @@ class Node:
         if self.following.is_synchronising:
             raise CommandError(server.HANDED_OVER_TOO_EARLY)
         LOG.info("the master hands over to this server")
-        self.take_back()
+        self.become_master()
 
     def tell_master(self) -> None:
         self.following.tell_master()

@@ -120,7 +120,7 @@ class Shutdown:
         LOG.info("shutdown waits up to %d seconds for replicas to catch up, holding writes", seconds)
         self._machine.fire(ShutdownEvent.BEGIN)
         self._words = words
-        self._held.begin(seconds, self._time_out)
+        self._held.start(seconds, self._time_out)
         self._master.request_acks_soon()
 
     def _check(self) -> None:

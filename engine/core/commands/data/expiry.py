@@ -49,7 +49,7 @@ class TimeOption:
         #: Whether the word without an amount was given.
         self.keeps = False
 
-    def take(self, args: Args, without_time: bytes) -> bool:
+    def parse(self, args: Args, without_time: bytes) -> bool:
         """Parse the option; return whether it was present and valid. It may be given twice, but not in two forms."""
         word = args.peek()
         if word == without_time and not self._unit:

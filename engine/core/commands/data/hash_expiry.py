@@ -55,7 +55,7 @@ def _only_fields(argv: list[bytes]) -> list[bytes]:
     return argv[4:]
 
 
-def _take_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
+def _parse_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
     """Parse ``FIELDS numfields field [field ...]``; with ``apart`` 2, each field is followed by its value."""
     args.take()
     count = args.take_int(error)
@@ -125,7 +125,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
                 raise CommandError(data.FIELDS_TWICE)
             if len(args) < 3:
                 raise CommandError(data.FIELDS_TOO_FEW)
-            names = _take_fields(args, data.NUM_FIELDS)
+            names = _parse_fields(args, data.NUM_FIELDS)
         else:
             raise CommandError(data.unknown_argument(args.take()))
     if not names:
@@ -265,13 +265,13 @@ class _Words:
                     raise CommandError(data.FIELDS_TWICE)
                 if len(args) == 1:
                     raise CommandError(general.wrong_arity(self._name))
-                self.fields = _take_fields(args, data.NUM_FIELDS_INVALID, apart)
+                self.fields = _parse_fields(args, data.NUM_FIELDS_INVALID, apart)
             elif word in (b"FNX", b"FXX"):
                 if self.condition:
                     raise CommandError(data.FNX_FXX)
                 self.condition = args.take().upper()
             elif word in _UNITS or word in (b"PERSIST", b"KEEPTTL"):
-                self._take_expiry(args, word)
+                self._parse_expiry(args, word)
                 wrong = wrong or (word not in _UNITS and word != without_time)
             else:
                 raise CommandError(data.unknown_argument(args.take()))
@@ -281,7 +281,7 @@ class _Words:
         if not self.fields:
             raise CommandError(data.FIELDS_MISSING)
 
-    def _take_expiry(self, args: Args, word: bytes) -> None:
+    def _parse_expiry(self, args: Args, word: bytes) -> None:
         if self.is_without_time or self.deadline is not None:
             raise CommandError(data.several_times(self._without_time))
         args.take()

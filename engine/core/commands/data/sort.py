@@ -88,14 +88,14 @@ class _Options:
             elif may_store and args.option(b"STORE"):
                 self.target = args.take()
             elif args.option(b"BY"):
-                self._take_by(ctx, argv, args.take())
+                self._parse_by(ctx, argv, args.take())
             elif args.option(b"GET"):
                 _check_rights(ctx, argv, data.SORT_GET_DENIED)
                 self.get.append(_Pattern(args.take()))
             else:
                 raise CommandError(general.SYNTAX)
 
-    def _take_by(self, ctx: Context, argv: list[bytes], pattern: bytes) -> None:
+    def _parse_by(self, ctx: Context, argv: list[bytes], pattern: bytes) -> None:
         if b"*" in pattern:
             _check_rights(ctx, argv, data.SORT_BY_DENIED)
             self.by = _Pattern(pattern)

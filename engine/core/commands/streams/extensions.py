@@ -32,7 +32,7 @@ _MANY_PARTS = 1000
 _STEP, _NAMED_STEP = 50_000, 5000
 
 
-def _take_range(args: Args) -> tuple[int, int]:
+def _parse_range(args: Args) -> tuple[int, int]:
     """Parse ``after upto``: return the first and the last ID of the range."""
     after, upto = ids.parse_bound(args.take()), ids.parse_bound(args.take(), ids.U64_MAX)
     return after + 1, upto
@@ -93,7 +93,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     The last one ends at ``upto``.
     """
     args = Args(argv, 2)
-    low, high = _take_range(args)
+    low, high = _parse_range(args)
     parts = args.take_int()
     if parts <= 0:
         raise CommandError(streams.PARTS_NOT_POSITIVE)
@@ -124,7 +124,7 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     time; it is now if left out or in the future. The reply is the number of entries delivered.
     """
     args = Args(argv, 4)
-    low, high = _take_range(args)
+    low, high = _parse_range(args)
     time = ctx.now
     while len(args):
         if not args.option(b"TIME"):
@@ -174,7 +174,7 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
 def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges all pending entries of a range, and returns how many."""
     key, name = argv[1], argv[2]
-    low, high = _take_range(Args(argv, 3))
+    low, high = _parse_range(Args(argv, 3))
     if ctx.replication.feeds:
         return _acknowledge_in_steps(ctx, argv, low, high)
     group = _group_if_there(ctx, key, name)

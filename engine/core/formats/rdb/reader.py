@@ -81,7 +81,7 @@ class Summary:
         return int(ms) if ms.isdigit() else 1000 * int(seconds) if seconds.isdigit() else 0
 
 
-def beginning(data: bytes) -> Summary:
+def parse_header(data: bytes) -> Summary:
     """Parse the header of a file from its first bytes: version and auxiliary fields."""
     reader, summary = Reader(data), Summary()
     try:

@@ -26,7 +26,7 @@ for _, functions in pairs({ offered, silent }) do
     for name, f in pairs(functions) do functions[name] = as_function(f) end
 end
 local shown_double = as_function(host.shown_double)
-local arm, tick, take_error, resp_now = as_function(host.arm), as_function(host.tick), as_function(host.take_error),
+local arm, tick, raised_error, resp_now = as_function(host.arm), as_function(host.tick), as_function(host.raised_error),
     as_function(host.resp_now)
 local version, version_number = host.version, host.version_number
 local getinfo, sethook, getmt = debug.getinfo, debug.sethook, debug.getmetatable
@@ -98,7 +98,7 @@ getmt(null).__metatable = false
 local function fixed(e)
     -- (Where one of these libraries failed says nothing to a script.)
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then return (gsub(e, "^.-: ", "")) end
-    if type(e) == "userdata" and e ~= null then return { err = take_error() } end
+    if type(e) == "userdata" and e ~= null then return { err = raised_error() } end
     if e == OUT_OF_MEMORY then error(e, 0) end
     return e
 end
@@ -297,7 +297,7 @@ local function on_error(e)
         info = getinfo(level, "Sl")
         level = level + 1
     until not info or (info.source ~= "=(redis)" and info.what ~= "C" and info.what ~= "tail")
-    if type(e) == "userdata" and e ~= null then e = { err = take_error() } end
+    if type(e) == "userdata" and e ~= null then e = { err = raised_error() } end
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then e = where(1) .. gsub(e, "^.-: ", "") end
     if type(e) ~= "table" then e = { err = "ERR " .. tostring(e) } end
     local err = text_of(behind[e] or e) or "ERR unknown error"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.core.keyspace.image import Taking
+from engine.core.keyspace.image import ImageBuilder
 from engine.shell.durability.background.attempt import Attempt
 
 #: Runs a function in the event loop, after the current callback.
 Soon = Callable[[Callable[[], None]], None]
 
 
-def run_when_complete(taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
+def run_when_complete(builder: ImageBuilder, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
     """Run ``work`` once the image is complete, unless the attempt is abandoned before that."""
-    _Completing(taking, attempt, soon, work).step()
+    _Completing(builder, attempt, soon, work).step()
 
 
 class _Completing:
     """A class, not a recursive closure: that would be a reference cycle that keeps the image until a collection."""
 
-    __slots__ = ("_attempt", "_soon", "_taking", "_work")
+    __slots__ = ("_attempt", "_builder", "_soon", "_work")
 
-    def __init__(self, taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
-        self._taking = taking
+    def __init__(self, builder: ImageBuilder, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
+        self._builder = builder
         self._attempt = attempt
         self._soon = soon
         self._work = work
@@ -30,8 +30,8 @@ class _Completing:
     def step(self) -> None:
         """Take some more keys, and finish or schedule the next step."""
         if self._attempt.abandoned:
-            self._taking.cancel()
-        elif self._taking.step():
+            self._builder.cancel()
+        elif self._builder.step():
             self._work()
         else:
             self._soon(self.step)

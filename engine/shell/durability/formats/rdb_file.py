@@ -36,12 +36,12 @@ def taken_at(data: memoryview) -> int:
     """Return the time of an RDB file in milliseconds since the epoch; 0 if it has none. Raises DamagedError if the
     start of the file is damaged.
     """
-    return reader.beginning(bytes(data[:_PIECE])).taken_at
+    return reader.parse_header(bytes(data[:_PIECE])).taken_at
 
 
 def position_of(data: memoryview) -> Position | None:
     """Return the position in a replication history stored in an RDB file, None without one."""
-    return from_about(reader.beginning(bytes(data[:_PIECE])).about)
+    return from_about(reader.parse_header(bytes(data[:_PIECE])).about)
 
 
 def periodic_pause() -> Callable[[], None]:

@@ -183,7 +183,7 @@ def _segment_from(
         return _stored_from(row, parts, storage, files)
     part, at = parts[number], 0
 
-    def take(length: int) -> memoryview:
+    def read_bytes(length: int) -> memoryview:
         nonlocal at
         begin, at = at, at + length + (-length % 8)
         if begin + length > len(part):
@@ -192,12 +192,12 @@ def _segment_from(
 
     def fill(columns: Sequence[array[int]], length: int) -> None:
         for column in columns:
-            column.frombytes(take(length * column.itemsize))
+            column.frombytes(read_bytes(length * column.itemsize))
 
     body: Plain | Packed
     if flags & _PACKED:
         body = of_form(flags >> _FORM_SHIFT, ids.make(last_ms, last_seq), storage.cache)
-        body.blob = take(blob_size)
+        body.blob = read_bytes(blob_size)
         *directory, firsts_ms, firsts_seq, rows = body.index_arrays
         fill(directory, pieces + 1)
         fill((firsts_ms, firsts_seq), pieces)
@@ -206,13 +206,13 @@ def _segment_from(
         body.bind()
     else:
         body = Plain()
-        frames = take(size)
+        frames = read_bytes(size)
         body.data = frames if flags & _SEALED else bytearray(frames)
         fill((body.ms, body.seq, body.offsets), count)
     segment = Segment(storage.sealed, body)
     segment.start = start
     if flags & _HAS_DEAD:
-        segment.dead = bytearray(take(count))
+        segment.dead = bytearray(read_bytes(count))
         segment.dead_count = segment.dead.count(1, start)
     if flags & _SEALED:
         segment.note_sealed()
@@ -296,7 +296,7 @@ def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) ->
         columns = [parts[number] if number >= 0 else memoryview(b"") for number in record[1:]]
         taken = [0] * len(columns)
 
-        def take(column: int, kind: str, count: int) -> array[int]:
+        def read_values(column: int, kind: str, count: int) -> array[int]:
             values = array(kind)
             begin = taken[column]
             taken[column] = begin + count * values.itemsize
@@ -307,10 +307,14 @@ def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) ->
 
         for at in range(0, len(table), _BLOCK_COLUMNS):
             size, owner, time, count, oldest, uneven = table[at : at + _BLOCK_COLUMNS]
-            block = Block(take(0, "Q", size), take(1, "Q", size), owner, _signed(time), _signed(count))
+            block = Block(read_values(0, "Q", size), read_values(1, "Q", size), owner, _signed(time), _signed(count))
             block.oldest = _signed(oldest)
             if uneven:
-                block.owners, block.times, block.counts = take(2, "I", size), take(3, "q", size), take(4, "q", size)
+                block.owners, block.times, block.counts = (
+                    read_values(2, "I", size),
+                    read_values(3, "q", size),
+                    read_values(4, "q", size),
+                )
             blocks.append(block)
             pause()
     return restore.pending_of(blocks)

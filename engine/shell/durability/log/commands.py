@@ -44,7 +44,7 @@ class Commands:
         """Whether a transaction is open."""
         return self._queue is not None
 
-    def take(self, argv: list[bytes], place: int) -> None:
+    def apply(self, argv: list[bytes], place: int) -> None:
         """Run a command, or queue it until the end of its transaction. Raises DamagedError if one fails.
 
         The effects of a transaction are sealed as one transaction.

@@ -58,7 +58,7 @@ class LogSwitch:
         self._rewrites.abandon()
         self._machine.fire(SwitchEvent.SWITCHED_ON)
         try:
-            self._rewrites.begin(keeps_log=True)
+            self._rewrites.start(keeps_log=True)
         except OSError as error:
             self._machine.fire(SwitchEvent.SWITCHED_OFF)
             raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
@@ -83,18 +83,18 @@ class LogSwitch:
         """Start writing the base of a log of the new data; a failure is retried."""
         self._rewrites.abandon()
         self._machine.fire(SwitchEvent.SWITCHED_ON)
-        self.begin_rewrite()
+        self.start_rewrite()
 
     # -- rewriting ----------------------------------------------------------------------------------------------------
 
-    def begin_rewrite(self) -> None:
+    def start_rewrite(self) -> None:
         """Start a rewrite, which writes the first base if that is still missing. If it cannot start, a first base is
         retried later; another rewrite can be skipped.
         """
         if self.must_retry:
             self._machine.fire(SwitchEvent.TRIED_AGAIN)
         try:
-            self._rewrites.begin(keeps_log=self.is_wanted)
+            self._rewrites.start(keeps_log=self.is_wanted)
         except OSError:
             self.note_rewritten(good=False)
 

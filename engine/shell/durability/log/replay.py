@@ -166,7 +166,7 @@ class Replay:
         if reader.has_data() or not all(found):
             raise DamagedError(place, "the checksum is right, but a command is incomplete")
         for argv in found:
-            self._take(argv, place)
+            self._apply(argv, place)
         return end
 
     def _unproven(self, data: memoryview, start: int) -> int:
@@ -193,13 +193,13 @@ class Replay:
                 # Possibly a long command, only partly in the window.
                 argv, base = parse_command(data, place)
                 window, at = bytes(data[base : base + _WINDOW]), 0
-            self._take(argv, place)
+            self._apply(argv, place)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _take(self, argv: list[bytes], place: int) -> None:
+    def _apply(self, argv: list[bytes], place: int) -> None:
         try:
-            self._commands.take(argv, place)
+            self._commands.apply(argv, place)
             self._core.outbox.clear()
         except DamagedError:
             raise

@@ -67,7 +67,7 @@ class Rewrites:
     @property
     def is_running(self) -> bool:
         """Whether a base is being written."""
-        return self._machine.state in (Rewrite.BESIDE_LOG, Rewrite.WITHOUT_LOG)
+        return self._machine.state in (Rewrite.WITH_LOG, Rewrite.WITHOUT_LOG)
 
     @property
     def is_scheduled(self) -> bool:
@@ -110,7 +110,7 @@ class Rewrites:
         """Request a rewrite as soon as possible."""
         self._machine.fire(RewriteEvent.ASKED)
 
-    def begin(self, *, keeps_log: bool) -> None:
+    def start(self, *, keeps_log: bool) -> None:
         """Start a rewrite. Raises OSError if it cannot start.
 
         ``keeps_log``: effects that happen while the base is written belong in the log. (Without a log, the base is all
@@ -128,7 +128,7 @@ class Rewrites:
             self._end(error)
             raise
         attempt = self._appendonly.attempt()
-        taking = image.Taking(
+        builder = image.ImageBuilder(
             self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
         )
         self._machine.fire(RewriteEvent.BEGUN_WITH_LOG if log_continues else RewriteEvent.BEGUN_WITHOUT_LOG)
@@ -137,14 +137,14 @@ class Rewrites:
             log.tee = []
 
         def write_base() -> None:
-            self._appendonly.write_base(attempt, taking.image, suffix, rdb_file.periodic_pause())
-            taking.image.free()
+            self._appendonly.write_base(attempt, builder.image, suffix, rdb_file.periodic_pause())
+            builder.image.free()
             give_back()
 
         def write() -> None:
             self._background(write_base, lambda error: self._finish(attempt, suffix, first, error))
 
-        run_when_complete(taking, attempt, self._soon, write)
+        run_when_complete(builder, attempt, self._soon, write)
 
     def _find_manifest(self) -> None:
         """Find the manifest of an earlier use of the directory, so that file numbers continue from it; the content of
@@ -183,7 +183,7 @@ class Rewrites:
             self._find_manifest()
             self._appendonly.write_base(
                 attempt,
-                image.take(
+                image.capture(
                     self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
                 ),
                 suffix,

@@ -180,7 +180,7 @@ class SegmentFiles:
             raise OSError("a segment is too large")
         file = self._current
         if file is None or file.size >= self._file_size():
-            file = self._begin_file()
+            file = self._create_file()
         total = 0
         for buffer in buffers:
             total = zlib.crc32(buffer, total)
@@ -196,7 +196,7 @@ class SegmentFiles:
         self._note(place)
         return place
 
-    def _begin_file(self) -> SegmentFile:
+    def _create_file(self) -> SegmentFile:
         self._leave_file()
         if self._is_closed:
             raise OSError("the engine is shutting down")

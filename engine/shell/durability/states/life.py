@@ -1,4 +1,4 @@
-"""Life cycle of the data in memory: loaded, in use, saved for the last time, closed.
+"""Life cycle of the data in memory: loaded, in use, saved a last time, closed.
 
               LOADED                 SHUTDOWN               SAVED
     LOADING ──────────> RUNNING ──────────────> LAST_SAVE ─────────> ENDING <─┐ SHUTDOWN

@@ -6,15 +6,15 @@
      │  │ FAILED, ABANDONED │
      │  │                   │
      ├──┼───────────────────┤
-     │  │ BEGUN_WITH_LOG  │ BEGUN_WITHOUT_LOG       (from both)
+     │  │ BEGUN_WITH_LOG    │ BEGUN_WITHOUT_LOG       (from both)
      │  │       v                   v
-     │  │   BESIDE_LOG          WITHOUT_LOG
+     │  │   WITH_LOG            WITHOUT_LOG
      │  │       │                   │
      │  └───────┴───────────────────┘
      │     WRITTEN, FAILED, ABANDONED
      └─> IDLE  FAILED: it could not start
 
-BESIDE_LOG is the usual case: the log continues in a new increment, which its manifest names at once, so the files are
+WITH_LOG is the usual case: the log continues in a new increment, which its manifest names at once, so the files are
 complete whether or not the base gets written. WITHOUT_LOG is for a log that is broken or not there yet: effects are
 kept in memory until the base is written, and then appended to it.
 
@@ -36,7 +36,7 @@ class Rewrite(Enum):
     #: Requested; starts as soon as possible.
     SCHEDULED = auto()
     #: A thread writes the base, and the log continues in a new increment.
-    BESIDE_LOG = auto()
+    WITH_LOG = auto()
     #: A thread writes the base, and the log has no file to continue in.
     WITHOUT_LOG = auto()
 
@@ -58,17 +58,17 @@ class RewriteEvent(Enum):
 _S, _E = Rewrite, RewriteEvent
 TABLE = {
     (_S.IDLE, _E.ASKED): _S.SCHEDULED,
-    (_S.IDLE, _E.BEGUN_WITH_LOG): _S.BESIDE_LOG,
+    (_S.IDLE, _E.BEGUN_WITH_LOG): _S.WITH_LOG,
     (_S.IDLE, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
     (_S.IDLE, _E.FAILED): _S.IDLE,
     (_S.SCHEDULED, _E.ASKED): _S.SCHEDULED,
-    (_S.SCHEDULED, _E.BEGUN_WITH_LOG): _S.BESIDE_LOG,
+    (_S.SCHEDULED, _E.BEGUN_WITH_LOG): _S.WITH_LOG,
     (_S.SCHEDULED, _E.BEGUN_WITHOUT_LOG): _S.WITHOUT_LOG,
     (_S.SCHEDULED, _E.FAILED): _S.IDLE,
     (_S.SCHEDULED, _E.ABANDONED): _S.IDLE,
-    (_S.BESIDE_LOG, _E.WRITTEN): _S.IDLE,
-    (_S.BESIDE_LOG, _E.FAILED): _S.IDLE,
-    (_S.BESIDE_LOG, _E.ABANDONED): _S.IDLE,
+    (_S.WITH_LOG, _E.WRITTEN): _S.IDLE,
+    (_S.WITH_LOG, _E.FAILED): _S.IDLE,
+    (_S.WITH_LOG, _E.ABANDONED): _S.IDLE,
     (_S.WITHOUT_LOG, _E.WRITTEN): _S.IDLE,
     (_S.WITHOUT_LOG, _E.FAILED): _S.IDLE,
     (_S.WITHOUT_LOG, _E.ABANDONED): _S.IDLE,

@@ -1,11 +1,11 @@
 """One client's socket: parsing of commands, sending of replies, and flow control in both directions.
 
 It owns the buffers, and the reasons why a client's commands do not run: a command blocks the client, CLIENT PAUSE holds
-it back, it does not read its replies, or it has had its share of this event-loop iteration. It does not depend on what
-a command does: a `CommandRunner` runs the commands, and calls back.
+it back, it does not read its replies, or it has used up its share of this event-loop iteration. It does not depend on
+what a command does: a `CommandRunner` runs the commands, and calls back.
 
 A long reply leaves in pieces, one per event-loop iteration, so that other clients are served in between. The next piece
-is not made until the client has taken most of the ones before. The client's next command, and everything else sent to
+is not made until the client has read most of the earlier ones. The client's next command, and everything else sent to
 it, waits for the last piece.
 
 It is one long module because input, output and their pauses share all of their state.
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
         self.slow = False
         #: Whether it is a replica with too many unread bytes; its own commands continue.
         self.clogged = False
-        #: Whether it has had its share of this event-loop iteration, and continues in the next one.
+        #: Whether it has used up its share of this event-loop iteration, and continues in the next one.
         self.yielding = False
         #: Whether its command is running in steps.
         self.stepping = False
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         self.behind: Out = []
         #: Total bytes received and sent.
         self.received = self.sent = 0
-        #: Number of sent bytes that it had taken at the last call of `has_taken`.
+        #: Number of sent bytes that it had read at the last call of `has_taken`.
         self.taken = 0
         self._reading = True
 

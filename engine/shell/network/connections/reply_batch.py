@@ -1,9 +1,9 @@
 """Batch of replies that waits for the end of an event-loop iteration.
 
 Replies wait for two reasons. If many clients send requests at the same time, the clients served in one iteration get
-their replies together: a reply that leaves alone wakes the process that waits for it, which may take the kernel longer
-than everything else about the request; of replies that leave together only the first one does. With few clients it is
-better to send each reply at once, because each client makes its next request while the others are served.
+their replies together: a reply sent alone wakes the process that waits for it, which may take the kernel longer than
+the rest of the request. Of replies sent together only the first one wakes a process. With few clients it is better to
+send each reply at once, because each client makes its next request while the others are served.
 
 And with ``appendfsync always``, nothing leaves before its effects are on disk. The first effect of an iteration holds
 the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same

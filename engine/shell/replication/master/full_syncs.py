@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from engine.core.dispatch import Core
 from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
-from engine.core.keyspace.image import Taking
+from engine.core.keyspace.image import ImageBuilder
 from engine.shell.clock import now_us
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
@@ -86,7 +86,7 @@ class FullSyncs:
         self._owner = owner
         self._files = files
         self._transfer: Transfer | None = None
-        self._begin_at: asyncio.TimerHandle | None = None
+        self._start_timer: asyncio.TimerHandle | None = None
         #: Whether the last file that was written to disk before it was sent failed.
         self._is_disk_bad = False
         #: Returns the selected database of a stream that comes from this server's master; -1 if this server makes the
@@ -101,7 +101,7 @@ class FullSyncs:
     def add(self, replica: Replica) -> None:
         """Give a replica a file, now or later."""
         if not self._join(replica):
-            self._begin_soon()
+            self._schedule_transfer()
 
     def drop(self, replica: Replica) -> None:
         """Remove a disconnected replica."""
@@ -111,12 +111,12 @@ class FullSyncs:
             if not transfer.receivers:
                 transfer.cancel()
                 self._transfer = None
-                self._begin_soon()
+                self._schedule_transfer()
 
     def close(self) -> None:
         """Stop everything: the process is exiting."""
-        if self._begin_at is not None:
-            self._begin_at.cancel()
+        if self._start_timer is not None:
+            self._start_timer.cancel()
         if self._transfer is not None:
             self._transfer.cancel()
 
@@ -160,7 +160,7 @@ class FullSyncs:
         transfer.receivers.append(replica)
         return True
 
-    def _begin_soon(self) -> None:
+    def _schedule_transfer(self) -> None:
         """Start a transfer to the waiting replicas, after a delay if others may join."""
         waiting = self._roster.waiting()
         if not waiting or self._transfer is not None:
@@ -169,21 +169,21 @@ class FullSyncs:
         most = config.integer("repl-diskless-sync-max-replicas")
         at_once = any(one.said.rdb_only or self._form(one) is not Form.RDB_BY_MARK for one in waiting)
         if at_once or (most and len(waiting) >= most):
-            self._begin_later(0)
-        elif self._begin_at is None:
-            self._begin_later(config.integer("repl-diskless-sync-delay"))
+            self._start_transfer_after(0)
+        elif self._start_timer is None:
+            self._start_transfer_after(config.integer("repl-diskless-sync-delay"))
 
-    def _begin_later(self, seconds: float) -> None:
-        if self._begin_at is not None:
-            self._begin_at.cancel()
-        self._begin_at = self._loop.call_later(seconds, self._begin)
+    def _start_transfer_after(self, seconds: float) -> None:
+        if self._start_timer is not None:
+            self._start_timer.cancel()
+        self._start_timer = self._loop.call_later(seconds, self._start_transfer)
 
-    def _begin(self) -> None:
-        self._begin_at = None
+    def _start_transfer(self) -> None:
+        self._start_timer = None
         if self._transfer is not None:
             return
         if self._core.is_busy:
-            self._begin_later(_BUSY_S)
+            self._start_transfer_after(_BUSY_S)
             return
         waiting = self._roster.waiting()
         if not waiting:
@@ -198,8 +198,8 @@ class FullSyncs:
         options: dict[str, Any] = {"version": version, "checksum": config.flag("rdbchecksum")}
         if self.stream_db() >= 0:
             options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
-        taking = Taking(databases, config, core.changes.now, core.functions.codes())
-        transfer = Transfer(form, receivers, taking, options, self._loop, self._ended)
+        builder = ImageBuilder(databases, config, core.changes.now, core.functions.codes())
+        transfer = Transfer(form, receivers, builder, options, self._loop, self._ended)
         self._transfer = transfer
         self._owner.reselect_database()
         for replica in receivers:
@@ -232,7 +232,7 @@ class FullSyncs:
             LOG.info("full synchronisation: %d bytes sent in %.1f seconds", transfer.size, seconds)
             for replica in receivers:
                 self._sent(replica, transfer.form)
-        self._begin_soon()
+        self._schedule_transfer()
 
     def _sent(self, replica: Replica, form: Form) -> None:
         if replica.said.rdb_only:

@@ -345,7 +345,7 @@ class Master:
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
-    def begin_following(self, *, keep_replicas: bool = False) -> None:
+    def start_following(self, *, keep_replicas: bool = False) -> None:
         """Become a replica: effects of this server are no longer part of the stream."""
         self._clients.settle()
         self.leads = False
@@ -355,7 +355,7 @@ class Master:
         self._on_feeding(False)
         self.judge()
 
-    def begin_leading(self) -> None:
+    def start_leading(self) -> None:
         """Become a master, and make the stream if a replica may continue with it."""
         self.leads = True
         self.cut_off_all()

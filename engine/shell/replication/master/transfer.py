@@ -4,7 +4,7 @@ There are three forms. With ``eof`` the RDB file is made while it is sent, a sli
 with a mark that was announced before. Otherwise a thread writes a temporary file, in Redis's format or in the engine's
 own, and its length is sent before its content.
 
-All receivers get the file at the pace of the slowest one: it is made once, and nothing is queued. The owner disconnects
+The slowest receiver sets the pace for all: the file is made once, and nothing is queued. The owner disconnects
 a receiver that reads nothing for ``repl-timeout``.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.formats.rdb import writer
-from engine.core.keyspace.image import Image, Taking
+from engine.core.keyspace.image import Image, ImageBuilder
 from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.threads import Background, free_in_thread
 from engine.shell.durability.files import Files
@@ -49,7 +49,7 @@ class Transfer:
         self,
         form: Form,
         receivers: list[Replica],
-        taking: Taking,
+        builder: ImageBuilder,
         options: dict[str, Any],
         loop: asyncio.AbstractEventLoop,
         ended: Callable[[Transfer, OSError | None], None],
@@ -60,7 +60,7 @@ class Transfer:
         self.is_sending = False
         self.began = time.monotonic()
         self.size = 0
-        self._taking = taking
+        self._builder = builder
         self._options = options
         self._loop = loop
         self._ended = ended
@@ -77,19 +77,19 @@ class Transfer:
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
         """Take the image over several iterations, then write and send it. ``mark`` ends a file by mark."""
         if self._is_over:
-            self._taking.cancel()
-        elif not self._taking.step():
+            self._builder.cancel()
+        elif not self._builder.step():
             # A method, not a recursive closure: that would be a reference cycle that keeps the image.
             self._loop.call_soon(self.start, mark, files, directory, background)
         elif self.form is Form.RDB_BY_MARK:
-            self._stretches = _by_mark(self._taking.image, self._options, mark)
+            self._stretches = _by_mark(self._builder.image, self._options, mark)
             self._loop.call_soon(self._step)
         else:
             self._write(files, directory, background)
 
     def _write(self, files: Files, directory: Path, background: Background) -> None:
         attempt = self._attempt = Attempt(files, directory, "temp-", self.form.value)
-        image = self._taking.image
+        image = self._builder.image
 
         def write() -> None:
             if self.form is Form.OWN_BY_LENGTH:
@@ -125,7 +125,7 @@ class Transfer:
         self._stretches = None
         free_in_thread(self._file.release, len(self._file))
         self._file = memoryview(b"")
-        self._taking.cancel()
+        self._builder.cancel()
         if self._attempt is not None:
             self._attempt.abandon()
 

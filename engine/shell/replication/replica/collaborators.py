@@ -35,12 +35,12 @@ class Downstream(Protocol):
     def cut_off_all(self) -> None:
         """Disconnect all replicas: the history or its ID has changed."""
 
-    def begin_following(self, *, keep_replicas: bool) -> None:
+    def start_following(self, *, keep_replicas: bool) -> None:
         """Stop making the stream: the server becomes a replica. Replicas are disconnected, or kept if the history
         continues.
         """
 
-    def begin_leading(self) -> None:
+    def start_leading(self) -> None:
         """Start making the stream: the server becomes a master."""
 
 

@@ -67,7 +67,7 @@ class FullSync:
         if transfer.is_received:
             LOG.info("received all data of the master: %d bytes", transfer.received)
             if not self.keeps_old_data:
-                self._begin_replacing()
+                self._start_replacement()
                 for db in self._core.databases:
                     db.clear()
             owner.data_arrived()
@@ -77,9 +77,9 @@ class FullSync:
                 self._read()
         return rest
 
-    def _begin_replacing(self) -> None:
+    def _start_replacement(self) -> None:
         self._is_replacing = True
-        self._core.durability.begin_replacing()
+        self._core.durability.start_replacement()
 
     def _read(self) -> None:
         """Load some of the data, and continue in the next event-loop iteration."""
@@ -109,15 +109,15 @@ class FullSync:
     def put_in_place(self) -> Summary:
         """Replace the core's data with the loaded data; return its summary."""
         if self.keeps_old_data:
-            self._begin_replacing()
+            self._start_replacement()
         self.transfer.put_in_place()
-        self._end_replacing()
+        self._finish_replacement()
         self.close()
         return self.transfer.summary
 
-    def _end_replacing(self) -> None:
+    def _finish_replacement(self) -> None:
         self._is_replacing = False
-        self._core.durability.end_replacing()
+        self._core.durability.finish_replacement()
 
     def close(self) -> bool:
         """End the synchronisation; return whether the present data was freed for data that did not arrive."""
@@ -125,7 +125,7 @@ class FullSync:
         self.transfer.close()
         if not self._is_replacing:
             return False
-        self._end_replacing()
+        self._finish_replacement()
         return True
 
 

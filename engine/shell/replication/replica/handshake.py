@@ -68,7 +68,7 @@ class Handshake:
         #: Result of the handshake; None until the master's last line.
         self.outcome: Full | Continue | None = None
 
-    def begin(self) -> bytes:
+    def start(self) -> bytes:
         """Return the first bytes to send."""
         return next(self._steps)
 

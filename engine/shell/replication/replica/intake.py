@@ -35,8 +35,8 @@ _PIPELINE = 256
 class Intake:
     """Stream of one link, from ``offset`` of the history on; ``session`` is the master's.
 
-    ``pass_on`` is called with the bytes of commands that have run. ``skip_unknown``: skip and count failing commands,
-    and so the values that they change.
+    ``pass_on`` is called with the bytes of commands that have run. ``skip_unknown``: skip failing commands and
+    count them.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Intake:
         self._pieces: deque[bytes] = deque()
         self._parsed: list[list[bytes]] = []
         self._at = 0
-        #: Offsets up to which commands have run, bytes were parsed, and bytes were passed on.
+        #: Offsets of the end of the commands that have run, of the parsed bytes, and of the bytes passed on.
         self._position = self._end = self._passed = offset
         #: Bytes that arrived and were not passed on.
         self._raw: deque[bytes] = deque()
@@ -128,14 +128,14 @@ class Intake:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def _run(self, until: int) -> None:
-        parsed, take = self._parsed, self._commands.take
+        parsed, apply = self._parsed, self._commands.apply
         while self._at < len(parsed):
             argv = parsed[self._at]
             self._at += 1
             if argv[0].upper() == b"REPLCONF":
                 self.is_asked = True
             else:
-                take(argv, self._position)
+                apply(argv, self._position)
             self._position += _size(argv)
             if not self._at & _CHECK_EVERY and now_us() > until:
                 return

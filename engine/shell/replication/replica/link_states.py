@@ -10,8 +10,8 @@
     FOLLOW (REPLICAOF host port) leads from every state to WAITING, LEAD (REPLICAOF NO ONE) from every state to OFF.
     UNUSABLE leads from TRANSFER, LOADING and FOLLOWING to REFUSED, which only REPLICAOF ends.
 
-The loss of a link while the data is being loaded is noticed only after loading; then the rest is requested. LOST in
-LOADING means that the file differs from what the master sent: it is requested again.
+A link that is lost during LOADING fires LOST only after LOADED; the rest of the stream is then requested over a new
+link. LOST in LOADING means that the file differs from what the master sent, and is requested again.
 """
 
 from __future__ import annotations

@@ -36,14 +36,14 @@ class Payload:
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """Process bytes; return those of the file, and those after the file."""
         if not self._begun:
-            data = self._begin(data)
+            data = self._parse_head(data)
             if not self._begun:
                 return b"", b""
         part, rest = self._marked(data) if self._mark else self._counted(data)
         self.received += len(part)
         return part, rest
 
-    def _begin(self, data: bytes) -> bytes:
+    def _parse_head(self, data: bytes) -> bytes:
         self._head = (self._head + data).lstrip(b"\n")
         line, end, rest = self._head.partition(b"\r\n")
         if not end:

@@ -81,7 +81,7 @@ class ReplicaRole:
         self._host, self._port = b"", 0
         self._link: MasterLink | None = None
         self._handshake: Handshake | None = None
-        #: Set if this server was the master until now, and hands over to the one that it follows.
+        #: The failover in which this server, the master until now, hands over to the server that it follows.
         self._handover: Handover | None = None
         self._lines = b""
         #: The full synchronisation in progress; the stream that follows it.
@@ -161,7 +161,7 @@ class ReplicaRole:
         if not was_on:
             # A master's history is valid only if a backlog was kept.
             self._has_history = self._history.keeps
-            self._begin_role()
+            self._become_replica()
             self._unconfirmed = max(self._history.offset - self._downstream.confirmed, 0)
         self._down_since, self.trouble = -1.0, ""
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
@@ -169,10 +169,10 @@ class ReplicaRole:
         self._retry = asyncio.get_running_loop().call_soon(self._connect)
         return OK
 
-    def _begin_role(self) -> None:
+    def _become_replica(self) -> None:
         core = self._core
         core.changes.hold_expiry("master", NEVER)
-        self._downstream.begin_following(keep_replicas=self._handover is not None)
+        self._downstream.start_following(keep_replicas=self._handover is not None)
         waiting = core.sessions.blocked()
         for session in waiting:
             core.sessions.end_wait(session, CommandError(server.ROLE_CHANGED))
@@ -201,7 +201,7 @@ class ReplicaRole:
             self._history.renew()
         self._core.changes.hold_expiry("master", 0)
         self._follow_directives()
-        self._downstream.begin_leading()
+        self._downstream.start_leading()
 
     def stop(self) -> None:
         """Close the link: the process is exiting."""
@@ -251,7 +251,7 @@ class ReplicaRole:
         asked = (self._history.id, self._history.offset + 1) if self._has_history else None
         self._handshake = Handshake(who, asked, hands_over=self._handover is not None)
         self._lines = b""
-        self._send(self._handshake.begin())
+        self._send(self._handshake.start())
 
     def _capabilities(self) -> tuple[bytes, ...]:
         """Return the capabilities of this replica. It reads any version of RDB (``rdb-any``). The engine's own format
@@ -367,7 +367,7 @@ class ReplicaRole:
         self._handshake = None
         handover, self._handover = self._handover, None
         if isinstance(outcome, Full):
-            self._begin_full_sync(outcome)
+            self._start_full_sync(outcome)
         else:
             self._go_on(outcome)
         if handover is not None:
@@ -383,11 +383,11 @@ class ReplicaRole:
         if outcome.id and outcome.id != self._history.id:
             self._history.rename(outcome.id)
             self._downstream.cut_off_all()
-        self._begin_applying()
+        self._start_applier()
 
     # -- full synchronisation -----------------------------------------------------------------------------------------
 
-    def _begin_full_sync(self, full: Full) -> None:
+    def _start_full_sync(self, full: Full) -> None:
         self._machine.fire(LinkEvent.FULL)
         log_discarded_data(self._core, full, self._history if self._has_history else None, self._unconfirmed)
         try:
@@ -418,7 +418,7 @@ class ReplicaRole:
         for kind, count in summary.left_out.items():
             LOG.warning("skipped %d keys of the type %s (load-unknown skip)", count, kind)
         self._downstream.cut_off_all()
-        self._begin_applying()
+        self._start_applier()
         early, self._early = self._early, []
         for data in early:
             self.received(data)
@@ -427,7 +427,7 @@ class ReplicaRole:
 
     # -- the stream ---------------------------------------------------------------------------------------------------
 
-    def _begin_applying(self) -> None:
+    def _start_applier(self) -> None:
         self._history.keep()
         self._pause = _SHORTEST_PAUSE
         self.trouble = ""

@@ -90,10 +90,10 @@ class Transfer:
         except OSError as error:
             raise TransferError(f"the master's data cannot be written to 'dir': {error.strerror}") from None
         if self._payload.is_complete:
-            self._begin_reading()
+            self._start_reading()
         return rest
 
-    def _begin_reading(self) -> None:
+    def _start_reading(self) -> None:
         if self.is_direct:
             self._fresh.end()
             return

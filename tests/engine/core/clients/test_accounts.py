@@ -99,7 +99,7 @@ def test_user_lines_of_a_configuration() -> None:
     name.
     """
     core = core_with()
-    core.accounts.take_configured([[b"default", b"on", b"nopass", b"~*", b"+@all", b"-flushdb"], [b"a", b"on"]])
+    core.accounts.load_configured([[b"default", b"on", b"nopass", b"~*", b"+@all", b"-flushdb"], [b"a", b"on"]])
     assert core.accounts.configured() == [
         b"user a on sanitize-payload resetchannels -@all",
         b"user default on nopass sanitize-payload ~* resetchannels +@all -flushdb",
@@ -111,7 +111,7 @@ def test_user_lines_of_a_configuration() -> None:
         ([[b"a b"]], "can't contain spaces"),
     ):
         with pytest.raises(UsersError, match=error):
-            core_with().accounts.take_configured(users)
+            core_with().accounts.load_configured(users)
 
 
 # -- logging in -----------------------------------------------------------------------------------------------------

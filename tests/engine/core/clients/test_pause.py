@@ -10,20 +10,20 @@ from tests.harness.replay import NOW_US, new_core
 def test_a_pause_becomes_longer_and_stricter_only():
     """A second pause of the same owner never shortens the first, nor lets go of commands that it holds back."""
     pause = Pause()
-    pause.begin(0, 100, holds_all=True)
-    pause.begin(50, 80, holds_all=False)
+    pause.start(0, 100, holds_all=True)
+    pause.start(50, 80, holds_all=False)
     assert (pause.until, pause.all_until) == (100, 100)
-    assert pause.begin(50, 200, holds_all=False) == 200
+    assert pause.start(50, 200, holds_all=False) == 200
     assert (pause.until, pause.all_until) == (200, 200)
-    pause.begin(300, 400, holds_all=False)
+    pause.start(300, 400, holds_all=False)
     assert (pause.until, pause.all_until) == (400, 0)
 
 
 def test_the_end_of_one_pause_is_not_that_of_another():
     """Commands held back by a failover stay so after CLIENT UNPAUSE, and other commands continue."""
     pause = Pause()
-    pause.begin(0, 1000, holds_all=False, owner="failover")
-    pause.begin(0, 100, holds_all=True)
+    pause.start(0, 1000, holds_all=False, owner="failover")
+    pause.start(0, 100, holds_all=True)
     assert (pause.until, pause.all_until, pause.next_end(0), pause.next_end(100)) == (1000, 100, 100, 1000)
     pause.end()
     assert (pause.until, pause.all_until) == (1000, 0)
@@ -35,7 +35,7 @@ def test_keys_expire_again_after_a_pause_within_a_longer_one():
     """CLIENT PAUSE while a failover holds writes keeps keys for its own time, and no longer."""
     core = new_core()
     session = core.open_session(NOW_US)
-    core.pause.begin(NOW_US // 1000, NEVER, holds_all=False, owner="failover")
+    core.pause.start(NOW_US // 1000, NEVER, holds_all=False, owner="failover")
     core.changes.hold_expiry("failover", NEVER)
     core.execute(session, [b"SET", b"k", b"v", b"PX", b"1"], NOW_US)
     core.execute(session, [b"CLIENT", b"PAUSE", b"10"], NOW_US)

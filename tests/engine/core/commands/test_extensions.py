@@ -194,7 +194,7 @@ def test_a_long_range_is_delivered_in_steps(monkeypatch):
     monkeypatch.setattr(extensions, "_STEP", 1000)
     run = Client()
     run.core.changes.recording = True
-    run.core.take_steps()
+    run.core.allow_steps()
     for number in range(1, 3001):
         run("XADD", "s", f"{number}-0", "f", "v")
     run("XGROUP", "CREATE", "s", "g", "0")

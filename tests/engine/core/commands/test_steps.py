@@ -44,14 +44,14 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (removal, pending_entries):
         monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
     monkeypatch.setattr(many_ids, "_PARSED", 50)
-    for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_STRETCH": 1.0, "_OF_FRESH_ONES": 1.0}.items():
+    for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_RANGE": 1.0, "_OF_RECENT_ONES": 1.0}.items():
         monkeypatch.setattr(claims, name, value)
 
 
 def begun(command: str) -> tuple[Side, Steps]:
     """Return a core that runs commands in steps, and a command that it has started."""
     side = Side()
-    side.core.take_steps()
+    side.core.allow_steps()
     steps = side.run(command, after_ms=5)
     assert type(steps) is Steps
     return side, steps
@@ -145,6 +145,6 @@ def test_a_transaction_does_all_at_once(command):
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side = Side()
-    side.core.take_steps()
+    side.core.allow_steps()
     assert encoded(side.run(f"MULTI; {command}; EXEC", after_ms=5)) == encoded([expected])
     assert state(side.core) == state(whole.core)

@@ -34,7 +34,7 @@ def test_a_long_stream_travels_in_steps(small_payloads, before):
     side, other = Side(), Side()
     for one in (side, other):
         one.run(before)
-        one.core.take_steps()
+        one.core.allow_steps()
     stream = side.core.databases[0].stream(b"s")
     expected = dump.dumped(stream)
     steps, count = side.run("DUMP s"), 0
@@ -63,7 +63,7 @@ def test_a_long_stream_travels_in_steps(small_payloads, before):
 def test_one_long_element_is_summed_in_steps(small_payloads, command, key):
     """The check sum of a long string, or of a value with one long element, does not stall others; no change shows."""
     side = Side()
-    side.core.take_steps()
+    side.core.allow_steps()
     words = [command.encode(), *(word.encode() for word in key), bytes(range(256)) * 4]
     side.core.execute(side.session, words, NOW_US)
     expected = dump.dumped(side.core.databases[0].get(b"k"))
@@ -82,7 +82,7 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         (hashes, {"_MANY": 20}),
         (elements, {"_PART": 6, "_PARTS": 1}),
         (keys, {"_MANY": 10, "_AT_ONCE": 4}),
-        (scan, {"_LOOKED_AT": 6}),
+        (scan, {"_NAMES_PER_STEP": 6}),
         (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
         (value_writer, {"ELEMENTS": 4, "_NODE_BYTES": 30}),
     ]
@@ -119,7 +119,7 @@ def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, 
     key = b"h2" if shows and "RENAME" in disturbance else b"h"
     after.run("PING" if key == b"h" else "RENAME h2 h")
     expected = encoded(after.run(command))
-    before.core.take_steps()
+    before.core.allow_steps()
     steps = before.run(command)
     assert type(steps) is Steps
     reply, count = finished(before, steps, {3: disturbance + "; SET other key"})
@@ -141,7 +141,7 @@ def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, 
         one.run(GROW)
     twin.run("HSET h field-3 changed")
     expected = encoded(twin.run(command))
-    side.core.take_steps()
+    side.core.allow_steps()
     steps = side.run(command)
     for _ in range(changed_at):
         assert go_on(side, steps) is steps
@@ -156,7 +156,7 @@ def test_a_long_list_travels_in_steps(small_hashes):
     """DUMP of a long list returns its value at the start, and RESTORE creates the same list."""
     side = Side()
     expected = dump.dumped(side.core.databases[0].get(b"l"))
-    side.core.take_steps()
+    side.core.allow_steps()
     reply, count = finished(side, side.run("DUMP l"), {3: "LPOP l; RPUSH l more; DEL l"})
     assert count >= 10
     assert encoded(reply) == b"$%d\r\n%b\r\n" % (len(expected), expected)
@@ -165,7 +165,7 @@ def test_a_long_list_travels_in_steps(small_hashes):
 def test_many_keys_are_deleted_in_steps(small_hashes):
     """DEL of many keys deletes some in each step, and logs the deleted ones."""
     side = Side()
-    side.core.take_steps()
+    side.core.allow_steps()
     names = [f"key-{number}" for number in range(50)]
     steps = side.run("DEL " + " ".join([*names, "none", "s", "h"]))
     assert type(steps) is Steps
@@ -190,7 +190,7 @@ def test_many_names_are_compared_in_steps(small_hashes, command, found):
     """KEYS, SCAN and HSCAN check some names in each step; names deleted meanwhile do no harm."""
     side = Side()
     side.run(GROW)
-    side.core.take_steps()
+    side.core.allow_steps()
     steps = side.run(command)
     assert type(steps) is Steps
     reply, count = finished(side, steps)
@@ -207,7 +207,7 @@ def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small
     """Without REPLACE a key that is added meanwhile stays; a damaged payload adds nothing."""
     side = Side()
     payload = dump.dumped(side.core.databases[0].stream(b"s"))
-    side.core.take_steps()
+    side.core.allow_steps()
     for words, text in (
         ([b"new", b"0", payload], b"BUSYKEY"),
         ([b"s", b"0", payload[:-1] + b"x", b"REPLACE"], b"DUMP payload version or checksum"),
@@ -243,7 +243,7 @@ def test_many_elements_are_sorted_in_steps(monkeypatch, options, least, key):
     given = [f"DEL l x; RPUSH l {words}; SADD x {words} a; SREM x a; CONFIG SET set-max-listpack-entries 5"]
     given += [f"SET w:{number} {number % 7}" for number in range(101)]
     at_once, side = Side(), Side()
-    side.core.take_steps()
+    side.core.allow_steps()
     for line in given:
         at_once.run(line), side.run(line)
     expected = at_once.run(f"SORT {key} {options}")

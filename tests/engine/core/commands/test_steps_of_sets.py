@@ -69,7 +69,7 @@ def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
     names = ("x", "y", "z", "to", "none", "other")
     before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
     start = {name: set(value) for name, value in before.items() if value is not None}
-    small_sets.core.take_steps()
+    small_sets.core.allow_steps()
     steps = small_sets.run(command)
     assert type(steps) is Steps
     reply, count = finished(small_sets, steps, {2: meanwhile})
@@ -104,13 +104,13 @@ def encoded_members(reply: Any) -> Any:
 
 def test_many_members_are_popped_in_steps(small_sets):
     """Each step is logged; a member that others add in between may be popped too, and one that goes is not."""
-    small_sets.core.take_steps()
+    small_sets.core.allow_steps()
     steps = small_sets.run("SPOP x 45")
     assert type(steps) is Steps
     reply, count = finished(small_sets, steps, {2: "SADD y new"})
     popped = encoded_members(reply)
     assert (len(set(popped)), small_sets.run("SCARD x"), count) == (45, 5, 5)
-    small_sets.core.take_steps()
+    small_sets.core.allow_steps()
     steps = small_sets.run("SPOP y 40")
     reply, _ = finished(small_sets, steps, {2: "SET y string"})
     assert len(encoded_members(reply)) == 20
@@ -135,7 +135,7 @@ def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
         (members, {"AT_ONCE": 10}),
         (pops, {"AT_ONCE": 10}),
         (ranges, {"AT_ONCE": 10, "MANY": 20, "_PART": 6}),
-        (algebra, {"MANY": 20, "_COPIED": 6, "_LOOKED_AT": 6}),
+        (algebra, {"MANY": 20, "_COPIED": 6, "_LOOKUPS_PER_STEP": 6}),
         (results, {"_LOGGED": 7}),
         (sorted_set, {"_SORTED_AT_ONCE": 8}),
         (elements, {"_PARTS": 1}),
@@ -150,7 +150,7 @@ def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
         side.run(f"ZADD {key} 1 {'x' * 100}; ZREM {key} {'x' * 100}")
         side.run(f"ZADD {key} {' '.join(pairs)}")
     side.run("SADD z " + " ".join(f"member-{number}" for number in range(40, 70)))
-    side.core.take_steps()
+    side.core.allow_steps()
     return side
 
 

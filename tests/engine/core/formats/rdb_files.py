@@ -22,7 +22,7 @@ NOW = NOW_US // 1000
 def written(core: Core, version: int = 10) -> bytes:
     """The file of a core."""
     return b"".join(
-        writer.write(image.take(core.databases, core.config, core.changes.now, core.functions.codes()), version)
+        writer.write(image.capture(core.databases, core.config, core.changes.now, core.functions.codes()), version)
     )
 
 

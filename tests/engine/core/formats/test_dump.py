@@ -256,7 +256,7 @@ def survives(side: Side, path: Path) -> None:
     assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
     assert everything(copy.core)["state"] == everything(core)["state"]
     check_replay(core, NOW_US)
-    taken = image.take(core.databases, core.config, core.changes.now)
+    taken = image.capture(core.databases, core.config, core.changes.now)
     snapshot.write(Files(), path, taken)
     again = empty_core()
     snapshot.load(memoryview(path.read_bytes()), again)
@@ -312,7 +312,7 @@ def test_counters_stop_at_the_largest_number(added, tmp_path):
         assert all(0 <= number <= most for number in counters(side.core))
     assert counters(side.core)[:2] == [most, most]
     assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
-    taken = image.take(side.core.databases, side.core.config, side.core.changes.now)
+    taken = image.capture(side.core.databases, side.core.config, side.core.changes.now)
     snapshot.write(Files(), tmp_path / "x", taken)
     saved, rewritten = empty_core(), empty_core()
     snapshot.load(memoryview((tmp_path / "x").read_bytes()), saved)

@@ -24,7 +24,7 @@ PROGRAM = """
     lines += ["XREADGROUP GROUP g two COUNT 700 STREAMS s >"]
     for line in lines:
         core.execute(session, line.encode().split(), NOW_US)
-    for piece in writer.write(image.take(core.databases, core.config, NOW_US // 1000), 10):
+    for piece in writer.write(image.capture(core.databases, core.config, NOW_US // 1000), 10):
         loading.feed(piece)
     loading.end()
     while loading.step() is not State.DONE:

@@ -36,7 +36,7 @@ def test_keys_expire_in_order_however_often_they_are_set_anew(steps):
             elif what == "remove":
                 by_key.pop(key, None)
             else:
-                due = deadlines.take_due(number, 10_000)
+                due = deadlines.pop_due(number, 10_000)
                 assert set(due) == {one for one, deadline in by_key.items() if deadline <= number}
                 for one in due:
                     by_key.pop(one, None)
@@ -134,7 +134,7 @@ def test_many_keys_get_one_deadline() -> None:
                     deadlines.put(key, 250)
             for now in (100, 250, 5000):
                 due = deadlines.due(now)
-                assert due == set(deadlines.take_due(now, 10_000))
+                assert due == set(deadlines.pop_due(now, 10_000))
                 for key in due:
                     del by_key[key]
                 taken.append(due)

@@ -17,7 +17,7 @@ from engine.core.formats import export
 from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace import frozen, image
 from engine.core.keyspace.database import Database
-from engine.core.keyspace.image import Taking
+from engine.core.keyspace.image import ImageBuilder
 from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.images import run_when_complete
 from engine.shell.durability.formats import records
@@ -52,8 +52,8 @@ class Side:
         for line in lines:
             self.core.execute(self.session, line.encode().split(), NOW_US)
 
-    def taking(self) -> Taking:
-        return Taking(self.core.databases, self.core.config, NOW_US // 1000)
+    def image_builder(self) -> ImageBuilder:
+        return ImageBuilder(self.core.databases, self.core.config, NOW_US // 1000)
 
 
 def content(taken: image.Image) -> list[Any]:
@@ -114,18 +114,18 @@ def test_an_image_shows_the_moment_at_which_it_was_begun(monkeypatch, steps):
     """Whatever is changed, moved, deleted or swapped before it is complete, an image shows the data before."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
-    expected = content(image.take(side.core.databases, side.core.config, NOW_US // 1000))
+    expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
     for at in range(0, len(CHANGES), 13):
         side, count = Side(), 0
-        taking = side.taking()
+        builder = side.image_builder()
         for _ in range(steps):
-            assert not taking.step()
+            assert not builder.step()
         side.run(*CHANGES[:at])
-        while not taking.step():
+        while not builder.step():
             side.run(*CHANGES[at + count : at + count + 1])
             count += 1
         side.run(*CHANGES[at + count :])
-        assert content(taking.image) == expected
+        assert content(builder.image) == expected
         assert {type(db) for db in side.core.databases} == {Database}
 
 
@@ -159,35 +159,35 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_were_there(keys, names, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image, "_AT_ONCE", 0.1)
         patch.setattr(image, "_NAMES", names)
-        expected = content(image.take(core.databases, core.config, NOW_US // 1000))
-        taking = Taking(core.databases, core.config, NOW_US // 1000)
-        complete = taking.step()
+        expected = content(image.capture(core.databases, core.config, NOW_US // 1000))
+        builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
+        complete = builder.step()
         assert complete == (not keys)
         for command in commands:
             if command == "step":
-                complete = complete or taking.step()
+                complete = complete or builder.step()
             else:
                 run(command)
         while not complete:
-            complete = taking.step()
-        assert content(taking.image) == expected
-        assert (taking.image.keys, {type(db) for db in core.databases}) == (2 * len(keys), {Database})
+            complete = builder.step()
+        assert content(builder.image) == expected
+        assert (builder.image.keys, {type(db) for db in core.databases}) == (2 * len(keys), {Database})
 
 
 def test_few_values_are_copied_at_once():
     """A step copies a limited number of values, and a key that is not accessed is copied once."""
     side = Side()
-    taking = side.taking()
+    builder = side.image_builder()
     copied = []
     count = 1
-    while not taking.step():
+    while not builder.step():
         count += 1
     assert count == 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image, "_AT_ONCE", 20)
         patch.setattr(image, "_copy", lambda value, storage: copied.append(value) or bytearray(b"copy"))
-        taking, before = side.taking(), 0
-        while not taking.step():
+        builder, before = side.image_builder(), 0
+        while not builder.step():
             assert len(copied) - before <= 20
             before = len(copied)
         assert len(copied) == 2 * 7 * KEYS
@@ -197,13 +197,13 @@ def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
     """Images overlap: SAVE takes one at once, and starting one completes the one before."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
-    expected = content(image.take(side.core.databases, side.core.config, NOW_US // 1000))
-    first = side.taking()
+    expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
+    first = side.image_builder()
     assert not first.step()
     side.run("HSET hash-29 a changed")
-    at_once = image.take(side.core.databases, side.core.config, NOW_US // 1000)
+    at_once = image.capture(side.core.databases, side.core.config, NOW_US // 1000)
     side.run("HSET hash-28 a changed")
-    second = side.taking()
+    second = side.image_builder()
     assert not second.step()
     side.run("HSET hash-27 a changed")
     assert first.step()
@@ -213,7 +213,7 @@ def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
     one, two = ({key: value for key, value, _ in taken.databases[0].items()} for taken in (at_once, second.image))
     assert [values[b"hash-28"][b"a"] for values in (one, two)] == [b"0", b"changed"]
     assert two[b"hash-27"][b"a"] == b"0"
-    cancelled = side.taking()
+    cancelled = side.image_builder()
     assert not cancelled.step()
     cancelled.cancel()
     assert {type(db) for db in side.core.databases} == {Database}
@@ -246,7 +246,7 @@ def test_a_long_value_is_as_it_was(kind):
         run("HEXPIRE long 1000 FIELDS 2 m1 m2")
     values = core.databases[0].tables()[0]
     before = copies(values[b"long"].copy())
-    taken = image.take(core.databases, core.config, NOW_US // 1000)
+    taken = image.capture(core.databases, core.config, NOW_US // 1000)
     ((_, (value,), _),) = taken.databases[0].parts
     assert len(value) == len(values[b"long"])
     run(remove.format(" ".join(f"m{number}" for number in range(100))))
@@ -286,20 +286,20 @@ def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
         lines = [add.format(" ".join(words)), "HEXPIRE long 1000 FIELDS 2 m1 m2" if kind == "expiring" else "PING"]
         for line in lines:
             core.execute(session, line.encode().split(), NOW_US)
-        expected = content(image.take(core.databases, core.config, NOW_US // 1000))
-        taking = Taking(core.databases, core.config, NOW_US // 1000)
+        expected = content(image.capture(core.databases, core.config, NOW_US // 1000))
+        builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
         for _ in range(1 + number % 3):
-            assert not taking.step()
+            assert not builder.step()
         value = core.databases[0].tables()[0][b"long"]
-        (part,) = [frozen for _, values, _ in taking.image.databases[0].parts for frozen in values]
+        (part,) = [frozen for _, values, _ in builder.image.databases[0].parts for frozen in values]
         assert len(part) < LONG
         core.execute(session, change.encode().split(), NOW_US)
         assert not (change in FATES and value.readings)
         steps = 0
-        while not taking.step():
+        while not builder.step():
             steps += 1
         assert steps >= 2 or change not in MOVES[1:]
-        assert content(taking.image) == expected
+        assert content(builder.image) == expected
 
 
 def copies(value: Any) -> list[bytes]:
@@ -319,20 +319,20 @@ def test_a_complete_image_keeps_nothing_that_is_deleted_later():
     session = core.open_session(1)
     core.execute(session, [b"XADD", b"s", b"1-1", b"f", b"v"], 1)
     stream = core.databases[0].peek(b"s")
-    taking = Taking(core.databases, core.config, 1)
+    builder = ImageBuilder(core.databases, core.config, 1)
     written: list[int] = []
     gc.disable()
     try:
         attempt = Attempt(Disk(), Path("/nowhere"), "temp-", "")
-        run_when_complete(taking, attempt, lambda step: step(), lambda image=taking.image: written.append(image.keys))
+        run_when_complete(builder, attempt, lambda step: step(), lambda image=builder.image: written.append(image.keys))
         assert written == [1]
         core.execute(session, [b"FLUSHALL"], 1)
         while core.changes.discarded:
             core.changes.free()
         # (The name here, and the argument.)
         assert sys.getrefcount(stream) == 2
-        image_of = weakref.ref(taking)
-        del taking
+        image_of = weakref.ref(builder)
+        del builder
         assert image_of() is None
     finally:
         gc.enable()

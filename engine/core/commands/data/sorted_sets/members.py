@@ -42,7 +42,7 @@ class _Conditions:
 _UNCONDITIONAL = _Conditions()
 
 
-def _take_conditions(args: Args) -> tuple[_Conditions, bool, bool]:
+def _parse_conditions(args: Args) -> tuple[_Conditions, bool, bool]:
     """Parse ZADD's options: conditions, whether changes count, whether the score is an increment."""
     new = existing = greater = less = changed = increment = False
     while len(args):
@@ -153,7 +153,7 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     when, count_changes, increment = _UNCONDITIONAL, False, False
     if not argv[2][:1].isdigit():
-        given, count_changes, increment = _take_conditions(args)
+        given, count_changes, increment = _parse_conditions(args)
         when = when if given == when else given
     first = args.pos
     if len(args) % 2 or not len(args):

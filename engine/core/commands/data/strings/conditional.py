@@ -80,7 +80,7 @@ def msetex(ctx: Context, argv: list[bytes]) -> Reply:
         if word in {b"NX", b"XX"} and exists is not (word == b"NX"):
             exists = word == b"XX"
             args.take()
-        elif not time.take(args, b"KEEPTTL"):
+        elif not time.parse(args, b"KEEPTTL"):
             raise CommandError(general.SYNTAX)
     deadline = time.deadline(ctx, b"msetex")
     if exists is not None and any((ctx.db.get(key) is not None) is not exists for key in keys):

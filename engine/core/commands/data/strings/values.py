@@ -94,7 +94,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
             args.take()
         elif word in CONDITIONS and exists is None and condition in {b"", word} and args.option(word):
             condition, wanted = word, args.take()
-        elif not time.take(args, b"KEEPTTL"):
+        elif not time.parse(args, b"KEEPTTL"):
             raise CommandError(general.SYNTAX)
     deadline = time.deadline(ctx, b"set")
     old = _read(ctx, key) if get else None
@@ -215,7 +215,7 @@ def getex(ctx: Context, argv: list[bytes]) -> Reply:
     args = Args(argv, 2)
     time = TimeOption()
     while len(args):
-        if not time.take(args, b"PERSIST"):
+        if not time.parse(args, b"PERSIST"):
             raise CommandError(general.SYNTAX)
     value = _read(ctx, key)
     if value is None:

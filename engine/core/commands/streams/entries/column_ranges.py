@@ -56,7 +56,7 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
             if most_bytes <= 0:
                 raise CommandError(streams.BYTES_NOT_POSITIVE)
         elif args.option(b"FIELDS"):
-            names = _take_names(args)
+            names = _parse_names(args)
         else:
             raise CommandError(general.SYNTAX)
     stream = ctx.db.read_stream(argv[1])
@@ -67,7 +67,7 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
     return _blocks(stream, low, high, count or 0, most_bytes, names)
 
 
-def _take_names(args: Args) -> frozenset[bytes]:
+def _parse_names(args: Args) -> frozenset[bytes]:
     number = args.take_int()
     if not 0 <= number <= len(args):
         raise CommandError(data.FIELD_COUNT_DIFFERS)

@@ -54,7 +54,7 @@ def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -
 _STEP, _STEP_WITH_POLICY = 1000, 500
 
 
-def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
+def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
     """Parse ``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
     policy, words = b"", None
     while len(args):
@@ -88,7 +88,7 @@ def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply has for each ID: 1 deleted, -1 not found, 2 still referenced.
     """
-    policy, words = take_policy_and_ids(Args(argv, 2))
+    policy, words = parse_policy_and_ids(Args(argv, 2))
     key = argv[1]
     stream = ctx.db.stream(key)
     if stream is None:
@@ -134,7 +134,7 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     trim = Trim()
     options, end = divide(argv, TRIM_OPTIONS)
     for option in options:
-        trim.take(option)
+        trim.set_option(option)
     if end < len(argv):
         raise CommandError(general.SYNTAX)
     trim.check(required=True)

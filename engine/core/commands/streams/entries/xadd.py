@@ -30,7 +30,7 @@ class _Add:
         self.auto_iid = False
         options, at = divide(argv)
         for option in options:
-            self._take(option)
+            self._set_option(option)
         if at == len(argv):
             raise CommandError(general.SYNTAX)
         self.id_word = argv[at]
@@ -45,21 +45,21 @@ class _Add:
         if self.producer and self.id_word != b"*":
             raise CommandError(streams.IDMP_EXPLICIT_ID)
 
-    def _take(self, option: Given) -> None:
+    def _set_option(self, option: Given) -> None:
         if option.token == b"NOMKSTREAM":
             self.nomkstream = True
         elif option.token == b"IDMPAUTO":
-            self._take_producer(option, streams.IDMPAUTO_NO_PRODUCER)
+            self._set_producer(option, streams.IDMPAUTO_NO_PRODUCER)
             self.auto_iid = True
         elif option.token == b"IDMP":
-            self._take_producer(option, streams.IDMP_NO_PRODUCER)
+            self._set_producer(option, streams.IDMP_NO_PRODUCER)
             self.iid = option.words[2]
             if not self.iid:
                 raise CommandError(streams.IDMP_NO_IID)
         else:
-            self.trim.take(option)
+            self.trim.set_option(option)
 
-    def _take_producer(self, option: Given, empty: bytes) -> None:
+    def _set_producer(self, option: Given, empty: bytes) -> None:
         if self.producer:
             raise CommandError(streams.IDMP_TWICE)
         self.producer = option.words[1]

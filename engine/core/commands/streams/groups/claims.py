@@ -1,4 +1,4 @@
-"""Taking over pending entries: XCLAIM and XAUTOCLAIM."""
+"""ImageBuilder over pending entries: XCLAIM and XAUTOCLAIM."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Claim:
         self.taken = 0
         self.effects = ClaimEffects(ctx, ref, consumer.name)
 
-    def take_stretch(self, block: Block, low: int, high: int) -> int:
+    def claim_range(self, block: Block, low: int, high: int) -> int:
         """Claim the records [low, high) at once if all are claimable and their entries are adjacent; return how many.
 
         0: nothing was done, the records must be claimed one by one.
@@ -97,7 +97,7 @@ class Claim:
         earliest = block.time if block.owners is None else min(block.times[low:high])
         return self.ctx.now - earliest < self.min_idle and bool(runs_of(self.stream, block, low, high))
 
-    def take_all(self, entry_ids: list[int], force: bool) -> None:
+    def claim_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries in this order; remove the records of deleted entries."""
         # Entries named by the log existed when they were claimed, so no segment needs to be read from disk to find out.
         is_told = self.ctx.changes.replaying and force and self.justid
@@ -107,18 +107,18 @@ class Claim:
         at = 0
         while at < len(entry_ids):
             if is_told and self.stream.stores(entry_ids[at]):
-                self.take(entry_ids[at], force)
+                self.claim_one(entry_ids[at], force)
                 at += 1
                 continue
             record = self.group.pending.find(entry_ids[at]) if len(entry_ids) - at >= _STRETCH else None
             if record is not None:
                 block, index = record
-                taken = self.take_stretch(block, index, index + block.matches(index, ms, seq, at))
+                taken = self.claim_range(block, index, index + block.matches(index, ms, seq, at))
                 if taken:
                     at += taken
                     continue
             if not self.vanished(entry_ids[at]):
-                self.take(entry_ids[at], force)
+                self.claim_one(entry_ids[at], force)
             at += 1
 
     def vanished(self, entry_id: int) -> bool:
@@ -131,7 +131,7 @@ class Claim:
             self.ctx.effect(b"XACK", self.ref.key, self.ref.name, ids.text(entry_id))
         return True
 
-    def take(self, entry_id: int, force: bool = False) -> bool:
+    def claim_one(self, entry_id: int, force: bool = False) -> bool:
         """Claim one existing entry; return whether the options allow it."""
         group, pending = self.group, self.group.pending
         record = pending.find(entry_id)
@@ -180,10 +180,10 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
     if len(argv) > MANY_IDS:
         return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
-    entry_ids = _take_ids(argv, 5)
-    options = _take_options(ctx, argv, 5 + len(entry_ids))
-    claim = _begin_claim(ctx, ref, argv[3], min_idle, options)
-    claim.take_all(entry_ids, options.force)
+    entry_ids = _parse_ids(argv, 5)
+    options = _parse_options(ctx, argv, 5 + len(entry_ids))
+    claim = _new_claim(ctx, ref, argv[3], min_idle, options)
+    claim.claim_all(entry_ids, options.force)
     if options.moved and not claim.parts:
         ctx.changes.dirty += 1
         record_position(ctx, ref)
@@ -193,17 +193,17 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
 def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator[None, None, Reply]:
     """Claim many IDs in steps. The options apply to each ID; LASTID takes effect in the first step."""
     key, name, entry_ids, at = argv[1], argv[2], list[int](), 5
-    while found := _take_ids(argv, at, MANY_IDS):
+    while found := _parse_ids(argv, at, MANY_IDS):
         entry_ids += found
         at += len(found)
         yield
-    options = _take_options(ctx, argv, at)
+    options = _parse_options(ctx, argv, at)
     parts: list[bytes | memoryview] = []
     taken = 0
     for begin in range(0, max(len(entry_ids), 1), _STEP):
         ref = need_group(ctx, key, name)
-        claim = _begin_claim(ctx, ref, argv[3], min_idle, options)
-        claim.take_all(entry_ids[begin : begin + _STEP], options.force)
+        claim = _new_claim(ctx, ref, argv[3], min_idle, options)
+        claim.claim_all(entry_ids[begin : begin + _STEP], options.force)
         if options.moved and not claim.parts:
             ctx.changes.dirty += 1
             record_position(ctx, ref)
@@ -214,7 +214,7 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
     return paged(list(parts)) if options.justid else Frames(taken, parts)
 
 
-def _take_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
+def _parse_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
     """Parse up to ``most`` IDs from word ``at`` on; stop before the first word that is not an ID."""
     end = len(argv) if most is None else min(at + most, len(argv))
     words = argv[at : next((place for place in range(at, end) if not argv[place][:1].isdigit()), end)]
@@ -242,7 +242,7 @@ class _Options:
     moved: bool = False
 
 
-def _take_options(ctx: Context, argv: list[bytes], at: int) -> _Options:
+def _parse_options(ctx: Context, argv: list[bytes], at: int) -> _Options:
     args = Args(argv, at)
     time, count, force, justid, last_id = ctx.now, None, False, False, 0
     while len(args):
@@ -266,7 +266,7 @@ def _take_options(ctx: Context, argv: list[bytes], at: int) -> _Options:
     return _Options(time, count, force, justid, last_id)
 
 
-def _begin_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, options: _Options) -> Claim:
+def _new_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, options: _Options) -> Claim:
     options.moved = options.last_id > ref.group.last_id
     if options.moved:
         ref.group.last_id = options.last_id
@@ -362,7 +362,7 @@ class _Search:
     def _examine(self, claim: Claim, block: Block, low: int, high: int, most: int) -> float:
         end, high = min(high, low + self.attempts), min(high, low + self.count)
         last = block.id_at(high - 1)
-        taken = claim.take_stretch(block, low, high)
+        taken = claim.claim_range(block, low, high)
         if taken:
             self.count, self.attempts, self.cursor = self.count - taken, self.attempts - taken, last + 1
             return taken * _OF_A_RANGE
@@ -377,7 +377,7 @@ class _Search:
             if claim.vanished(entry_id):
                 self.deleted.append(ids.text(entry_id))
                 self.count -= 1
-            elif claim.take(entry_id):
+            elif claim.claim_one(entry_id):
                 self.count -= 1
         return high - low
 

@@ -56,13 +56,13 @@ class History:
         """Return the consumer's pending entries after ``after``, and increment the counts of those that still exist."""
         if after != ids.MAX_ID:
             try:
-                self._take(after, budget)
+                self._deliver(after, budget)
             finally:
                 # If an entry cannot be read, the deliveries before it still count.
                 self._effects.flush()
         return self._reply()
 
-    def _take(self, after: int, budget: Budget) -> None:
+    def _deliver(self, after: int, budget: Budget) -> None:
         limit, owner, pending = budget.limit(), self._consumer.number, self._group.pending
         left = pending.per_owner.get(owner, 0)
         # Counting a delivery changes only the record's values, not the list being iterated.
@@ -72,18 +72,18 @@ class History:
             for low, high in _stretches(block, begin, end, owner):
                 left -= high - low
                 high = min(high, low + limit - self._count) if limit else high
-                if not budget.maxsize and self._take_stretch(block, low, high):
+                if not budget.maxsize and self._deliver_range(block, low, high):
                     if budget.left is not None:
                         budget.left -= high - low
                 else:
                     for index in range(low, high):
                         if self._count and budget.spent:
                             return
-                        budget.charge(self._take_one(block, index))
+                        budget.charge(self._deliver_one(block, index))
                 if limit and self._count >= limit:
                     return
 
-    def _take_stretch(self, block: Block, low: int, high: int) -> bool:
+    def _deliver_range(self, block: Block, low: int, high: int) -> bool:
         runs = runs_of(self._stream, block, low, high) if high - low >= _STRETCH else []
         if not runs:
             return False
@@ -96,7 +96,7 @@ class History:
         self._count += high - low
         return True
 
-    def _take_one(self, block: Block, index: int) -> int:
+    def _deliver_one(self, block: Block, index: int) -> int:
         """Add one record's entry to the reply; return its size in bytes."""
         entry_id = block.id_at(index)
         entry = self._stream.frame(entry_id)

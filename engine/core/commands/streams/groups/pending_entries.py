@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries.removal import take_policy_and_ids
+from engine.core.commands.streams.entries.removal import parse_policy_and_ids
 from engine.core.commands.streams.groups.effects import IDS_AT_ONCE
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed
@@ -65,7 +65,7 @@ def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     """
     key = argv[1]
     stream = ctx.db.stream(key)
-    policy, words = take_policy_and_ids(Args(argv, 3))
+    policy, words = parse_policy_and_ids(Args(argv, 3))
     group = stream.groups.get(argv[2]) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)

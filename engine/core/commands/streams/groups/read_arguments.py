@@ -141,8 +141,8 @@ class Budget:
             return left
         return min(left, self.left) if left else self.left
 
-    def take(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
-        """Take and charge entries of ``stream`` from ``low`` on, within the budget."""
+    def select(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
+        """Select entries of ``stream`` from ``low`` on, within the budget, and charge them."""
         if self.spent or (self.count and taken >= self.count):
             return []
         runs = stream.first_runs(low, ids.MAX_ID, self.limit(taken))

@@ -67,7 +67,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
         stream = ctx.db.read_stream(key)
         if stream is None or start >= stream.last_id:
             continue
-        runs = budget.take(stream, start + 1)
+        runs = budget.select(stream, start + 1)
         if runs:
             found.append((key, reply_of(runs)))
     if found:
@@ -195,7 +195,7 @@ def _new_entries(
         claimed = _claim_idle(ctx, ref, consumer, budget, claims)
     runs: list[Run] = []
     if ref.stream.last_id > ref.group.last_id:
-        runs = budget.take(ref.stream, ref.group.last_id + 1, len(claimed))
+        runs = budget.select(ref.stream, ref.group.last_id + 1, len(claimed))
     if runs:
         deliver(ctx, ref, consumer, runs, read.noack)
     if claims is None:

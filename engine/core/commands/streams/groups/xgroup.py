@@ -41,7 +41,7 @@ def _changed(ctx: Context, event: bytes, key: bytes) -> None:
     ctx.changes.notify("t", event, key, ctx.db.index)
 
 
-def _take_entries_read(args: Args) -> int:
+def _parse_entries_read(args: Args) -> int:
     read = args.take_int()
     if read < 0 and read != UNKNOWN:
         raise CommandError(streams.ENTRIES_READ_NEGATIVE)
@@ -60,7 +60,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         if args.flag(b"MKSTREAM"):
             mkstream = True
         elif args.option(b"ENTRIESREAD"):
-            read = _take_entries_read(args)
+            read = _parse_entries_read(args)
         else:
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
@@ -89,7 +89,7 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
     while len(args):
         if not args.option(b"ENTRIESREAD"):
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
-        read = _take_entries_read(args)
+        read = _parse_entries_read(args)
     ref = _need_group(ctx, key, name)
     stream, group = ref.stream, ref.group
     if len(argv) not in (5, 7):

@@ -59,9 +59,9 @@ def reloading(engine: Engine) -> None:
 def replacing(engine: Engine) -> None:
     """All data is replaced while a file is being written, and a command runs before the new base is complete."""
     engine.run("BGSAVE")
-    engine.core.durability.begin_replacing()
+    engine.core.durability.start_replacement()
     replace_all(engine)
-    engine.core.durability.end_replacing()
+    engine.core.durability.finish_replacement()
     engine.run("APPEND key value")
     engine.workers.run()
 

@@ -77,7 +77,7 @@ def test_the_log_begins_anew_with_other_data(tmp_path, how):
     engine = life_of(tmp_path)
     engine.run("SET old value")
     before = state(engine.core)
-    engine.core.durability.begin_replacing()
+    engine.core.durability.start_replacement()
     replace_all(engine)
     for word in ("no", "yes"):
         assert engine.run(f"CONFIG SET appendonly {word}") == b"OK"
@@ -90,7 +90,7 @@ def test_the_log_begins_anew_with_other_data(tmp_path, how):
             engine.close()
         assert state(restarted(engine).core) == before
         return
-    engine.core.durability.end_replacing()
+    engine.core.durability.finish_replacement()
     engine.run("APPEND key value")
     engine.workers.run()
     wanted = state(engine.core)

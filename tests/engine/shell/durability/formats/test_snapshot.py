@@ -33,7 +33,7 @@ LATER = NOW_US + 10**9
 
 def written(core, path: Path) -> bytes:
     """The bytes of a snapshot of ``core``."""
-    snapshot.write(Files(), path, image.take(core.databases, core.config, core.changes.now))
+    snapshot.write(Files(), path, image.capture(core.databases, core.config, core.changes.now))
     return path.read_bytes()
 
 
@@ -79,7 +79,7 @@ def test_it_is_of_one_moment(tmp_path):
         core = new_core()
         driver = Driver(core, 3)
         driver.drive(400)
-        taken = image.take(core.databases, core.config, core.changes.now)
+        taken = image.capture(core.databases, core.config, core.changes.now)
         before = everything(core)
         now = core.changes.now_us
         driver.drive(400)
@@ -129,7 +129,7 @@ def test_sealed_segments_are_not_copied(tmp_path):
         driver = Driver(core, 1)
         for number in range(40):
             driver.run("XADD", "s", "*", "n", number)
-        snapshot.write(Files(), tmp_path / "x", image.take(core.databases, core.config, core.changes.now))
+        snapshot.write(Files(), tmp_path / "x", image.capture(core.databases, core.config, core.changes.now))
         again = empty_core()
         snapshot.load(Files().map(tmp_path / "x"), again)
         (_, stream, _), *_ = again.databases[0].items()
@@ -149,7 +149,7 @@ def test_whoever_writes_beside_the_loop_is_asked_to_pause_after_each_key(suffix,
     segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0)
     log = AppendOnly(core, files, RdbFiles(core), segments, tmp_path, "a", written, _never, lambda: None)
     attempt = log.attempt()
-    taken = image.take(core.databases, core.config, core.changes.now)
+    taken = image.capture(core.databases, core.config, core.changes.now)
     log.write_base(attempt, taken, suffix, lambda: pauses.append(None))
     assert len(pauses) >= 50
     taken.free()

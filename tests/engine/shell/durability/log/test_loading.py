@@ -97,7 +97,7 @@ def test_exported_commands_make_the_same_state(seed):
             freeze(core)
         again = empty_core()
         replay = Replay(again, core.changes.now_us)
-        for commands in export.commands(image.take(core.databases, core.config, core.changes.now)):
+        for commands in export.commands(image.capture(core.databases, core.config, core.changes.now)):
             replay.run(memoryview(commands))
         replay.close()
         found, wanted = state(loaded(again, core.changes.now_us)), state(core)

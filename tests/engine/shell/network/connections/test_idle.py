@@ -33,7 +33,7 @@ def test_a_client_that_asks_nothing_is_cut_off(shell: Shell) -> None:
 
 
 def held_back(shell: Shell, connection: Connection) -> None:
-    shell.runner.core.pause.begin(0, NEVER, holds_all=True)
+    shell.runner.core.pause.start(0, NEVER, holds_all=True)
     connection.data_received(b"PING\r\n")
 
 

@@ -50,10 +50,10 @@ class Nobody:
     def cut_off_all(self) -> None:
         """Do nothing: there are no replicas."""
 
-    def begin_following(self, *, keep_replicas: bool) -> None:
+    def start_following(self, *, keep_replicas: bool) -> None:
         """Do nothing: there are no replicas."""
 
-    def begin_leading(self) -> None:
+    def start_leading(self) -> None:
         """Do nothing: there are no replicas."""
 
 

@@ -20,7 +20,7 @@ WHO = Introduction(b"user", b"secret", 6380, b"10.0.0.1", (b"eof", b"psync2"), b
 
 def talk(shake: Handshake, *lines: bytes) -> list[bytes]:
     """Return what the replica sends, given the master's lines."""
-    return [shake.begin(), *(shake.line(line) for line in lines)]
+    return [shake.start(), *(shake.line(line) for line in lines)]
 
 
 def test_it_says_who_it_is_and_what_it_has():
