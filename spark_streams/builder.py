@@ -91,7 +91,7 @@ class Options(TypedDict, total=False):
     """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: those of
     `tls.caFile`, else the system's."""
     schemaRegistry_timeoutMs: int | str
-    """Longest wait for an answer of the registry; a duration. Default: 10s."""
+    """Maximum time of a call of the registry, with its references; a duration. Default: 10s."""
     schemaRegistry_subject: str
     """Subject of the stream's schemas. Its latest schema is the reader's schema, and that of a DataFrame without one,
     if `valueSchema` is not set; writing registers schemas there. Default: `<stream>-value`."""

@@ -66,7 +66,10 @@ class SchemaOptions:
         default_text="those of `tls.caFile`, else the system's",
     )
     registry_timeout: int = option(
-        "schemaRegistry.timeoutMs", DURATION, 10_000, "Longest wait for an answer of the registry; a duration."
+        "schemaRegistry.timeoutMs",
+        DURATION,
+        10_000,
+        "Maximum time of a call of the registry, with its references; a duration.",
     )
     subject: str | None = option(
         "schemaRegistry.subject",

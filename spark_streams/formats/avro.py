@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 from spark_streams.columns import json_values
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.types.strings import dump
-from spark_streams.errors import fail
+from spark_streams.errors import error, fail
 from spark_streams.formats import avro_columns, avro_types
 from spark_streams.formats.adaptation import adapted, as_type, can_adapt
 from spark_streams.formats.avro_columns import PlainField
@@ -130,7 +130,10 @@ class _Plan:
 def _plan(schema: Schema, source: str) -> _Plan:
     found = avro.parsed(schema, source)
     record = _record(found, source)
-    fields = AvroTypes(found.named).fields(record)
+    try:
+        fields = AvroTypes(found.named).fields(record)
+    except UndecodableError as cause:
+        raise error("SCHEMA_UNUSABLE", source=source, reason=cause) from cause
     changed = avro_types.members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
     plain = avro_columns.plain_fields(record, fields)
     return _Plan(avro.reader(avro.parsed(schema, source, raw=True).schema), fields, changed, plain)

@@ -18,6 +18,7 @@ from spark_streams.columns import variants
 from spark_streams.columns.types.strings import dump
 from spark_streams.errors import fail
 from streamclient.formats import avro
+from streamclient.formats.bounds import MEMBERS, Budget
 from streamclient.formats.schemas import Schema
 
 Change = Callable[[Any], Any] | None
@@ -72,13 +73,15 @@ class AvroTypes:
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
+        self._budget = Budget(MEMBERS)
 
     def fields(self, record: Any) -> dict[str, AvroType]:
         """Return the types of a record's fields."""
         return {field["name"]: self.of(field["type"], (record["name"],)) for field in record["fields"]}
 
     def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
-        """Return the type. `inside`: names of the enclosing records."""
+        """Return the type. `inside`: names of the enclosing records. Raises UndecodableError for too many members."""
+        self._budget.take()
         if isinstance(schema, list):
             return self._union(schema, inside)
         if isinstance(schema, str):

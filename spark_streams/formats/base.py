@@ -16,8 +16,10 @@ from spark_streams.columns.names import has_text
 from spark_streams.columns.types.table import with_scalars
 from spark_streams.errors import PystreamsError, error
 from spark_streams.formats.adaptation import adapted
+from streamclient.formats.schemas import UndecodableError
 
-_TOO_LARGE = (pa.ArrowInvalid, OverflowError)  # raised for a number with more digits than its type in the schema
+#: Raised for a number with more digits than its type in the schema, and for a member that has no JSON text.
+_MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)
 
 
 class Rows:
@@ -49,7 +51,7 @@ def columns_of(
     for plan, (places, values) in rows.groups.items():
         try:
             found = arrays(plan, values, names)
-        except _TOO_LARGE:
+        except _MISFIT:
             places, values = _that_fit(rows, plan, arrays, names)
             found = arrays(plan, values, names)
         order += places
@@ -68,7 +70,7 @@ def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str
     for place, value in zip(*rows.groups[plan], strict=True):
         try:
             arrays(plan, [value], names)
-        except _TOO_LARGE:
+        except _MISFIT:
             rows.wrong.append(place)
         else:
             places.append(place)

@@ -21,10 +21,11 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.types.strings import dump
-from spark_streams.errors import fail
+from spark_streams.errors import error, fail
 from spark_streams.formats.adaptation import as_type, can_adapt
 from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, value_refused
 from streamclient.formats import protobuf
+from streamclient.formats.bounds import LEVELS, MEMBERS, Budget
 from streamclient.formats.protobuf import Messages
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Schema, UndecodableError, header, package, split, split_indexes
@@ -155,7 +156,10 @@ def _resolved(schema_id: int, path: tuple[int, ...], reader: ProtobufReader) -> 
 
 @functools.lru_cache(maxsize=1000)
 def _plan(messages: Messages, kind: Any) -> _Plan:
-    return _Plan(kind, _fields(kind.DESCRIPTOR, messages, ()), messages)
+    try:
+        return _Plan(kind, _fields(kind.DESCRIPTOR, _Making(messages, Budget(MEMBERS)), ()), messages)
+    except UndecodableError as cause:
+        raise error("SCHEMA_UNUSABLE", source=messages.source, reason=cause) from cause
 
 
 def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:
@@ -163,16 +167,27 @@ def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any
     return {name: plan.fields[name].take(messages) for name in names if name in plan.fields}
 
 
-def _fields(descriptor: Any, messages: Messages, inside: tuple[str, ...]) -> dict[str, _Field]:
-    """Return the fields of a message. `inside`: names of the enclosing messages."""
-    return {each.name: _field(each, messages, (*inside, descriptor.full_name)) for each in descriptor.fields}
+@dataclass(frozen=True)
+class _Making:
+    """A plan in the making: its messages, and the number of members that it may still have."""
+
+    messages: Messages
+    budget: Budget
 
 
-def _field(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+def _fields(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> dict[str, _Field]:
+    """Return the fields of a message. `inside`: names of the enclosing messages. Raises UndecodableError."""
+    making.budget.take(len(descriptor.fields))
+    if len(inside) == LEVELS:
+        raise UndecodableError(f"it is nested in more than {LEVELS} levels")
+    return {each.name: _field(each, making, (*inside, descriptor.full_name)) for each in descriptor.fields}
+
+
+def _field(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
     name, of = field.name, attrgetter(field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _map(field, messages, inside)
-    inner = _value(field, messages, inside)
+        return _map(field, making, inside)
+    inner = _value(field, making, inside)
     if field.is_repeated:
         give = inner.give
         return _Field(
@@ -205,9 +220,9 @@ def _bounds(rows: list[Any]) -> Any:
     return pa.array(ends, pa.int32(), mask=gone)
 
 
-def _map(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+def _map(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
     key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-    keys, items = _value(key, messages, inside), _value(value, messages, inside)
+    keys, items = _value(key, making, inside), _value(value, making, inside)
     of, give = attrgetter(field.name), items.give
 
     def take(rows: Sequence[Any]) -> Any:
@@ -222,10 +237,10 @@ def _map(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
     return _Field(pa.map_(keys.arrow, items.arrow), take, given)
 
 
-def _value(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+def _value(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
     """Return the conversion of a field's single values, regardless of whether the field is repeated."""
     if field.type in (_GROUP, _MESSAGE):
-        return _message(field.message_type, messages, inside)
+        return _message(field.message_type, making, inside)
     arrow = _ARROW[field.type]
     if field.type == _ENUM:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
@@ -237,21 +252,21 @@ def _value(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
     return _Field(arrow, lambda values: pa.array(values, arrow))
 
 
-def _message(descriptor: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
-    full = descriptor.full_name
+def _message(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
+    full, messages = descriptor.full_name, making.messages
     google = full.removeprefix(_GOOGLE) if full.startswith(_GOOGLE) else ""
     if google == "Timestamp":
         return _Field(pa.timestamp("us", "UTC"), _times(pa.timestamp("us", "UTC")), _seconds)
     if google == "Duration":
         return _Field(pa.duration("us"), _times(pa.duration("us")), _duration)
     if google.removesuffix("Value") in _WRAPPERS:
-        inner = _value(descriptor.fields_by_name["value"], messages, inside)
+        inner = _value(descriptor.fields_by_name["value"], making, inside)
         return _Field(
             inner.arrow,
             lambda values: inner.take([None if value is None else value.value for value in values]),
             lambda value: {"value": value if inner.give is None else inner.give(value)},
         )
-    fields = {} if google in _JSON or full in inside else _fields(descriptor, messages, inside)
+    fields = {} if google in _JSON or full in inside else _fields(descriptor, making, inside)
     if not fields:
         return _Field(
             pa.string(),

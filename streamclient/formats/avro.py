@@ -6,22 +6,22 @@ import base64
 import datetime
 import decimal
 import functools
+import importlib.util
 import io
 import json
 import math
+import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from streamclient.errors import error
+from streamclient.formats.bounds import DIGITS, LEVELS, Budget, is_deep, most_items
 from streamclient.formats.schemas import Schema, UndecodableError, package
 
 #: Exceptions of `fastavro` for bytes that are not a value of the schema, and for values that do not fit it.
 WRONG = (EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
-
-#: Maximum nesting of a value of a recursive schema. Its depth is up to the bytes, not to the schema.
-_DEEPEST = 200
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ def parsed(schema: Schema, source: str, *, raw: bool = False) -> Parsed:
     try:
         for each in _in_order(schema):
             text = json.loads(each.text)
+            if is_deep(text):
+                raise ValueError(f"it is nested in more than {LEVELS} levels")
             made = fastavro.parse_schema(_raw(text) if raw else text, named)
     except (problems.SchemaParseException, problems.UnknownType, *WRONG) as cause:
         raise error("SCHEMA_UNUSABLE", source=source, reason=f"{type(cause).__name__}: {cause}") from cause
@@ -77,64 +79,216 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader` (None: `writer`).
 
     The function raises UndecodableError for invalid bytes. Both schemas are parsed.
-    If `writer` is recursive, bytes that nest deeply would overflow the stack of fastavro's compiled reader, which ends
-    the process. Its twin in Python is used then.
+    The compiled reader of `fastavro` decodes values that cannot exceed a bound. Its twin in Python decodes the others,
+    and counts their items.
     """
-    recursive = _is_recursive(writer)
-    read = package("fastavro._read_py" if recursive else "fastavro").schemaless_reader
+    fastavro = package("fastavro")
+    twin, octets = _twin()
+    fastavro.read.LOGICAL_READERS.update(dict.fromkeys(_DECIMALS, _decimal))
     problems = (*WRONG, package("fastavro.read").SchemaResolutionError)
+    weights = _Weights()
+    fixed, densest = weights.of(writer).items, weights.densest
+    has_compiled = isinstance(writer, dict)  # it parses other schemas for each value
+    guarded = _guarded(writer)
     if reader == writer:
         reader = None
+    named = {"writer": _named(guarded), "reader": {} if reader is None else _named(reader)}
 
     def value_of(data: bytes) -> Any:
-        stream = io.BytesIO(data)
         try:
-            value = read(stream, writer, reader)
+            if has_compiled and fixed + densest * len(data) <= most_items(len(data)) and _LEAST not in data:
+                stream = io.BytesIO(data)
+                value = fastavro.schemaless_reader(stream, guarded, reader)
+                end = stream.tell()
+            else:
+                budget = Budget(most_items(len(data)))
+                stream = octets(data, budget)
+                value = twin.read_data(stream, guarded, named, reader, {})
+                end = stream.fo.tell()
+                budget.check_levels(value)
+        except UndecodableError:
+            raise
         except problems as cause:
             raise UndecodableError(f"{type(cause).__name__}: {cause}") from cause
-        if stream.tell() != len(data):
-            raise UndecodableError(f"{len(data) - stream.tell()} bytes follow the value")
-        if recursive and _is_deep(value):
-            raise UndecodableError(f"the value is nested in more than {_DEEPEST} levels")
+        if end != len(data):
+            raise UndecodableError(f"{len(data) - end} bytes follow the value")
         return value
 
     return value_of
 
 
-def _is_recursive(schema: Any) -> bool:
-    """Return whether a parsed schema has a record that contains itself."""
-    named: dict[str, Any] = {}
-    is_open: dict[str, bool] = {}
+#: The least integer. The compiled reader takes it for zero as the number of a list's members.
+_LEAST = b"\xff" * 9 + b"\1"
+_LONGEST = 10  # maximum number of bytes of an integer
+_OURS = "pystreams-decimal"
+_DECIMALS = (f"bytes-{_OURS}", f"fixed-{_OURS}")
+_DIGIT_BITS = math.log2(10)
 
-    def visit(part: Any) -> bool:
+
+def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
+    """Convert bytes to a decimal. `fastavro` rounds one with too many digits, in time that is quadratic to its size."""
+    precision = min(schema["precision"], DIGITS)
+    number = int.from_bytes(data, "big", signed=True)
+    if number.bit_length() > precision * _DIGIT_BITS + 1 or abs(number) >= 10**precision:
+        raise ValueError(f"a decimal of more than {precision} digits")
+    return decimal.Decimal(number).scaleb(-schema.get("scale", 0), decimal.Context(prec=precision))
+
+
+class _Choices(list[Any]):
+    """Branches of a union or symbols of an enum, for the readers of `fastavro`: a negative index is an error.
+
+    Its compiled reader adds the length to a negative index, and takes the sum from the list.
+    """
+
+    def __len__(self) -> int:
+        return sys.maxsize
+
+    def __getitem__(self, index: Any) -> Any:
+        if index < 0:
+            raise IndexError(f"the index {index}")
+        return super().__getitem__(index)
+
+
+def _guarded(schema: Any) -> Any:
+    """Return a copy of a parsed schema whose indexes and decimals are checked."""
+    if isinstance(schema, list):
+        return _Choices(map(_guarded, schema))
+    if not isinstance(schema, dict):
+        return schema
+    made = dict(schema)
+    for name in ("type", "items", "values"):
+        if name in made:
+            made[name] = _guarded(made[name])
+    if "fields" in made:
+        made["fields"] = [{**each, "type": _guarded(each["type"])} for each in made["fields"]]
+    if "symbols" in made:
+        made["symbols"] = _Choices(made["symbols"])
+    if made.get("logicalType") == "decimal" and "precision" in made:
+        made["logicalType"] = _OURS
+    if "__named_schemas" in made:
+        made["__named_schemas"] = {name: _guarded(each) for name, each in made["__named_schemas"].items()}
+    return made
+
+
+def _named(schema: Any) -> dict[str, Any]:
+    """Return the named types of a parsed schema, by full name."""
+    found: dict[str, Any] = {}
+
+    def visit(part: Any) -> None:
         if isinstance(part, list):
-            return any(map(visit, part))
-        if isinstance(part, str):
-            return part in named and (is_open[part] if part in is_open else visit(named[part]))
-        named.update(part.get("__named_schemas", {}))
-        name = part.get("name")
-        if name is not None:
-            named[name], is_open[name] = part, True
-        found = any(visit(part[word]) for word in ("type", "items", "values") if word in part)
-        found = found or any(visit(each["type"]) for each in part.get("fields", ()))
-        if name is not None:
-            is_open[name] = False
-        return found
+            for each in part:
+                visit(each)
+        elif isinstance(part, dict):
+            found.update(part.get("__named_schemas", {}))
+            if "name" in part:
+                found[part["name"]] = part
+            for word in ("type", "items", "values"):
+                visit(part.get(word))
+            for each in part.get("fields", ()):
+                visit(each["type"])
 
-    return visit(schema)
+    visit(schema)
+    return found
 
 
-def _is_deep(value: Any) -> bool:
-    """Return whether a value is nested in more levels than `_DEEPEST`."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            item
-            for each in level
-            if isinstance(each, (dict, list, tuple))
-            for item in (each.values() if isinstance(each, dict) else each)
-        ]
-    return bool(level)
+@functools.cache
+def _twin() -> tuple[Any, Any]:
+    """Return a copy of fastavro's reader in Python that counts items, and the class of its decoders."""
+    package("fastavro")
+    spec = importlib.util.find_spec("fastavro._read_py")
+    assert spec is not None
+    assert spec.loader is not None
+    twin = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(twin)
+    for functions in (twin.READERS, twin.SKIPS):
+        for kind in ("record", "error", "array", "map"):
+            functions[kind] = _counted(functions[kind])
+
+    class Octets(twin.BinaryDecoder):  # type: ignore[misc,name-defined]
+        def __init__(self, data: bytes, budget: Budget) -> None:
+            super().__init__(io.BytesIO(data))
+            self.budget = budget
+
+        def read_long(self) -> int:
+            number: int = 0
+            for shift in range(0, 7 * _LONGEST, 7):
+                octet: bytes = self.fo.read(1)
+                if not octet:
+                    raise EOFError
+                number |= (octet[0] & 127) << shift
+                if octet[0] < 128:
+                    return (number >> 1) ^ -(number & 1)
+            raise EOFError(f"an integer of more than {_LONGEST} bytes")
+
+        read_int = read_enum = read_index = read_long
+
+        def iter_array(self) -> Iterator[None]:
+            for _ in self._iter_array_or_map():
+                before = self.fo.tell()
+                yield
+                if self.fo.tell() == before:
+                    self.budget.take()
+
+    return twin, Octets
+
+
+def _counted(read: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(decoder: Any, *rest: Any) -> Any:
+        decoder.budget.take()
+        return read(decoder, *rest)
+
+    return counted
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """Least size in bytes of the values of a type, and their number of items apart from members of lists and maps."""
+
+    size: int
+    items: int
+
+
+_SIZES = {"null": 0, "float": 4, "double": 8}
+
+
+class _Weights:
+    """Weights of the types in a schema. `densest`: the most items per byte in a list or map."""
+
+    def __init__(self) -> None:
+        self.densest = 0.0
+        self._named: dict[str, _Weight | None] = {}
+
+    def of(self, schema: Any) -> _Weight:
+        """Return the weight of a type."""
+        if isinstance(schema, list):
+            branches = [self.of(each) for each in schema] or [_Weight(0, 0)]
+            return _Weight(1 + min(each.size for each in branches), max(each.items for each in branches))
+        if isinstance(schema, str):
+            if schema not in self._named:
+                return _Weight(_SIZES.get(schema, 1), 0)
+            found = self._named[schema]
+            if found is None:  # the type contains itself, so its size and depth are up to the bytes
+                self.densest = math.inf
+            return found or _Weight(0, 1)
+        for name, each in schema.get("__named_schemas", {}).items():
+            if name not in self._named and name != schema.get("name"):
+                self.of(each)
+        if "name" not in schema:
+            return self._new(schema)
+        self._named[schema["name"]] = None
+        made = self._named[schema["name"]] = self._new(schema)
+        return made
+
+    def _new(self, schema: Any) -> _Weight:
+        if "fields" in schema:
+            fields = [self.of(each["type"]) for each in schema["fields"]]
+            return _Weight(sum(each.size for each in fields), 1 + sum(each.items for each in fields))
+        if schema["type"] in ("array", "map"):
+            inner = self.of(schema["items" if schema["type"] == "array" else "values"])
+            size = inner.size + (schema["type"] == "map")  # the key
+            self.densest = max(self.densest, inner.items / size if size else math.inf)
+            return _Weight(1, 1)
+        return _Weight(schema["size"], 0) if schema["type"] == "fixed" else self.of(schema["type"])
 
 
 def as_json(value: Any) -> Any:

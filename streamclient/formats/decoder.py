@@ -8,13 +8,17 @@ decoded only if the format is named, and need a schema.
 from __future__ import annotations
 
 import json
+import math
+import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamclient.errors import error, fail
+from streamclient.errors import PystreamsError, error, fail
 from streamclient.formats import avro, protobuf
+from streamclient.formats.bounds import Budget, most_items
 from streamclient.formats.schemas import Format, Schema, UndecodableError, package, split, split_indexes
 
 if TYPE_CHECKING:  # HTTP takes time to import, and few commands need it
@@ -35,6 +39,7 @@ class Decoded:
 
 
 _Read = Callable[[bytes], Decoded]
+_FAILED_SECONDS = 10.0  # time for which an unreachable registry is not asked again
 
 
 class Decoder:
@@ -55,6 +60,7 @@ class Decoder:
         self._message = message
         self._by_id: dict[tuple[int, bytes], _Read] = {}
         self._plain: _Read | None = None
+        self._failed: tuple[float, PystreamsError] | None = None
         if schema is not None:
             self._plain = self._reader(schema, "that was given", None)[0]
         elif form in ("avro", "protobuf") and registry is None:
@@ -87,7 +93,7 @@ class Decoder:
                 return read(payload)
         if self._registry is None:
             raise UndecodableError("there is no registry")
-        schema = self._registry.schema(schema_id)
+        schema = self._asked(self._registry, schema_id)
         if schema is None:
             raise UndecodableError(f"{self._registry} has no schema with the ID {schema_id}")
         if self._form not in ("auto", schema.kind.lower()):
@@ -100,6 +106,17 @@ class Decoder:
         read, _ = self._reader(schema, f"{schema_id} at {self._registry}", path, schema_id, len(prefix))
         self._by_id[schema_id, prefix] = read
         return read(payload)
+
+    def _asked(self, registry: Registry, schema_id: int) -> Schema | None:
+        """Return the schema with this ID. A failure is repeated for a while, since each value may have another ID."""
+        if self._failed is not None and time.monotonic() < self._failed[0]:
+            raise self._failed[1]
+        try:
+            return registry.schema(schema_id)
+        except PystreamsError as failure:
+            if failure.condition == "REGISTRY_UNREACHABLE":
+                self._failed = time.monotonic() + _FAILED_SECONDS, failure
+            raise
 
     def _reader(
         self, schema: Schema, source: str, path: tuple[int, ...] | None, schema_id: int | None = None, skip: int = 0
@@ -134,13 +151,34 @@ def schema_in(form: str, path: str, message: str | None = None) -> Schema:
 
 
 def _json(value: bytes) -> Any:
+    budget = Budget(most_items(len(value)))
     try:
-        found = json.loads(value.decode(), parse_constant=str)
+        budget.take(_opened(value))
+        found = json.loads(value.decode(), parse_constant=str, parse_float=_finite)
         if b"\\u" in value:
             json.dumps(found, ensure_ascii=False).encode()  # raises for a lone surrogate, which is not text
-        return found
     except (ValueError, RecursionError) as cause:
         raise UndecodableError(f"the value is not JSON: {cause}") from cause
+    budget.check_levels(found)
+    return found
+
+
+def _opened(value: bytes) -> int:
+    """Return the number of objects and arrays of a JSON text. Brackets in texts count only if there are few."""
+    found = value.count(b"{") + value.count(b"[")
+    if found > most_items(len(value)):
+        outside = _TEXT.sub(b"", value)
+        found = outside.count(b"{") + outside.count(b"[")
+    return found
+
+
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
+
+
+def _finite(text: str) -> float | str:
+    """Return the number, or its text if it is too large for one, as for `NaN` and `Infinity`."""
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def _is_container(first: int) -> bool:
@@ -150,7 +188,21 @@ def _is_container(first: int) -> bool:
 
 def _message_pack(value: bytes) -> Any:
     msgpack = package("msgpack")
+    budget = Budget(most_items(len(value)))
+
+    def counted(item: Any) -> Any:
+        budget.take()
+        return item
+
     try:
-        return avro.as_json(msgpack.unpackb(value, strict_map_key=False, timestamp=3))
+        # Lists are allocated with their announced size, so the whole value is checked before.
+        unpacker = msgpack.Unpacker(max_buffer_size=len(value), strict_map_key=False, timestamp=3)
+        unpacker.feed(value)
+        unpacker.skip()
+        found = msgpack.unpackb(value, strict_map_key=False, timestamp=3, object_hook=counted, list_hook=counted)
+        budget.check_levels(found)
+        return avro.as_json(found)
+    except UndecodableError:
+        raise
     except (msgpack.UnpackException, ValueError, TypeError, OverflowError, RecursionError) as cause:
         raise UndecodableError(f"the value is not MessagePack: {cause}") from cause

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from streamclient.errors import error, fail
+from streamclient.formats.bounds import ITEMS, Budget, most_items
 from streamclient.formats.schemas import Reference, Schema, UndecodableError, package
 
+_WRONG = (TypeError, ValueError, RecursionError)
 _MAIN = "schema.proto"  # name for a file without one
 _COMPILE_SECONDS = 60
 _BUILT_IN = "google/protobuf/"
@@ -83,7 +85,7 @@ class Messages:
     """The messages of a schema. Raises SCHEMA_UNUSABLE; `source`: origin of the schema, for the message."""
 
     def __init__(self, schema: Schema, source: str) -> None:
-        self._source = source
+        self.source = source
         self._pool = package("google.protobuf.descriptor_pool").DescriptorPool()
         self._added: set[str] = set()
         try:
@@ -99,7 +101,7 @@ class Messages:
         path = (0,) if name is None and self._file.message_type else _path(self._file, name or "")
         if not path:
             known = ", ".join(full for full, _ in _paths(self._file)) or "none"
-            fail("MESSAGE_MISSING", source=self._source, message=name, known=known)
+            fail("MESSAGE_MISSING", source=self.source, message=name, known=known)
         return self.at(path), path
 
     def at(self, path: tuple[int, ...]) -> Any:
@@ -125,8 +127,8 @@ class Messages:
                 preserving_proto_field_name=True,
                 descriptor_pool=self._pool,
             )
-        except (formatter.Error, package("google.protobuf.message").DecodeError, TypeError, ValueError) as cause:
-            # an Any of an unknown message or with damaged bytes, or a time out of range
+        except (formatter.Error, package("google.protobuf.message").DecodeError, *_WRONG) as cause:
+            # an Any of an unknown message, with damaged bytes or in too many others, or a time out of range
             raise UndecodableError(str(cause)) from cause
 
     def from_json(self, full: str, text: str) -> Any:
@@ -143,7 +145,7 @@ class Messages:
         for reference in schema.references:
             if reference.name not in self._added:
                 self._add(reference.schema, reference.name)
-        file = _file(schema, name or _MAIN, self._source)
+        file = _file(schema, name or _MAIN, self.source)
         if name is not None or not file.name:
             file.name = name or _MAIN
         for imported in file.dependency:
@@ -169,10 +171,87 @@ class Messages:
 
 def parse(kind: Any, data: bytes) -> Any:
     """Parse bytes as a message. Raises UndecodableError if they are invalid."""
+    if len(data) > _SHORTEST * ITEMS:
+        _Count(data, kind.DESCRIPTOR.file.pool).run(kind.DESCRIPTOR)
     try:
         return kind.FromString(data)
     except package("google.protobuf.message").DecodeError as cause:
         raise UndecodableError(str(cause)) from cause
+
+
+_SHORTEST = 2  # minimum size in bytes of a message in another one
+_VARINT, _FIXED64, _LENGTH, _START, _END, _FIXED32 = range(6)  # wire types
+_ANY = "google.protobuf.Any"
+
+
+class _Count:
+    """Counts the messages in a message. Stops at bytes that are not a message, which the parser refuses."""
+
+    def __init__(self, data: bytes, pool: Any) -> None:
+        self._data = data
+        self._pool = pool
+        self._budget = Budget(most_items(len(data)))
+
+    def run(self, descriptor: Any) -> None:
+        """Raise UndecodableError if there are more messages than the budget allows."""
+        todo = [(descriptor, 0, len(self._data))]
+        try:
+            while todo:
+                todo += self._below(*todo.pop())
+        except IndexError:
+            return  # the bytes are cut off
+
+    def _below(self, descriptor: Any, at: int, end: int) -> list[tuple[Any, int, int]]:
+        """Count a message, and return the types and ranges of those in it."""
+        self._budget.take()
+        found: list[tuple[Any, int, int]] = []
+        groups: list[Any] = []  # types of the messages around a group
+        ranges: dict[int, tuple[int, int]] = {}
+        top = descriptor
+        while at < end:
+            tag, at = self._varint(at)
+            kind = tag & 7
+            field = None if descriptor is None else descriptor.fields_by_number.get(tag >> 3)
+            inner = None if field is None else field.message_type
+            if kind == _VARINT:
+                _, at = self._varint(at)
+            elif kind == _LENGTH:
+                size, at = self._varint(at)
+                if inner is not None:
+                    found.append((inner, at, min(at + size, end)))
+                elif not groups:
+                    ranges[tag >> 3] = (at, min(at + size, end))
+                at += size
+            elif kind == _START:
+                self._budget.take(inner is not None)
+                groups.append(descriptor)
+                descriptor = inner
+            elif kind == _END and groups:
+                descriptor = groups.pop()
+            elif kind in (_FIXED64, _FIXED32):
+                at += 8 if kind == _FIXED64 else 4
+            else:
+                break
+        if top is not None and top.full_name == _ANY and 1 in ranges and 2 in ranges:
+            found += self._packed(self._data[slice(*ranges[1])], *ranges[2])
+        return found
+
+    def _packed(self, url: bytes, at: int, end: int) -> list[tuple[Any, int, int]]:
+        """Return the type and range of the message in an Any, which is parsed when it becomes JSON."""
+        try:
+            return [(self._pool.FindMessageTypeByName(url.rpartition(b"/")[2].decode()), at, end)]
+        except (KeyError, UnicodeDecodeError):
+            return []
+
+    def _varint(self, at: int) -> tuple[int, int]:
+        number = 0
+        for shift in range(0, 70, 7):
+            octet = self._data[at]
+            at += 1
+            number |= (octet & 127) << shift
+            if octet < 128:
+                return number, at
+        raise IndexError
 
 
 def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:

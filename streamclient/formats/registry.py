@@ -1,22 +1,24 @@
 """The client of a schema registry with Confluent's interface: schemas by ID, the latest of a subject, registering.
 
 The schema of an ID never changes, so each process requests it once. An unknown ID is also cached for a while, so that a
-stream with unrelated bytes does not cause a request per entry. Every response becomes a schema or an error with advice.
-Errors never contain the password.
+stream with unrelated bytes does not cause a request per entry. Every response becomes a schema or an error with advice,
+whatever the registry sends and however slowly. Errors never contain the password, and a redirect is an error, since the
+password would follow it.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from streamclient.config.address import Tls
-from streamclient.errors import error, fail
+from streamclient.errors import error
 from streamclient.formats.schemas import Kind, Reference, Schema
 from streamclient.sockets import tls_context
 from streamwire.errors import InvalidTextError
@@ -27,10 +29,11 @@ if TYPE_CHECKING:  # HTTP takes time to import, and few queries need it
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _ATTEMPTS = 3
-_PAUSE_SECONDS = 0.2  # before the second attempt; doubled before the third
+_PAUSE_SECONDS = 0.2  # after the first attempt; doubled after the second
 _TRANSIENT = (429, 500, 502, 503, 504)
 _UNKNOWN_SECONDS = 60.0  # time for which an unknown ID is not requested again
 _DEEPEST = 20  # maximum depth of references
+_MOST_REFERENCES = 1000  # of a schema, directly or indirectly
 #: Maximum size of a reply in bytes.
 _MOST_BYTES = 16 << 20
 _SHOWN = 300  # maximum number of characters of a response in an error
@@ -49,7 +52,8 @@ class Registered:
 class Registry:
     """A registry's address and login. It is pickled for the workers; responses are cached per process.
 
-    `seconds`: timeout of a response. `token`: bearer token, instead of `user` and `password`.
+    `seconds`: maximum time of a call, with its attempts and references. `token`: bearer token, instead of `user` and
+    `password`.
     """
 
     url: str
@@ -80,64 +84,107 @@ class Registry:
         cache = _CACHES.setdefault(self, _Cache())
         found = cache.schemas.get(schema_id)
         if found is None and clock() >= cache.unknown.get(schema_id, 0.0):
-            answer = self._ask("GET", f"/schemas/ids/{schema_id}", missing=True)
+            call, path = _Call(self), f"/schemas/ids/{schema_id}"
+            answer = call.find(path)
             if answer is None:
                 cache.unknown[schema_id] = clock() + _UNKNOWN_SECONDS
             else:
-                found = cache.schemas[schema_id] = self._schema(answer, f"/schemas/ids/{schema_id}")
+                found = cache.schemas[schema_id] = call.schema(answer, path)
         return found
 
     def latest(self, subject: str) -> Registered | None:
         """Return the latest schema of a subject; None if the subject has none."""
-        return self._version(subject, "latest")
-
-    def _version(self, subject: str, version: str | int) -> Registered | None:
-        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-        answer = self._ask("GET", path, missing=True)
+        call, path = _Call(self), f"{_subject(subject)}/versions/latest"
+        answer = call.find(path)
         if answer is None:
             return None
-        return Registered(self._schema(answer, path), int(answer["id"]), int(answer["version"]))
+        return Registered(call.schema(answer, path), call.number(answer, "id"), call.number(answer, "version"))
 
     def register(self, subject: str, schema: Schema) -> int:
         """Register a schema in a subject, and return its new or existing ID. Raises SCHEMA_INCOMPATIBLE."""
-        body: dict[str, Any] = {"schema": schema.text, "schemaType": schema.kind}
+        call = _Call(self)
+        body = _body(schema)
         if schema.references:
             body["references"] = [self._registered(each) for each in schema.references]
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body, subject=subject)
-        return int(answer["id"])
+        return call.number(call.post(f"{_subject(subject)}/versions", body, subject), "id")
 
     def id_of(self, subject: str, schema: Schema) -> int | None:
         """Return the ID of a schema in a subject; None if the subject does not have it."""
-        body = {"schema": schema.text, "schemaType": schema.kind}
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", body, missing=True)
-        return None if answer is None else int(answer["id"])
+        call = _Call(self)
+        answer = call.find(_subject(subject), _body(schema))
+        return None if answer is None else call.number(answer, "id")
 
     def _registered(self, reference: Reference) -> dict[str, Any]:
         """Return a reference in the registry's form. A schema without a version is registered first."""
         subject, version = reference.subject or reference.name, reference.version
         if not version:
             self.register(subject, reference.schema)
-            answer = self._ask(
-                "POST",
-                f"/subjects/{quote(subject, safe='')}",
-                {"schema": reference.schema.text, "schemaType": reference.schema.kind},
-            )
-            version = int(answer["version"])
+            call = _Call(self)
+            version = call.number(call.post(_subject(subject), _body(reference.schema)), "version")
         return {"name": reference.name, "subject": subject, "version": version}
 
-    def _schema(self, answer: Any, path: str, depth: int = 0) -> Schema:
+
+def _pause(attempt: int) -> float:
+    return _PAUSE_SECONDS * (1 << attempt)
+
+
+def _subject(name: str) -> str:
+    return f"/subjects/{quote(name, safe='')}"
+
+
+def _body(schema: Schema) -> dict[str, Any]:
+    return {"schema": schema.text, "schemaType": schema.kind}
+
+
+class _Call:
+    """The requests of one call, with a deadline for all of them. Raises an error for each reply of another form."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._url = registry.url
+        self._until = time.monotonic() + registry.seconds
+        self._references = 0
+        self._asked = ""  # the last request, for errors
+
+    def find(self, path: str, body: Any = None) -> Mapping[str, Any] | None:
+        """Return what a path has, or what a body finds there; None if it does not exist."""
+        return self._ask(path, body, missing=True)
+
+    def post(self, path: str, body: Any, subject: str = "") -> Mapping[str, Any]:
+        """Return the answer to a body. `subject`: subject in which the body registers a schema."""
+        return self._ask(path, body, subject=subject) or {}
+
+    def number(self, answer: Mapping[str, Any], name: str) -> int:
+        """Return a number in an answer."""
+        found = answer.get(name)
+        return found if type(found) is int else self._malformed(f"it has no number '{name}'")
+
+    def text(self, answer: Mapping[str, Any], name: str) -> str:
+        """Return a text in an answer."""
+        found = answer.get(name)
+        return found if isinstance(found, str) else self._malformed(f"it has no text '{name}'")
+
+    def schema(self, answer: Mapping[str, Any], path: str, depth: int = 0) -> Schema:
         """Return the schema in a response, with the schemas that it refers to."""
         kind: Kind = answer.get("schemaType") or "AVRO"
-        text = str(answer["schema"])
+        if kind not in get_args(Kind):
+            self._unusable(path, f"its type is {_shown(kind)}, not one of {', '.join(get_args(Kind))}")
+        text = self.text(answer, "schema")
         if kind == "PROTOBUF":
             text = self._serialized(path) or text
         if depth == _DEEPEST:
-            fail("SCHEMA_UNUSABLE", source=f"at {self.url}{path}", reason="its references are nested too deep")
+            self._unusable(path, "its references are nested too deep")
         references = []
-        for each in answer.get("references") or ():
-            name, subject, version = each["name"], each["subject"], int(each["version"])
-            there = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-            schema = self._schema(self._ask("GET", there), there, depth + 1)
+        found = answer.get("references") or []
+        for each in found if isinstance(found, list) else self._malformed("its 'references' are not a list"):
+            if not isinstance(each, dict):
+                self._malformed("it has a reference that is not an object")
+            self._references += 1
+            if self._references > _MOST_REFERENCES:
+                self._unusable(path, f"it has more than {_MOST_REFERENCES} references")
+            name, subject, version = self.text(each, "name"), self.text(each, "subject"), self.number(each, "version")
+            there = f"{_subject(subject)}/versions/{version}"
+            schema = self.schema(self._ask(there) or {}, there, depth + 1)
             references.append(Reference(name, schema, subject, version))
         return Schema(kind, text, tuple(references))
 
@@ -146,77 +193,103 @@ class Registry:
 
         This form is requested first, since the text needs a compiler.
         """
-        answer = self._ask("GET", f"{path}?format=serialized", missing=True)
-        text = str((answer or {}).get("schema", ""))
+        answer = self.find(f"{path}?format=serialized")
+        text = "" if answer is None else self.text(answer, "schema")
         try:
             return text if base64.b64decode(text, validate=True) else None
         except ValueError:
             return None
 
-    def _ask(self, method: str, path: str, body: Any = None, *, missing: bool = False, subject: str = "") -> Any:
+    def _ask(
+        self, path: str, body: Any = None, *, missing: bool = False, subject: str = ""
+    ) -> Mapping[str, Any] | None:
         """Return the response to a request. `missing`: whether to return None if the object does not exist."""
         import http.client  # noqa: PLC0415 - as above
         import urllib.error  # noqa: PLC0415
-        import urllib.request  # noqa: PLC0415
 
-        request = urllib.request.Request(  # noqa: S310 - `at` takes http and https alone
-            self.url + path,
-            None if body is None else json.dumps(body).encode(),
-            {"Accept": f"{_TYPE}, application/json", **({} if body is None else {"Content-Type": _TYPE})},
-            method=method,
-        )
-        if self.token is not None:
-            request.add_header("Authorization", f"Bearer {self.token}")
-        elif self.user is not None:
-            login = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
-            request.add_header("Authorization", f"Basic {login}")
+        request = self._request(path, body)
+        self._asked = f"{request.get_method()} {path}"
         for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(_PAUSE_SECONDS * 2 ** (attempt - 1))
             try:
                 return self._answer(request)
             except urllib.error.HTTPError as refused:
                 with refused:
                     if refused.code == 404 and missing:
                         return None
-                    if refused.code in _TRANSIENT and attempt + 1 < _ATTEMPTS:
-                        continue
-                    self._refused(refused, f"{method} {path}", subject)
+                    if refused.code not in _TRANSIENT or self._is_last(attempt):
+                        self._refused(refused, subject)
             except (OSError, http.client.HTTPException) as failure:
-                if attempt + 1 == _ATTEMPTS:
+                if self._is_last(attempt):
                     reason = getattr(failure, "reason", None) or failure
-                    raise error("REGISTRY_UNREACHABLE", registry=self.url, reason=reason) from failure
+                    shown = _shown(reason) or type(reason).__name__
+                    raise error("REGISTRY_UNREACHABLE", registry=self._url, reason=shown) from failure
+            time.sleep(_pause(attempt))
         return None  # the last attempt answered or raised
 
-    def _answer(self, request: urllib.request.Request) -> Any:
+    def _is_last(self, attempt: int) -> bool:
+        return attempt + 1 == _ATTEMPTS or time.monotonic() + _pause(attempt) >= self._until
+
+    def _request(self, path: str, body: Any) -> urllib.request.Request:
         import urllib.request  # noqa: PLC0415 - as above
 
-        context = tls_context(self.tls) if self.url.startswith("https") else None
-        with urllib.request.urlopen(request, timeout=self.seconds, context=context) as reply:  # noqa: S310 - as above
-            text = reply.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            reason = f"a reply of more than {_MOST_BYTES:,} bytes"
-            raise error("REGISTRY_REFUSED", registry=self.url, request=request.get_method(), status=200, reason=reason)
-        try:
-            return json.loads(text)
-        except ValueError as cause:
-            shown = text[:_SHOWN].decode("utf-8", "replace")
-            raise error(
-                "REGISTRY_REFUSED", registry=self.url, request=request.get_method(), status=200, reason=shown
-            ) from cause
+        request = urllib.request.Request(  # noqa: S310 - `at` takes http and https alone
+            self._url + path,
+            None if body is None else json.dumps(body).encode(),
+            {"Accept": f"{_TYPE}, application/json", **({} if body is None else {"Content-Type": _TYPE})},
+        )
+        registry = self._registry
+        if registry.token is not None:
+            request.add_header("Authorization", f"Bearer {registry.token}")
+        elif registry.user is not None:
+            login = base64.b64encode(f"{registry.user}:{registry.password or ''}".encode()).decode()
+            request.add_header("Authorization", f"Basic {login}")
+        return request
 
-    def _refused(self, refused: urllib.error.HTTPError, request: str, subject: str) -> None:
+    def _answer(self, request: urllib.request.Request) -> Mapping[str, Any]:
+        from streamclient.formats.exchange import reply  # noqa: PLC0415 - as above
+
+        context = tls_context(self._registry.tls) if self._url.startswith("https") else None
+        text = reply(request, self._until, context, _MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            self._malformed(f"it has more than {_MOST_BYTES:,} bytes")
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            self._malformed(f"it is not JSON: {_shown(text[:_SHOWN].decode('utf-8', 'replace'))}")
+        return found if isinstance(found, dict) else self._malformed("it is not an object of JSON")
+
+    def _malformed(self, problem: str) -> NoReturn:
+        """Raise the error for a reply that is not one of a registry."""
+        reason = f"the reply is not that of a registry, since {problem}"
+        raise error("REGISTRY_REFUSED", registry=self._url, request=self._asked, status=200, reason=reason)
+
+    def _unusable(self, path: str, reason: str) -> NoReturn:
+        raise error("SCHEMA_UNUSABLE", source=f"at {self._url}{path}", reason=reason)
+
+    def _refused(self, refused: urllib.error.HTTPError, subject: str) -> NoReturn:
         """Raise the error for a response with an error status."""
-        text = refused.read(_MOST_BYTES).decode("utf-8", "replace")
+        import http.client  # noqa: PLC0415 - as above
+
+        text = ""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            text = refused.read(_MOST_BYTES).decode("utf-8", "replace")
         try:
             reason = str(json.loads(text)["message"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             reason = text or str(refused.reason)
-        parameters = {"registry": self.url, "reason": reason[:_SHOWN].strip().rstrip(".")}
+        if 300 <= refused.code < 400:
+            reason = f"it redirects to {refused.headers.get('Location')}, which is not followed"
+        parameters = {"registry": self._url, "reason": _shown(reason).rstrip(".")}
         if refused.code == 409 and subject:
             raise error("SCHEMA_INCOMPATIBLE", subject=subject, **parameters) from refused
         condition = "REGISTRY_LOGIN_REFUSED" if refused.code in (401, 403) else "REGISTRY_REFUSED"
-        raise error(condition, request=request, status=refused.code, **parameters) from refused
+        raise error(condition, request=self._asked, status=refused.code, **parameters) from refused
+
+
+def _shown(value: object) -> str:
+    """Return the text of a value from a registry, shortened and without control characters."""
+    text = str(value)[:_SHOWN].strip()
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 @dataclass

@@ -1,0 +1,62 @@
+"""Bounds of decoding, which keep its time and memory proportional to the size of a value.
+
+A value may have one item for every 8 bytes, or 65,536 if that is more; it is nested in at most 200 levels, and its
+numbers have at most 4,300 digits. Items are records, messages, maps, lists and list members without bytes. A value
+beyond a bound is malformed.
+Formats that a decoder in C reads are counted in advance, and only if their size allows more items than the bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamclient.formats.schemas import UndecodableError
+
+#: Minimum of the maximum number of items.
+ITEMS = 65_536
+#: Bytes of a longer value for each item.
+BYTES_PER_ITEM = 8
+#: Maximum number of columns and members of columns that a schema makes, with each named type written out.
+MEMBERS = 10_000
+#: Maximum nesting.
+LEVELS = 200
+#: Maximum number of digits of a number, which is also Python's own for integers.
+DIGITS = 4_300
+
+
+def most_items(size: int) -> int:
+    """Return the maximum number of items of a value with this size in bytes."""
+    return max(ITEMS, size // BYTES_PER_ITEM)
+
+
+class Budget:
+    """Number of items that may still come. `most`: the maximum."""
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    def take(self, count: int = 1) -> None:
+        """Count items. Raises UndecodableError above the maximum."""
+        self._left -= count
+        if self._left < 0:
+            raise UndecodableError(f"there are more than {self._most:,} records, maps and lists")
+
+    def check_levels(self, value: Any) -> None:
+        """Raise UndecodableError if a value whose items were counted is nested too deep."""
+        if self._most - self._left > LEVELS and is_deep(value):
+            raise UndecodableError(f"the value is nested in more than {LEVELS} levels")
+
+
+def is_deep(value: Any) -> bool:
+    """Return whether a value is nested in more levels than `LEVELS`."""
+    level = [value]
+    for _ in range(LEVELS):
+        level = [
+            item
+            for each in level
+            if isinstance(each, (dict, list, tuple))
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)

@@ -1,0 +1,188 @@
+"""Bounds: values that cost more time and memory than their size, and schemas that do, are refused."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import pytest
+
+from spark_streams.formats.avro import AvroReader
+from spark_streams.formats.protobuf import ProtobufReader
+from streamclient.errors import PystreamsError
+from streamclient.formats import protobuf
+from streamclient.formats.bounds import ITEMS, LEVELS
+from streamclient.formats.decoder import Decoder
+from streamclient.formats.schemas import Schema, UndecodableError
+
+MILLION = 1_000_000
+EMPTY = {"type": "record", "name": "E", "fields": []}
+FIXED = {"type": "fixed", "name": "F", "size": 0}
+ENUM = {"type": "enum", "name": "C", "symbols": ["a", "b"]}
+SMALL = {"type": "record", "name": "S", "fields": [{"name": "b", "type": "boolean"}]}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 20_000, "scale": 2}
+RECURSIVE = {"type": "record", "name": "R", "fields": [{"name": "r", "type": {"type": "array", "items": "R"}}]}
+PROTO = """
+syntax = "proto3";
+import "google/protobuf/any.proto";
+message N { N one = 1; repeated N many = 2; map<string, N> map = 3; google.protobuf.Any any = 4; bytes blob = 5; }
+"""
+
+
+def number(value: int) -> bytes:
+    """Return an integer of Avro."""
+    return varint(value * 2 if value >= 0 else -value * 2 - 1)
+
+
+def varint(value: int) -> bytes:
+    made = bytearray()
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
+
+
+def within(tag: int, message: bytes) -> bytes:
+    """Return a field of Protobuf with a length."""
+    return bytes([tag << 3 | 2]) + varint(len(message)) + message
+
+
+def avro(kind: Any) -> Decoder:
+    return Decoder("avro", schema=Schema("AVRO", json.dumps(kind)))
+
+
+def record(kind: Any) -> Callable[[], Decoder]:
+    return functools.partial(avro, {"type": "record", "name": "Row", "fields": [{"name": "a", "type": kind}]})
+
+
+def array(kind: Any) -> Callable[[], Decoder]:
+    return record({"type": "array", "items": kind})
+
+
+@functools.cache
+def message() -> Decoder:
+    return Decoder("protobuf", schema=Schema("PROTOBUF", protobuf.serialized(PROTO)))
+
+
+def laughs(width: int = 2, depth: int = 40) -> Any:
+    """Return a schema of records that contain two of the next kind each; the last one has no fields."""
+    kind: Any = EMPTY
+    for level in range(depth):
+        fields = [{"name": f"f{at}", "type": kind["name"] if at else kind} for at in range(width)]
+        kind = {"type": "record", "name": f"L{level}", "fields": fields}
+    return kind
+
+
+BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
+    "avro nulls": (array("null"), number(10**9) + b"\0"),
+    "avro empty records": (array(EMPTY), number(10**9) + b"\0"),
+    "avro fixed without bytes": (array(FIXED), number(10**9) + b"\0"),
+    "avro nulls in a block with a size": (array("null"), number(-(10**9)) + b"\0\0"),
+    "avro nulls below the limit of time": (array("null"), number(ITEMS + 1) + b"\0"),
+    "avro negative number without a positive": (array("int"), number(-(2**63)) + b"\0\0"),
+    "avro negative index in a union": (record(["null", "int"]), number(-1) + b"\2"),
+    "avro most negative index in a union": (record(["null", "int"]), number(-(2**63)) + b"\2"),
+    "avro negative index in an enum": (record(ENUM), number(-1)),
+    "avro negative index in an enum of an array": (array(ENUM), number(1) + number(-1) + b"\0"),
+    "avro small records": (array(SMALL), number(MILLION) + b"\1" * MILLION + b"\0"),
+    "avro records in themselves": (functools.partial(avro, RECURSIVE), number(500_000) + b"\0" * 500_001),
+    "avro records in records": (functools.partial(avro, laughs()), b""),
+    "avro integer without an end": (functools.partial(avro, RECURSIVE), b"\xff" * MILLION),
+    "avro decimal": (record(DECIMAL), number(40_000) + b"\x7f" * 40_000),
+    "avro decimal above its precision": (record({**DECIMAL, "precision": 4}), number(2) + b"\x7f\xff"),
+    "protobuf messages": (message, within(2, b"") * (MILLION // 2)),
+    "protobuf map": (message, within(3, b"") * (MILLION // 2)),
+    "protobuf messages in an Any": (
+        message,
+        within(4, within(1, b"x/N") + within(2, within(2, b"") * (MILLION // 2))),
+    ),
+    "messagepack maps": (Decoder, b"\xdd" + MILLION.to_bytes(4) + b"\x80" * MILLION),
+    "messagepack lists with announced sizes": (Decoder, (b"\xdd" + (900_000).to_bytes(4)) * 1000 + b"\xc0" * MILLION),
+    "messagepack levels": (Decoder, b"\x91" * (LEVELS + 1) + b"\xc0"),
+    "json objects": (Decoder, b"[" + b"{}," * 400_000 + b"{}]"),
+    "json levels": (Decoder, b"[" * (LEVELS + 1) + b"]" * (LEVELS + 1)),
+    "json texts without an end": (Decoder, b"[" * 200_000 + b'\\"' * 400_000),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_value_beyond_a_bound_is_refused(name: str) -> None:
+    """A value that makes many items of few bytes, or nests deeply, or has a wrong index, is malformed."""
+    decoder, value = BOMBS[name]
+    with pytest.raises(UndecodableError):
+        decoder().decode(value)
+
+
+def test_an_any_in_many_others_is_refused() -> None:
+    """Messages that are packed in each other are unpacked one within another."""
+    value = b""
+    for _ in range(600):
+        value = within(4, within(1, b"x/N") + within(2, value))
+    with pytest.raises(UndecodableError):
+        message().decode(value)
+
+
+DENSE: dict[str, tuple[Callable[[], Decoder], bytes, Callable[[Any], int]]] = {
+    "avro": (
+        array(SMALL),
+        number(ITEMS - 1000) + b"\1" * (ITEMS - 1000) + b"\0",
+        lambda found: len(found["a"]),
+    ),
+    "avro booleans": (array("boolean"), number(300_000) + b"\1" * 300_000 + b"\0", lambda found: len(found["a"])),
+    "protobuf": (message, within(2, within(5, b"12345")) * 100_000, lambda found: len(found["many"])),
+    "protobuf blob": (message, within(5, b"\x12\0" * 500_000), lambda found: len(found["blob"])),
+    "messagepack": (Decoder, msgpack.packb([{"a": 1000}] * 60_000), len),
+    "json": (Decoder, json.dumps(["[{" * 200_000, {"a": [1]}]).encode(), len),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_a_long_value_within_the_bounds_is_decoded(name: str) -> None:
+    """The bounds leave room: scalars, texts and large values of many records are decoded as before."""
+    decoder, value, size = DENSE[name]
+    assert size(decoder().decode(value).value)
+
+
+def test_both_readers_of_avro_decode_the_same() -> None:
+    """Long values are read by another reader of `fastavro` than short ones; the result is the same."""
+    kind = {
+        "type": "record",
+        "name": "Item",
+        "fields": [
+            {"name": "n", "type": ["null", "long"]},
+            {"name": "c", "type": ENUM},
+            {"name": "d", "type": {**DECIMAL, "precision": 9}},
+            {"name": "m", "type": {"type": "map", "values": "string"}},
+        ],
+    }
+    item = b"\2" + number(-5) + number(1) + number(2) + b"\xff\x85" + number(1) + number(1) + b"k" + number(1) + b"v\0"
+    expected = {"n": -5, "c": "b", "d": "-1.23", "m": {"k": "v"}}
+    for count in (2, 20_000):
+        found = array(kind)().decode(number(count) + item * count + b"\0").value["a"]
+        assert found == [expected] * count
+
+
+def test_a_number_that_is_too_large_is_a_text() -> None:
+    """JSON has no infinity, so numbers above all others stay as they were written, as NaN does."""
+    found = Decoder().decode(b'{"a": 1e999, "b": -1e999, "c": NaN, "d": 1e300}').value
+    assert found == {"a": "1e999", "b": "-1e999", "c": "NaN", "d": 1e300}
+
+
+def test_a_schema_that_is_too_wide_or_too_deep_is_unusable() -> None:
+    """Types that contain each other make more columns than anything can hold; a registry may send such a schema."""
+    deep: Any = "int"
+    for _ in range(400):
+        deep = {"type": "array", "items": deep}
+    texts = "".join(f"message L{at} {{ L{at + 1} a = 1; L{at + 1} b = 2; }}\n" for at in range(40))
+    proto = protobuf.serialized(f'syntax = "proto3";\n{texts}message L40 {{ int32 a = 1; }}')
+    for unusable in (
+        lambda: AvroReader(Schema("AVRO", json.dumps(laughs())), None, "of the test").fields(),
+        lambda: ProtobufReader(Schema("PROTOBUF", proto), None, "of the test", "L0").fields(),
+        record(deep),
+    ):
+        with pytest.raises(PystreamsError) as raised:
+            unusable()
+        assert raised.value.condition == "SCHEMA_UNUSABLE"
