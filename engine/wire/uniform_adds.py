@@ -34,6 +34,8 @@ _FEW = 64
 _LONGEST_REST = 63
 #: Maximum number of digits of an ID's milliseconds, and of its sequence number.
 _MS_DIGITS, _SEQ_DIGITS = 16, 7
+#: Number of bytes after the commands that can be read: an ID that the end cuts off is parsed, too, before it is dropped.
+_BEHIND = AFTER + _MS_DIGITS
 _STAR = ord("*")
 _BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
 _FRAME = b"*2\r\n"
@@ -78,7 +80,7 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
     # A head that can overlap itself is declined: the wrong occurrence might be cut out.
     if not 0 < ms_digits <= _MS_DIGITS or not data.startswith(head, at) or front.rfind(b"*"):
         return None
-    room = bytearray().join((bytes(BEFORE), memoryview(data)[at:end], bytes(AFTER)))
+    room = bytearray().join((bytes(BEFORE), memoryview(data)[at:end], bytes(_BEHIND)))
     pieces = [head + b"$", *(b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in words[3::2])]
     found = _follow(room, pieces, ms_digits)
     if found is None:
@@ -100,7 +102,7 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
 def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints, Ints, Words, Words, int] | None:
     """Return the proven commands: their starts, the ends of their IDs, the IDs, and the end of the last command."""
     data = np.frombuffer(room, np.uint8)
-    limit = len(room) - AFTER
+    limit = len(room) - _BEHIND
     stars = np.flatnonzero(data[:limit] == _STAR)
     words = overlapping(data, 8)[stars].view("<u8")
     #: Likely starts of commands.

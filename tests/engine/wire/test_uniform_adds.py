@@ -44,6 +44,13 @@ def assert_equals_twin(data: bytes) -> int:
     return found.count
 
 
+@pytest.mark.parametrize("cut", range(1, 120))
+def test_a_run_may_end_anywhere_in_a_command(cut: int) -> None:
+    """The run ends before a command that is cut off, also one within its ID."""
+    data = log([b"19.8"] * 100, ms=1_234_567_890_123_456, first=100)
+    assert assert_equals_twin(data[:-cut]) == (len(data) - cut) * 100 // len(data)
+
+
 @pytest.mark.parametrize(
     ("data", "count"),
     [
