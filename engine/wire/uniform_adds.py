@@ -34,7 +34,7 @@ _FEW = 64
 _LONGEST_REST = 63
 #: Maximum number of digits of an ID's milliseconds, and of its sequence number.
 _MS_DIGITS, _SEQ_DIGITS = 16, 7
-#: Number of bytes after the commands that can be read: an ID that the end cuts off is parsed, too, before it is dropped.
+#: Number of readable bytes after the commands: an ID that their end cuts off is parsed, too, and then dropped.
 _BEHIND = AFTER + _MS_DIGITS
 _STAR = ord("*")
 _BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
