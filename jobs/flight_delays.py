@@ -40,7 +40,7 @@ from pystreams.jobs.flights import check, data, report
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.streams import paged_calls
-from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups import group_states as of_groups
 from streamclient.connection import Command
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"

@@ -25,10 +25,10 @@ from pystreams.jobs.flags import Trigger, combined
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.measures import GroupRow
-from pystreams.metrics.streams import of_group
+from pystreams.metrics.stream_samples import of_group
 from pystreams.metrics.table import Metric
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import states as groups
+from pystreams.streams.groups import group_states as groups
 from pystreams.streams.groups import status
 from pystreams.values import names, numbers
 from streamclient.connection import Connection

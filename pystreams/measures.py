@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pystreams.streams.groups.states import Consumer, Group
+from pystreams.streams.groups.group_states import Consumer, Group
 from pystreams.streams.groups.status import SEVERITY, Status, judge
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times

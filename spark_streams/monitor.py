@@ -56,7 +56,7 @@ from streamclient.connection import BROKEN, Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams.lag import Budget, backlogs
 from streamclient.streams.model import StreamState
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell

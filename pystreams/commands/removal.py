@@ -10,9 +10,9 @@ from pystreams.commands.selection import matching, no_more_than
 from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output.console import Column
-from pystreams.streams import inventory, paged_calls, removing
+from pystreams.streams import inventory, paged_calls, removals
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
-from pystreams.streams.groups import states as of_groups
 from pystreams.values import names, numbers
 
 _SHOWN = 20  # rows of a preview
@@ -53,7 +53,7 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     plan = f"remove {what} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
     if not run.may(plan, {"entries": entries, "streams": documents}, "streams"):
         return
-    removed = removing.streams(run.connection, [each.name for each in found])
+    removed = removals.streams(run.connection, [each.name for each in found])
     done = {"removed": removed, "entries": entries, "streams": documents}
     run.done(f"Removed {numbers.things(removed, 'stream')}.", done, "streams")
 
@@ -70,19 +70,19 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
     """Remove entries of a stream. 'trim' removes the first entries, 'dlq purge' dead letters."""
     if not ids:
         raise click.UsageError("Give the IDs of the entries.")
-    there = removing.present(run.connection, stream, ids)
+    there = removals.present(run.connection, stream, ids)
     missing = [entry_id.decode() for entry_id in ids if entry_id not in there]
     if not there:
         fail("NO_SUCH_ENTRY", stream=names.shown(stream), id=", ".join(missing))
     if missing:
         run.out.warn(f"{names.shown(stream)} does not have {', '.join(missing)}.")
-    for group, count in removing.pending(run.connection, stream, there).items():
+    for group, count in removals.pending(run.connection, stream, there).items():
         run.out.warn(f"{numbers.things(count, 'entry')} of these would stay pending in {names.shown(group)}.")
     shown = ", ".join(entry_id.decode() for entry_id in there[:10]) + (", ..." if len(there) > 10 else "")
     plan = f"remove {numbers.things(len(there), 'entry')} ({shown}) of {names.shown(stream)}"
     document = {"stream": names.as_json(stream), "ids": [entry_id.decode() for entry_id in there]}
     if run.may(plan, document):
-        removed = removing.entries(run.connection, stream, there)
+        removed = removals.entries(run.connection, stream, there)
         run.done(
             f"Removed {numbers.things(removed, 'entry')} of {names.shown(stream)}.", {"removed": removed, **document}
         )

@@ -9,8 +9,8 @@ from typing import TypeVar
 from pystreams.commands.verbs import Run
 from pystreams.errors import fail
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import states as of_groups
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups.group_states import Group
 from pystreams.values import globs, names
 from pystreams.values.globs import is_glob
 

@@ -15,7 +15,7 @@ from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.output.console import Column
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.status import Status
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pystreams.connect.target import Wanted, connect
 from pystreams.measures import GroupRow, QueryRow, StreamRow
 from pystreams.metrics import server_samples, table
-from pystreams.metrics import streams as of_streams
+from pystreams.metrics import stream_samples as of_streams
 from pystreams.metrics.table import Sample
 from pystreams.streams import inventory, paged_calls
-from pystreams.streams.groups import states as groups
-from pystreams.streams.groups.history import History
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups import group_states as groups
+from pystreams.streams.groups.group_history import History
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import Command, Connection

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pystreams.errors import fail
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
-from pystreams.streams.groups.states import Group
 from pystreams.streams.inventory import Stream, parsed
 from pystreams.streams.paged_calls import ask, ask_all, failure
 from pystreams.values.names import shown

@@ -27,7 +27,7 @@ from streamclient.config.address import Address
 from streamclient.pool import borrow
 from streamclient.streams import rounds
 from streamclient.streams.model import StreamState, last_id_of
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")

@@ -15,7 +15,7 @@ from streamclient.codec.reply import Page
 from streamclient.config.address import Address
 from streamclient.pool import borrow
 from streamclient.streams.entries import xrange
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO
 
 

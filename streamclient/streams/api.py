@@ -1,6 +1,6 @@
 """Protocols of the parts of a `StreamServer` that Redis and the engine implement in different ways.
 
-`streamclient.streams.server` combines them. Errors of the connection and refusals are raised as `ServerError`.
+`streamclient.streams.stream_server` combines them. Errors of the connection and refusals are raised as `ServerError`.
 """
 
 from __future__ import annotations

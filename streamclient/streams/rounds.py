@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from streamclient.errors import PystreamsError, StreamError, first_of
 from streamclient.streams.model import Cut, Range, StreamState
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import StreamId
 
 T = TypeVar("T")

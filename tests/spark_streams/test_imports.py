@@ -14,7 +14,7 @@ from tests import ROOT
 _PROCESSES = [
     ("spark_streams.source", ("pyspark.sql.streaming.datasource", "numpy", "pyarrow"), {"hiredis"}),
     ("spark_streams.embedded.supervisor", (), set()),
-    ("streamclient.streams.server", (), {"cython_runtime", "hiredis", "numpy", "pyarrow"}),
+    ("streamclient.streams.stream_server", (), {"cython_runtime", "hiredis", "numpy", "pyarrow"}),
 ]
 _OURS = {"spark_streams", "streamclient", "streamwire"}
 _SLOW = {"asyncio", "multiprocessing", "unittest", "email", "importlib.metadata", "http"}

@@ -22,8 +22,8 @@ from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group_progress import shown
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.position import shown
 from engine.core.streams.stream import Stream
 from engine.text import doubles
 

@@ -13,10 +13,10 @@ from operator import attrgetter
 from weakref import ref
 
 from engine.core.protocol.ids import MAX_ID
-from engine.core.streams import position
+from engine.core.streams import group_progress
 from engine.core.streams.entries import IdColumns
+from engine.core.streams.group_progress import UNKNOWN, Counters
 from engine.core.streams.pending import NOBODY, PendingList, Record
-from engine.core.streams.position import UNKNOWN, Counters
 from engine.core.streams.runs import Run, id_columns
 
 
@@ -147,14 +147,14 @@ class Group:
             # Fast path: nothing was ever deleted.
             self.entries_read += count
         else:
-            self.entries_read = position.read_after_delivery(
+            self.entries_read = group_progress.read_after_delivery(
                 stream, self.last_id, self.entries_read, first, last, count
             )
         self.last_id = last
 
     def lag(self, stream: Counters) -> int | None:
         """Return the number of entries not yet delivered to the group; None if unknown."""
-        return position.lag(stream, self.last_id, self.entries_read)
+        return group_progress.lag(stream, self.last_id, self.entries_read)
 
     # -- deliveries -------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """A stream: its segments in order, its counters, its consumer groups.
 
 It owns the state that changes with every entry: the length, the last ID, the counters from which the lag is derived
-(``engine.core.streams.position``), and the node map. It does not depend on commands, clients or reply formats; times
-are arguments. All of this long module keeps the same few lists consistent.
+(``engine.core.streams.group_progress``), and the node map. It does not depend on commands, clients or reply
+formats; times are arguments. All of this long module keeps the same few lists consistent.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from engine.settings.config import Config
-from engine.shell.companions.states import Companion, CompanionEvent, companion
+from engine.shell.companions.process_states import Companion, CompanionEvent, companion
 from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.log_lines import LOG
 from streamwire import bootstrap

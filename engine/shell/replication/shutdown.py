@@ -20,7 +20,7 @@ from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
-from engine.shell.replication.master.states import Sync
+from engine.shell.replication.master.sync_states import Sync
 from engine.text.messages import persistence
 from streamwire.machine import Machine
 

@@ -17,9 +17,9 @@ from pystreams.output.console import Form
 from pystreams.output.entries import Lines
 from pystreams.streams import entries, inventory, transfer
 from pystreams.streams import records as of_writes
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import pending
-from pystreams.streams.groups import states as of_groups
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, positions

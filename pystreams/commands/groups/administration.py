@@ -28,8 +28,8 @@ from pystreams.commands.verbs import (
 from pystreams.errors import fail
 from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls
-from pystreams.streams.groups import states as of_groups
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.values import names, numbers, times
 from streamclient.streams.lag import Budget

@@ -22,10 +22,10 @@ from pystreams.errors import Status
 from pystreams.files import positions as position_files
 from pystreams.output.console import Column
 from pystreams.streams import entries, inventory, paged_calls
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
-from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.seeks import Move
-from pystreams.streams.groups.states import Group
 from pystreams.values import names, numbers, positions
 from pystreams.values.globs import is_glob
 from streamwire.stream_id import ZERO

@@ -14,8 +14,8 @@ from pystreams.files import checkpoints, locations
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.console import Column
 from pystreams.streams import inventory, transfer
-from pystreams.streams.groups import states as of_groups
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog

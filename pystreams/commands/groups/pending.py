@@ -21,8 +21,8 @@ from pystreams.commands.verbs import (
 from pystreams.errors import fail
 from pystreams.output.console import Column
 from pystreams.streams import paged_calls
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import pending
-from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import names, numbers, times
 

@@ -19,8 +19,8 @@ from pystreams.dashboard.security.sessions import Planned
 from pystreams.errors import fail
 from pystreams.streams import dead_letters, entries, inventory, paged_calls, trimming
 from pystreams.streams.dead_letters import Letter
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import pending, seeks
-from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.pending import Pending
 from pystreams.streams.producer import Producer, Target
 from pystreams.values import names, numbers, positions, times

@@ -9,8 +9,8 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.measures import GroupRow
 from pystreams.streams import paged_calls
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
-from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
 
 _SORTS = {each.name: each for each in measures.CONSUMER}

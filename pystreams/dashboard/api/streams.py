@@ -16,7 +16,7 @@ from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.errors import fail
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import entries, inventory, paged_calls
-from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times
 from pystreams.values.conditions import Condition, parse

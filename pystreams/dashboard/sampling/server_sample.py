@@ -17,8 +17,8 @@ from pystreams import measures
 from pystreams.dashboard.sampling.snapshot import Name, Snapshot
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import dead_letters, inventory, paged_calls
-from pystreams.streams.groups import states as of_groups
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups import group_states as of_groups
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, SEVERITY, Sample, Status, judge
 from pystreams.streams.inventory import Stream
 from streamclient.connection import BROKEN, Command, Connection

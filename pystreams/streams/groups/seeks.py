@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pystreams.streams import entries, inventory
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.paged_calls import failure, pages
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection

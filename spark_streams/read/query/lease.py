@@ -35,7 +35,7 @@ from spark_streams.errors import PystreamsError, ServerError, fail
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.routing import UNREACHABLE
-from streamclient.streams.server import StreamServer, open_server
+from streamclient.streams.stream_server import StreamServer, open_server
 
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # maximum wait at the end of a query for a renewal in progress

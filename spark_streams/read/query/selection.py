@@ -10,7 +10,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from streamclient.config.address import Address
 from streamclient.streams.model import StreamState, last_id_of
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_streams.read.query.offsets import Offsets
 from streamclient.streams.model import StreamState
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 
 _LOOK_SECONDS = 10.0  # interval in which all streams are examined
 _STREAM_SECONDS = 0.005  # addition to the interval per stream

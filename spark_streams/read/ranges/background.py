@@ -13,7 +13,7 @@ from contextlib import closing
 
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.server import StreamServer, open_server
+from streamclient.streams.stream_server import StreamServer, open_server
 from streamclient.wire_errors import BROKEN
 
 _STOP_SECONDS = 2.0  # maximum wait at the end of a query for a page in progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamclient.streams import rounds
 from streamclient.streams.model import StreamState
 from streamclient.streams.rounds import Steps
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import StreamId
 
 

@@ -23,7 +23,7 @@ from streamclient.config.address import Address
 from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState
 from streamclient.streams.rounds import Steps
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from spark_streams.config.read import ReadOptions
 from streamclient.streams.model import Counted
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import LAST, StreamId
 
 

@@ -21,7 +21,7 @@ from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import Facts, Question
 from streamclient.config.address import Address
 from streamclient.streams.model import Counted
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 
 _log = logging.getLogger("spark_streams")
 

@@ -22,7 +22,7 @@ from streamclient.config.address import Address
 from streamclient.streams import rounds
 from streamclient.streams.model import Counted, Range, StreamState
 from streamclient.streams.rounds import Steps
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 #: A stream's ranges in order, its state, and the number of entries ever added before them (None: unknown).

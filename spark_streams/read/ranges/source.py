@@ -35,7 +35,7 @@ from streamclient.connection import Connection
 from streamclient.pool import borrow
 from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState, last_id_of
-from streamclient.streams.server import StreamServer, open_server
+from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

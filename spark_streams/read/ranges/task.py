@@ -30,7 +30,7 @@ from streamclient.streams.entries import xrange
 from streamclient.streams.entries.small_ranges import Pages
 from streamclient.streams.entries.xrange import Delivery
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")

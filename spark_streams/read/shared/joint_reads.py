@@ -20,7 +20,7 @@ from streamclient.routing import UNREACHABLE
 from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
-from streamclient.streams.server import StreamServer, open_server
+from streamclient.streams.stream_server import StreamServer, open_server
 from streamclient.wire_errors import ResponseError
 
 _MOST_TASKS = 100

@@ -34,7 +34,7 @@ from streamclient.pool import borrow
 from streamclient.streams import rounds
 from streamclient.streams.model import GroupState, StreamState, last_id_of
 from streamclient.streams.rounds import Steps
-from streamclient.streams.server import StreamServer, open_server
+from streamclient.streams.stream_server import StreamServer, open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

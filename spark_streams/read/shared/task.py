@@ -36,7 +36,7 @@ from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer
 from streamclient.streams.model import StreamState
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 

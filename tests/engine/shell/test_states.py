@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.shell.companions import states as companion_states
+from engine.shell.companions import process_states as companion_states
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
 from engine.shell.replication import failover, shutdown
-from engine.shell.replication.master import states as replica_states
+from engine.shell.replication.master import sync_states as replica_states
 from engine.shell.replication.replica import link_states
 from streamwire.machine import IllegalTransitionError, Machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups import group_states as of_groups
 from tests.pystreams.dashboard.conftest import Dashboard, Started
 
 

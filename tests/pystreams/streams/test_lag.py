@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.streams.groups import states as groups
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups import group_states as groups
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import Status, judge
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget

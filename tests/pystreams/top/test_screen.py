@@ -13,7 +13,7 @@ from textual.widgets import DataTable, Input, Static
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import Status
 from pystreams.streams.inventory import Stream
 from pystreams.top.screen import Top

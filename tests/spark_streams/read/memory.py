@@ -12,7 +12,7 @@ from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.ranges.plan import Begin, Facts
 from streamclient.streams.model import Cut, Range, StreamState
-from streamclient.streams.server import StreamServer
+from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
 

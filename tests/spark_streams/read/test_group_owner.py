@@ -12,7 +12,7 @@ from spark_streams.errors import StreamError
 from spark_streams.read.query.lease import Lease
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from tests.spark_streams.driver import Site, numbers
 from tests.suite.waiting import wait_for
 

@@ -8,7 +8,7 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import StreamError
 from spark_streams.read.query.selection import Selection
 from streamclient.connection import Connection
-from streamclient.streams.server import open_server
+from streamclient.streams.stream_server import open_server
 from tests.spark_streams.driver import Query, Site, numbers
 
 

@@ -13,7 +13,7 @@ from streamclient.streams import delivery as redis_delivery
 from streamclient.streams.engine import EngineEntries
 from streamclient.streams.entries import xrange
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.server import extended_server, open_server, plain_server
+from streamclient.streams.stream_server import extended_server, open_server, plain_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 

@@ -21,7 +21,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.streams.group import Group
-from engine.core.streams.position import shown
+from engine.core.streams.group_progress import shown
 from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams

@@ -14,7 +14,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, Steps, holding
 from engine.core.streams.group import Consumer, Group, Listing
-from engine.core.streams.position import UNKNOWN, Counted, lag, shown
+from engine.core.streams.group_progress import UNKNOWN, Counted, lag, shown
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY

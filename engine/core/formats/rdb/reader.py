@@ -17,7 +17,7 @@ from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.functions import FUNCTION
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
-from engine.core.formats.rdb.streams.reader import load_rest
+from engine.core.formats.rdb.streams.stream_reader import load_rest
 from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
 from engine.core.formats.rdb.value_reader import Makers, Unknown
 from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, FIELDS_OF_HASH, REST_OF_STREAM, SELECT, TAKEN_AT

@@ -13,8 +13,7 @@ from typing import Any
 from engine.core.formats.rdb import sorted_set_reader
 from engine.core.formats.rdb.packed import read_intset, read_ziplist, read_zipmap
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, read_listpack, whole
-from engine.core.formats.rdb.streams import forms
-from engine.core.formats.rdb.streams import reader as stream_reader
+from engine.core.formats.rdb.streams import forms, stream_reader
 from engine.core.formats.rdb.value_forms import (
     ELEMENTS,
     EXPIRING_HASH,

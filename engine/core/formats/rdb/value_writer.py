@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.formats.rdb.packed import intset
 from engine.core.formats.rdb.primitives import length, listpack, string
-from engine.core.formats.rdb.streams import forms, writer
+from engine.core.formats.rdb.streams import forms, stream_writer
 from engine.core.formats.rdb.value_forms import (
     ELEMENTS,
     EXPIRING_HASH,
@@ -53,8 +53,8 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
     The first piece starts with the type byte. The value must not change before the last piece is created.
     """
     if isinstance(value, Stream):
-        form = writer.form_of(value)
-        return forms.RDB_VERSIONS[form], chain((bytes((form,)),), writer.encode(value, form))
+        form = stream_writer.form_of(value)
+        return forms.RDB_VERSIONS[form], chain((bytes((form,)),), stream_writer.encode(value, form))
     if isinstance(value, deque):
         return 10, _list_pieces(value)
     version = EXPIRING_SINCE if isinstance(value, Hash) and value.deadlines else 10
@@ -85,8 +85,8 @@ def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[byte
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """Return the type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
-        form = min(forms.newest_form(forms_version(version)), writer.form_of(value))
-        return form, writer.encode(value, form)
+        form = min(forms.newest_form(forms_version(version)), stream_writer.form_of(value))
+        return form, stream_writer.encode(value, form)
     if isinstance(value, Hash):
         if value.deadlines and version == VALKEY_VERSION:
             return VALKEY_HASH, _expiring_of_valkey(list(with_deadlines(value)))

@@ -15,7 +15,7 @@ from typing import Any
 from engine.core.formats.rdb import functions
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import length, string
-from engine.core.formats.rdb.streams.writer import rest
+from engine.core.formats.rdb.streams.stream_writer import rest
 from engine.core.formats.rdb.value_forms import ELEMENTS, EXPIRING_HASH, VALKEY_HASH, VALKEY_VERSION
 from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace.hash import Hash

@@ -18,10 +18,10 @@ from engine.core.streams.compressed.disk_entries import Stored, form_of, of_form
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group_progress import shown
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY, PendingList
 from engine.core.streams.pending_block import Block
-from engine.core.streams.position import shown
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream

@@ -23,7 +23,7 @@ from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.master.replica import Peer, Replica
 from engine.shell.replication.master.roster import Roster
-from engine.shell.replication.master.states import SyncEvent
+from engine.shell.replication.master.sync_states import SyncEvent
 from engine.shell.replication.master.transfer import Form, Transfer
 
 #: Seconds after which to check again whether a script is over.

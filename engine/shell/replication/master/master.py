@@ -29,7 +29,7 @@ from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients, FullSyncs
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.roster import Roster
-from engine.shell.replication.master.states import Sync, SyncEvent
+from engine.shell.replication.master.sync_states import Sync, SyncEvent
 from engine.text.messages import server
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"

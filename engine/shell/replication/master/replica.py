@@ -8,7 +8,7 @@ from typing import Protocol
 from engine.core.clients.replica import AsReplica
 from engine.core.clients.session import Session
 from engine.settings.special_kinds import OutputLimit
-from engine.shell.replication.master.states import Sync, SyncEvent, sync
+from engine.shell.replication.master.sync_states import Sync, SyncEvent, sync
 
 
 class Peer(Protocol):

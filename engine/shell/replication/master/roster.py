@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.shell.replication.master.replica import Replica
-from engine.shell.replication.master.states import Sync
+from engine.shell.replication.master.sync_states import Sync
 
 
 class Roster:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.commands.data import dump, hashes, keys, scan, sort
 from engine.core.formats.rdb import value_writer
-from engine.core.formats.rdb.streams import writer as stream_writer
+from engine.core.formats.rdb.streams import stream_writer
 from engine.core.keyspace import changes, elements
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded

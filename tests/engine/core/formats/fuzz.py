@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.checksum import crc64
-from engine.core.formats.rdb.streams import reader as streams
+from engine.core.formats.rdb.streams import stream_reader as streams
 from tests.engine.core.formats import real_files
 from tests.engine.core.formats.rdb_files import read, samples, written
 from tests.harness.replay import state

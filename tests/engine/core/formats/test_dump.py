@@ -14,7 +14,7 @@ from engine.core.commands.data.dump import dumped
 from engine.core.dispatch import Core
 from engine.core.formats import export
 from engine.core.formats.rdb import checksum, primitives
-from engine.core.formats.rdb.streams import forms, writer
+from engine.core.formats.rdb.streams import forms, stream_writer
 from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError, Pages
 from engine.shell.durability.files import Files
@@ -120,7 +120,7 @@ def test_what_only_new_servers_know_is_kept_too():
     assert not isinstance(one.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
     one.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
     stream = one.core.databases[0].stream(b"stream")
-    assert writer.form_of(stream) == forms.V8_8
+    assert stream_writer.form_of(stream) == forms.V8_8
     payload = one.run("DUMP", "stream")
     assert two.run("RESTORE", "stream", "0", payload) == OK
     assert two.run("DUMP", "stream") == payload

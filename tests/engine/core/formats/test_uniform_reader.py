@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.formats.rdb import lzf
 from engine.core.formats.rdb.primitives import BadFormatError, at_once, listpack
-from engine.core.formats.rdb.streams import reader
+from engine.core.formats.rdb.streams import stream_reader
 from engine.core.formats.rdb.streams.uniform_reader import UniformNodes
 from engine.core.protocol import ids
 from engine.core.streams.storage import Storage
@@ -56,7 +56,7 @@ def slow(keys: list[bytes], nodes: list[bytes]) -> list[tuple[int, bytes]] | Non
     stream = Stream(Storage())
     try:
         for key, node in zip(keys, nodes, strict=True):
-            reader._add_node(stream, key, node)
+            stream_reader._add_node(stream, key, node)
     except ERRORS:
         return None
     return entries_of(stream)
@@ -72,7 +72,7 @@ def quick(keys: list[bytes], nodes: list[bytes]) -> tuple[list[tuple[int, bytes]
     try:
         for number, is_alike in enumerate(alike.are.tolist()):
             if not is_alike:
-                reader._add_node(stream, keys[number], nodes[number])
+                stream_reader._add_node(stream, keys[number], nodes[number])
                 continue
             for found in alike.entries(number, number + 1):
                 if found[2][0] << 64 | found[3][0] <= stream.last_id:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from random import Random
 
-from engine.core.formats.rdb.streams import writer
+from engine.core.formats.rdb.streams import stream_writer
+from engine.core.formats.rdb.streams.stream_writer import _node
 from engine.core.formats.rdb.streams.uniform_writer import uniform_nodes
-from engine.core.formats.rdb.streams.writer import _node
 from engine.core.streams.segment import SealedQueue, Segment
 from streamwire.frames import frame
 
@@ -102,15 +102,15 @@ def test_few_entries_are_written_one_by_one(monkeypatch):
         asked.append(len(ids[0]))
         return uniform_nodes(data, ids, size)
 
-    monkeypatch.setattr(writer, "uniform_nodes", alike)
+    monkeypatch.setattr(stream_writer, "uniform_nodes", alike)
     for count, expected in ((10, []), (100, []), (1000, [1000])):
         segment = Segment(SealedQueue())
         for number in range(1, count + 1):
             segment.append(number << 64, frame(b"%d-0" % number, [b"f", b"%d" % number]))
-        written = b"".join(writer._whole_nodes(segment, 0, count, 100))
+        written = b"".join(stream_writer._whole_nodes(segment, 0, count, 100))
         assert asked == expected
         slow = (
-            writer._node(segment.frames(at, at + 100), *segment.id_columns(at, min(at + 100, count)))
+            stream_writer._node(segment.frames(at, at + 100), *segment.id_columns(at, min(at + 100, count)))
             for at in range(0, count, 100)
         )
         assert written == b"".join(slow)

@@ -14,7 +14,7 @@ from spark_streams.read.ranges import owned_group, plan
 from streamclient.connection import Connection
 from streamclient.streams import delivery, group_reads, sampling
 from streamclient.streams.group_reads import GroupReads
-from streamclient.streams.server import plain_server
+from streamclient.streams.stream_server import plain_server
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import DEADLINE, wait_for

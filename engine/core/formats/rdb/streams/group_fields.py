@@ -19,8 +19,8 @@ from engine.core.formats.rdb.primitives import BadFormatError, Reader, length, s
 from engine.core.formats.rdb.streams.forms import OURS, V5_0, V7_0, V7_2, load_pair, pair, signed
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group_progress import MOST, UNKNOWN, estimate_read, shown
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.position import MOST, UNKNOWN, estimate_read, shown
 from engine.core.streams.stream import Stream
 
 Owner = Group | Consumer

@@ -1,9 +1,9 @@
 """Fast path for reading RDB stream nodes whose entries all have the node's field names: many nodes at once.
 
-The results equal those of ``engine.core.formats.rdb.streams.reader``, which reads entry by entry and handles the nodes
-declined here, including damaged ones. The start of a listpack element depends on the element before it, so the nodes
-are walked in parallel, one element of each at a time. All other work is done for all entries at once. Frames are built
-as rows of a table in which each column is as wide as its longest word; unused bytes are removed at the end.
+The results equal those of ``engine.core.formats.rdb.streams.stream_reader``, which reads entry by entry and handles the
+nodes declined here, including damaged ones. The start of a listpack element depends on the element before it, so the
+nodes are walked in parallel, one element of each at a time. All other work is done for all entries at once. Frames are
+built as rows of a table in which each column is as wide as its longest word; unused bytes are removed at the end.
 """
 
 from __future__ import annotations

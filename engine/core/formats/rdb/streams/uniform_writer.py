@@ -1,8 +1,8 @@
 """Fast path for writing RDB stream nodes whose entries all have the same field names and no very long values.
 
-The results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.writer``), which is used for
-entries that this one declines. A frame contains the data of the entry's listpack elements, in the same order, with more
-bytes between the values. So the frames of all entries are copied at once, the heads and tails of the elements are
+The results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.stream_writer``), which is used
+for entries that this one declines. A frame contains the data of the entry's listpack elements, in the same order, with
+more bytes between the values. So the frames of all entries are copied at once, the heads and tails of the elements are
 written around the values in place, and the elements are then extracted from the copy.
 
 `streamwire.frames` proves the frames and finds their values.

@@ -15,7 +15,7 @@ from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.replication.master import transfer
-from engine.shell.replication.master.states import Sync
+from engine.shell.replication.master.sync_states import Sync
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.engine.shell.replication.master.world import MARK, FakePeer, World, in_loop, turns, whole
 from tests.harness.replay import new_core, state

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from pystreams.streams.groups.states import Group
+from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
 _APART_MS = 5_000  # a sample that follows sooner replaces the last one

@@ -17,9 +17,9 @@ from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, REST_V
 from engine.core.formats.rdb.streams.uniform_writer import uniform_nodes
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group_progress import shown
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.position import shown
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 from streamwire.frames import fields_of

@@ -13,8 +13,8 @@ from streamclient.streams.engine import EngineDelivery, EngineEntries, EngineSta
 from streamclient.streams.group_reads import GroupReads
 from streamclient.streams.groups import Groups
 from streamclient.streams.leases import Leases
-from streamclient.streams.states import RedisStates
 from streamclient.streams.stream_keys import StreamKeys
+from streamclient.streams.stream_states import RedisStates
 
 
 @dataclass(frozen=True)
