@@ -77,6 +77,7 @@ fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed par
 	@$(BIN)/python -m tests.differential --commands 200000
 	@$(BIN)/python -m tests.engine.wire.fuzz --inputs 1000000
 	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000 --servers
+	@$(BIN)/python -m tests.spark_streams.formats.fuzz --values 100000
 
 chaos: install ## kill servers, masters under Sentinel, workers, drivers and connections three hundred times around a streaming job (hours)
 	@$(BIN)/python -m tests.chaos

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import ZERO
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
+from tests.spark_streams.formats import fuzz
 from tests.suite import tools
 from tests.suite.waiting import wait_for
 
@@ -220,6 +222,30 @@ def test_a_consumer_may_have_an_empty_name(cli_of: Cli, streams: redis.Redis) ->
 ORDER = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]}'
 )
+
+
+def test_hostile_values_are_shown_as_they_are(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """Each entry is a line, whether its value is decoded or not; a condition on decoded members sees the others."""
+    (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
+    (tmp_path / "row.proto").write_text(fuzz.PROTO)
+    draw = random.Random(4)
+    for form, words in (
+        ("avro", ("avro", "--schema", str(tmp_path / "row.avsc"))),
+        ("protobuf", ("protobuf", "--schema", str(tmp_path / "row.proto"))),
+        ("json", ("auto",)),
+        ("msgpack", ("auto",)),
+    ):
+        make = fuzz.formats()[form].make
+        for _ in range(100):
+            client.xadd(form, {"v": fuzz.value_of(draw, make)})
+        for output in ("json", "csv", "table"):
+            shown = cli_of("tail", form, "--from", "start", "--decode", *words, "-o", output)
+            assert len(shown.splitlines()) >= 100
+            assert "\x1b" not in shown
+        shown = cli_of("tail", form, "--from", "start", "--decode", *words, "-o", "json")
+        found = [json.loads(line)["fields"]["v"] for line in shown.splitlines()]
+        assert {type(each) for each in found} > {dict}
+        assert cli_of("tail", form, "--decode", *words, "--where", "id == 'none'") == ""
 
 
 def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from streamclient.errors import PystreamsError
 from streamclient.formats.registry import Registry
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of
+from tests.spark_streams.formats import fuzz
 
 SECRET = "4929-1111-2222-3333"
 PAYMENT = {"id": 2**60 + 1, "card": SECRET}
@@ -91,6 +93,28 @@ def test_masked_fields_of_encoded_values_stay_here(
             assert SECRET not in answer.text
             assert MASKED in answer.text
         assert dashboard.get("entries", stream=form, where=f"card == '{SECRET}'")["rows"] == []
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("form", ["avro", "protobuf", "auto"])
+def test_hostile_values_are_shown_as_they_are(
+    place: servers.Running, client: redis.Redis, tmp_path: Path, form: str
+) -> None:
+    """A page, an entry and a search have all entries, also those whose values cannot be decoded, in spite of a mask."""
+    (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
+    (tmp_path / "row.proto").write_text(fuzz.PROTO)
+    rules = [f"avro=avro:{tmp_path}/row.avsc", f"protobuf=protobuf:{tmp_path}/row.proto"]
+    draw, made = random.Random(3), fuzz.formats()
+    makes = [made[each].make for each in ([form] if form != "auto" else ["json", "msgpack"])]
+    for at in range(50):
+        client.xadd(form, {"v": fuzz.value_of(draw, makes[at % len(makes)])}, id=f"{at + 1}-0")
+    for masks in ([], ["note"]):
+        with dashboard_of(Wanted(place.url), decodes=rules, masks=masks) as dashboard:
+            dashboard.log_in()
+            assert len(dashboard.get("entries", stream=form)["rows"]) == 50
+            for at in range(0, 50, 10):
+                assert dashboard.get("entry", stream=form, id=f"{at + 1}-0")["decoded"]
+            assert dashboard.get("entries", stream=form, where="id == 'none'")["rows"] == []
 
 
 def test_values_of_an_unreachable_registry_are_masked_as_a_whole() -> None:
