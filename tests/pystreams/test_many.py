@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from pystreams.connect.target import Wanted, connect
-from pystreams.dashboard.sampling.server_sample import Looks
+from pystreams.dashboard.sampling.server_sample import ServerSamples
 from pystreams.metrics.collector import Chosen, Collector
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of
@@ -66,10 +66,10 @@ def _cost(client: redis.Redis) -> tuple[int, int]:
 def test_a_look_costs_a_few_short_commands_for_each_stream(many: redis.Redis, place: servers.Running) -> None:
     """For the dashboard and `top`: less than nine at first, then less than six, and a kilobyte or two."""
     connection = connect(Wanted(place.url), "")
-    looks = Looks()
+    samples = ServerSamples()
     for most in (10, 6):
         before = _cost(many)
-        found = looks.look(connection)
+        found = samples.sample(connection)
         commands, sent = (now - then for now, then in zip(_cost(many), before, strict=True))
         assert (len(found.streams), found.totals.pending) == (_STREAMS + 1, _STREAMS + _PENDING)
         assert commands < most * _STREAMS

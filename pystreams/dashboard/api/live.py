@@ -75,7 +75,7 @@ class News:
         state = self._sampler.state
         number, words = self._words.get(whole, (-1, b""))
         if number != state.number:
-            words = event("look", news(state, whole=whole))
+            words = event("sample", news(state, whole=whole))
             self._words[whole] = state.number, words
         return words
 

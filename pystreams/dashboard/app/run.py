@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_LOOK_SECONDS = 5.0
-_HEADER_LOOKS = 3  # number of checks after which a connection must have sent a request
+_CHECK_SECONDS = 5.0
+_HEADER_CHECKS = 3  # number of checks after which a connection must have sent a request
 _MOST_CONNECTIONS = 500
 _HISTORY_BYTES = 48 << 20
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -86,13 +86,13 @@ class Target:
 
 
 class Watch:
-    """Closes connections without progress. Call `look` every few seconds with the server's connections."""
+    """Closes connections without progress. Call `check` every few seconds with the server's connections."""
 
     def __init__(self) -> None:
         self._unread: dict[Any, tuple[int, int]] = {}
         self._silent: dict[Any, int] = {}
 
-    def look(self, connections: Collection[Any]) -> None:
+    def check(self, connections: Collection[Any]) -> None:
         """Close connections that have not read since the last call, or sent no request for several calls."""
         unread: dict[Any, tuple[int, int]] = {}
         silent: dict[Any, int] = {}
@@ -108,7 +108,7 @@ class Watch:
                 unread[connection] = waiting, sent
             if connection.cycle is None:
                 silent[connection] = self._silent.get(connection, 0) + 1
-                if silent[connection] > _HEADER_LOOKS:
+                if silent[connection] > _HEADER_CHECKS:
                     transport.abort()
         self._unread, self._silent = unread, silent
 
@@ -141,8 +141,8 @@ class Server(uvicorn.Server):
     async def _watch(self) -> None:
         watch = Watch()
         while not self.should_exit:
-            await asyncio.sleep(_LOOK_SECONDS)
-            watch.look(list(self.server_state.connections))
+            await asyncio.sleep(_CHECK_SECONDS)
+            watch.check(list(self.server_state.connections))
             if self._certificate is not None:
                 self._certificate.reload_if_changed(self.config.ssl)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from pystreams.dashboard.history.series import Curve, History
 from pystreams.dashboard.history.store import STEP_MS, Store
-from pystreams.dashboard.sampling.server_sample import CountingConnection, Looks, numbers_of
+from pystreams.dashboard.sampling.server_sample import CountingConnection, ServerSamples, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
 from streamclient.config.address import Address
 from streamclient.connection import BROKEN
@@ -118,14 +118,14 @@ class Sampler:
 
     def _run(self) -> None:
         try:
-            self._look_on()
+            self._sample_until_end()
         finally:
             if not self._ended:  # a bug: Python logs the exception that ends the thread
                 self._became(self.state.snapshot, "The sampler has failed. See the log, and restart the dashboard.")
 
-    def _look_on(self) -> None:
+    def _sample_until_end(self) -> None:
         connection: CountingConnection | None = None
-        looks, took = Looks(), deque[float](maxlen=_JUDGED)
+        samples, took = ServerSamples(), deque[float](maxlen=_JUDGED)
         while not self._ended:
             pause = self._interval
             self._wake.clear()
@@ -134,8 +134,8 @@ class Sampler:
                     connection = CountingConnection(self._address)
                 if self._changed:
                     self._changed = False
-                    looks.forget_names()
-                snapshot = looks.look(connection)
+                    samples.forget_names()
+                snapshot = samples.sample(connection)
                 numbers = numbers_of(snapshot)
                 with self._history_lock:
                     self._history.add(snapshot.at, numbers)
@@ -150,7 +150,7 @@ class Sampler:
                     connection = None
                 self._became(self.state.snapshot, str(failure))
                 pause = _PAUSE_GONE
-                looks = Looks()
+                samples = ServerSamples()
             self._wake.wait(pause)
         if connection is not None:
             connection.close()

@@ -28,7 +28,7 @@ _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
 _SAMPLE_EVERY_MS = 10_000  # interval of the lags that determine a group's status
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
 _SAMPLES_FOR_GROWTH = 4
-_SIZES_A_LOOK = 200
+_SIZES_PER_SAMPLE = 200
 _COUNTED = 10_000  # maximum number of entries counted per sample, for lags that the server does not report
 
 
@@ -75,7 +75,7 @@ class CountingConnection(Connection):
         return super().pipeline(commands)
 
 
-class Looks:
+class ServerSamples:
     """Successive samples of one server."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Looks:
         self._next_size = 0
         self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
 
-    def look(self, connection: Connection) -> Snapshot:
+    def sample(self, connection: Connection) -> Snapshot:
         """Take a sample, and return it."""
         begin = time.monotonic()
         sent = _sent(connection)
@@ -97,7 +97,7 @@ class Looks:
         if self._number % _NAMES_EVERY == 0:
             self._names = sorted(inventory.scan(connection))
         self._ask_sizes(connection)
-        streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._looked(connection)]
+        streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._streams_of(connection)]
         rated = self._with_rates(now, streams)
         every = of_groups.groups_of(connection, rated, now, details=False, budget=Budget(_COUNTED))
         groups = self._judged(connection, self._with_delivery(now, list(every)))
@@ -122,7 +122,7 @@ class Looks:
         total = facts.get("total_commands_processed", "")
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
-    def _looked(self, connection: Connection) -> list[Stream]:
+    def _streams_of(self, connection: Connection) -> list[Stream]:
         return list(inventory.look(connection, self._names, memory=False))
 
     def _ask_sizes(self, connection: Connection) -> None:
@@ -130,8 +130,8 @@ class Looks:
         if self._next_size >= len(self._names):
             self._next_size = 0
             self._sizes = {name: size for name, size in self._sizes.items() if name in set(self._names)}
-        page = self._names[self._next_size : self._next_size + _SIZES_A_LOOK]
-        self._next_size += _SIZES_A_LOOK
+        page = self._names[self._next_size : self._next_size + _SIZES_PER_SAMPLE]
+        self._next_size += _SIZES_PER_SAMPLE
         commands: list[Command] = [("MEMORY", "USAGE", name, "SAMPLES", 5) for name in page]
         for name, reply in zip(page, connection.pipeline(commands) if commands else (), strict=True):
             if isinstance(reply, int):

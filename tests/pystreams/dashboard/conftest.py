@@ -80,7 +80,7 @@ class Dashboard:
         """Wait for a sample that starts after this call; return its number."""
         number = self.sampler.state.number
         self.sampler.hurry()
-        return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two looks")
+        return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two samples")
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def dashboard_of(
     rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
     app = site(rules, sampler, metrics=exporter.page)
     with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
-        wait_for(lambda: sampler.state.number, "the first look")
+        wait_for(lambda: sampler.state.number, "the first sample")
         yield Dashboard(web, sampler)
 
 

@@ -55,7 +55,7 @@ def test_who_reads_nothing_and_who_asks_nothing_is_cut() -> None:
     every = [deaf, slow, mute, resting, loading]
     cut_at: dict[int, int] = {}
     for look in range(6):
-        watch.look([each for each in every if not each.cut])
+        watch.check([each for each in every if not each.cut])
         slow.waiting -= 100
         file.scope[SENT] += look < 4
         cut_at |= {at: look for at, each in enumerate(every) if each.cut and at not in cut_at}
@@ -67,7 +67,7 @@ def test_looks_and_entries_come_over_one_connection_each(
     place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look once, new entries that a condition lets through; and a browser that never reads is cut."""
-    monkeypatch.setattr(run, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(run, "_CHECK_SECONDS", 0.1)
     monkeypatch.setattr(live, "_PAUSE", 0.01)
     client.xadd("s", {"n": 0})
     made = listen("127.0.0.1", 0)
@@ -172,7 +172,7 @@ def test_a_server_that_hangs_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
         sampler = Sampler(address_of(one.url), 0.05)
         sampler.start()
         try:
-            wait_for(lambda: sampler.state.problem is None, "the first look")
+            wait_for(lambda: sampler.state.problem is None, "the first sample")
             one.process.send_signal(signal.SIGSTOP)
             wait_for(lambda: sampler.state.problem is not None, "the server to be missed")
         finally:

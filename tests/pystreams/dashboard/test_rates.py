@@ -7,7 +7,7 @@ import redis
 
 from pystreams.connect.target import Wanted, connect
 from pystreams.dashboard.sampling.sampler import pause_after
-from pystreams.dashboard.sampling.server_sample import CountingConnection, Looks, Rates
+from pystreams.dashboard.sampling.server_sample import CountingConnection, Rates, ServerSamples
 from tests import servers
 from tests.suite.waiting import wait_for
 
@@ -29,11 +29,11 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Runn
     for group in ("busy", "idle"):
         client.xgroup_create("s", group, 0)
     connection = connect(Wanted(place.url), "")
-    looks = Looks()
-    first = looks.look(connection)
+    samples = ServerSamples()
+    first = samples.sample(connection)
     assert {row.group.rate for row in first.groups.values()} == {None}
     client.xreadgroup("busy", "c", {"s": ">"}, count=50)
-    groups = wait_for(lambda: (s := looks.look(connection)).at > first.at and s, "a later look").groups
+    groups = wait_for(lambda: (s := samples.sample(connection)).at > first.at and s, "a later sample").groups
     assert groups[b"s", b"idle"].group.rate == 0
     assert (groups[b"s", b"busy"].group.rate or 0) > 0
     assert groups[b"s", b"busy"].group.stream.rate == 0
@@ -41,14 +41,14 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Runn
 
 
 def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, place: servers.Running) -> None:
-    """Looks at many streams leave the rate of the other commands alone, and name their own."""
+    """Samples of many streams leave the rate of the other commands alone, and name their own."""
     for number in range(200):
         client.xadd(f"s{number}", {"n": number})
     connection = CountingConnection(connect(Wanted(place.url), "").address)
-    looks = Looks()
-    first = looks.look(connection)
+    samples = ServerSamples()
+    first = samples.sample(connection)
     assert first.sent >= 200
-    later = wait_for(lambda: (s := looks.look(connection)).commands.get("own") and s, "a later look")
+    later = wait_for(lambda: (s := samples.sample(connection)).commands.get("own") and s, "a later sample")
     assert later.commands["own"] > 200
     assert later.commands["others"] < later.commands["own"] / 10
     connection.close()

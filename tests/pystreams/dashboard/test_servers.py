@@ -41,7 +41,7 @@ def _dashboard(*parts: Part) -> Iterator[TestClient]:
     first, *others = parts
     app = site(first.rules, first.sampler, others=others).app
     with TestClient(app, base_url="http://127.0.0.1:8379") as web:
-        wait_for(lambda: first.sampler.state.number, "the first look")
+        wait_for(lambda: first.sampler.state.number, "the first sample")
         yield web
 
 

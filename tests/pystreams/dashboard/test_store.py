@@ -136,7 +136,7 @@ def test_a_restarted_dashboard_shows_the_history_before_it(
     sampler = Sampler(address_of(place.url), 0.05, store=Store(tmp_path))
     sampler.start()
     try:
-        wait_for(lambda: sampler.state.problem is None, "the first look")
+        wait_for(lambda: sampler.state.problem is None, "the first sample")
         hour, day = sampler.curve("entries"), sampler.curve("entries", span_ms=6 * HOUR_MS)
     finally:
         sampler.stop()

@@ -3,7 +3,7 @@
 
 import { address, HERE } from "./api.js";
 
-export class Looks {
+export class LiveSamples {
   constructor(told) {
     this.told = told;
     this.source = null;
@@ -15,7 +15,7 @@ export class Looks {
   open() {
     if (this.source) return;
     this.source = new EventSource(`/api${HERE}/events`);
-    this.source.addEventListener("look", (event) => this.told(JSON.parse(event.data)));
+    this.source.addEventListener("sample", (event) => this.told(JSON.parse(event.data)));
     this.source.addEventListener("error", () => {
       this.told(null);
       if (this.source && this.source.readyState === EventSource.CLOSED) { // refused: try again, more slowly

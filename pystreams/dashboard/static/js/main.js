@@ -4,7 +4,7 @@ import { Failure, get, HERE, onLoggedOut, post, remember, state } from "./api.js
 import { dialog } from "./changes.js";
 import { h, icon, replace, text } from "./dom.js";
 import { duration } from "./format.js";
-import { Looks } from "./live.js";
+import { LiveSamples } from "./live.js";
 import { panel, toast } from "./parts.js";
 import { audit } from "./screens/audit.js";
 import { group } from "./screens/group.js";
@@ -28,7 +28,7 @@ const BELONGS = { stream: "", group: "groups", pending: "groups" };
 const app = document.getElementById("app");
 let frame = null;
 
-// A page with a session. A screen is {element, refresh(look), leave()}; `refresh` is called after every sample.
+// A page with a session. A screen is {element, refresh(sample), leave()}; `refresh` is called after every sample.
 class Frame {
   constructor() {
     this.links = new Map(places().map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
@@ -54,19 +54,19 @@ class Frame {
             h("span", { class: "row" }, this.theme, h("button", { type: "button", class: "button quiet", onclick: logOut }, "Log out"))))),
       this.main);
     this.screen = null;
-    this.looked = null;
+    this.sample = null;
     this.lost = 0;
     this.busy = false;
     this.missed = false; // whether a sample arrived while the screen was loading; the next one may be a minute away
     this.route = () => this.show();
     window.addEventListener("hashchange", this.route);
-    this.looks = new Looks((look) => this.told(look));
+    this.samples = new LiveSamples((sample) => this.told(sample));
     this.themed();
     this.show();
   }
 
   leave() {
-    this.looks.end();
+    this.samples.end();
     this.screen?.leave?.();
     window.removeEventListener("hashchange", this.route);
     clearInterval(this.clock);
@@ -80,24 +80,24 @@ class Frame {
   }
 
   // Handles a sample; null if the dashboard is unreachable.
-  told(look) {
-    if (look === null) {
+  told(sample) {
+    if (sample === null) {
       this.lost += 1;
       if (this.lost > 1) this.warn("No answer", "The dashboard does not answer. It was stopped, or cannot be reached. This page continues when it is back.");
       return;
     }
-    const wasWell = this.looked?.problem === null;
+    const wasWell = this.sample?.problem === null;
     this.lost = 0;
-    this.looked = look;
-    if (look.problem !== null && look.number > 0) {
-      this.warn(look.at ? "Server unreachable" : "No connection", `${look.problem} ${look.at ? `The data shown is ${duration(Date.now() - look.since)} old. ` : ""}This page continues when the server is back.`);
+    this.sample = sample;
+    if (sample.problem !== null && sample.number > 0) {
+      this.warn(sample.at ? "Server unreachable" : "No connection", `${sample.problem} ${sample.at ? `The data shown is ${duration(Date.now() - sample.since)} old. ` : ""}This page continues when the server is back.`);
     } else this.warn(null);
-    text(this.product, look.server.product);
-    const bad = look.totals?.statuses ? (look.totals.statuses.stop ?? 0) + (look.totals.statuses.stall ?? 0) : 0;
+    text(this.product, sample.server.product);
+    const bad = sample.totals?.statuses ? (sample.totals.statuses.stop ?? 0) + (sample.totals.statuses.stall ?? 0) : 0;
     text(this.badge, String(bad));
     this.badge.hidden = bad === 0;
     this.badge.title = `${bad} groups are stopped or stalled`;
-    if (look.problem === null || wasWell) this.refresh();
+    if (sample.problem === null || wasWell) this.refresh();
   }
 
   warn(title, message = "") {
@@ -113,7 +113,7 @@ class Frame {
     try {
       while (this.missed && this.screen?.refresh) {
         this.missed = false;
-        await this.screen.refresh(this.looked);
+        await this.screen.refresh(this.sample);
       }
     } catch (failure) { if (!(failure instanceof Failure)) throw failure; }
     finally { this.busy = false; }
@@ -133,7 +133,7 @@ class Frame {
     }
     if (!make) { this.failed("There is no such page.", "The address is not one of this dashboard."); return; }
     try {
-      const screen = await make({ keys, query: new URLSearchParams(query), looked: () => this.looked, again: () => this.refresh() });
+      const screen = await make({ keys, query: new URLSearchParams(query), again: () => this.refresh() });
       if (this.showing !== token) { screen.leave?.(); return; }
       this.screen = screen;
       const same = this.main.dataset.place === path;

@@ -19,7 +19,7 @@ from tests.suite.waiting import wait_for
 #: Waits until a page has been sent a look that is newer than a number.
 NEXT_LOOK = """(number) => new Promise((done) => {
   const source = new EventSource("/api/events");
-  source.addEventListener("look", (event) => {
+  source.addEventListener("sample", (event) => {
     if (JSON.parse(event.data).number > number) { source.close(); done(); }
   });
 })"""

@@ -49,10 +49,10 @@ export async function stream({ keys, query, again }) {
   return {
     title: found.name.text,
     element,
-    refresh: async (look) => {
+    refresh: async (sample) => {
       found = await get("stream", { stream: key, span: span() });
       show();
-      await part.refresh?.(look);
+      await part.refresh?.(sample);
     },
     leave: () => { lengths.leave(); rates.leave(); part.leave?.(); },
   };
