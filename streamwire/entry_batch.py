@@ -1,7 +1,8 @@
 """Batch of entries with the same fields: IDs, field names, and the values of each field.
 
-It is the only bulk form of entries. In frames (`streamwire.frames`), a field's values are scattered among other bytes;
-in a command or reply with columns, they are contiguous and divided by bounds. Both are represented in the same way: a
+Entries have two bulk forms: this one, and frames, in which streams store them. `streamwire.frames.uniform` and
+`framed` convert them (docs/design/decisions/frames.md). In frames, a field's values are scattered among other bytes; in
+a command or reply with columns, they are contiguous and divided by bounds. Both are represented in the same way: a
 buffer, and the start and length of each byte string. Nothing is copied.
 """
 

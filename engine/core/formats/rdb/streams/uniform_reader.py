@@ -2,8 +2,8 @@
 
 The results equal those of ``engine.core.formats.rdb.streams.stream_reader``, which reads entry by entry and handles the
 nodes declined here, including damaged ones. The start of a listpack element depends on the element before it, so the
-nodes are walked in parallel, one element of each at a time. All other work is done for all entries at once. Frames are
-built as rows of a table in which each column is as wide as its longest word; unused bytes are removed at the end.
+nodes are walked in parallel, one element of each at a time. All other work is done for all entries at once. The entries
+become an `EntryBatch`, of which `streamwire.frames` makes frames.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ import numpy.typing as npt
 
 from engine.core.formats.rdb.primitives import BadFormatError, Steps, read_listpack
 from engine.core.formats.rdb.streams.forms import SAME_FIELDS
+from streamwire.entry_batch import EntryBatch, Values
+from streamwire.frames import framed
 
 _Ints = npt.NDArray[np.int64]
 _Unsigned = npt.NDArray[np.uint64]
 _Bytes = npt.NDArray[np.uint8]
 _Bools = npt.NDArray[np.bool_]
-#: Some columns of the table of frames: either bytes that are equal in all rows, or one word per row with the words'
-#: sizes and a mask of the used bytes (None: all bytes are used).
-_Block = bytes | tuple[_Bytes, _Ints, _Bools | None]
 #: Arguments of Stream.extend: frames, their sizes, and the IDs' two columns.
-Entries = tuple[bytes, list[int], "array[int]", "array[int]"]
+Entries = tuple[bytearray, _Ints, "array[int]", "array[int]"]
 
 #: Maximum elements and fields of a node; larger nodes are declined.
 _MOST_ELEMENTS, _MOST_FIELDS = 8192, 120
 #: Elements of each node per step, and entries per step.
-_AT_ONCE, _ENTRIES = 64, 1024
+_AT_ONCE, _ENTRIES = 64, 2048
 #: Maximum size of a table of frames in bytes.
 _TABLE_BYTES = 1 << 20
 _SHORTEST = 7
 #: Padding after the nodes, so that reads of a damaged node stay within the buffer.
 _BEHIND = b"\xff" * 16
-_END, _MINUS, _ZERO = b"\xff-0"
+_END, _DASH, _ZERO = b"\xff-0"
 #: The first byte of an integer element -> the size of the integer.
 _NUMBER_BYTES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
 #: Size of an element, including its length byte, above which the length takes two bytes.
@@ -202,47 +201,33 @@ class UniformNodes:
             while behind - begin > 1 and self._room(begin, behind) > _TABLE_BYTES:
                 behind = (begin + behind) // 2
             ms, seq = self._ms[begin:behind], self._seq[begin:behind]
-            data, sizes = self._frames(self._rows[begin:behind], ms, seq)
-            yield data, sizes, array("Q", ms.tobytes()), array("Q", seq.tobytes())
+            data, bounds = framed(self._batch(self._rows[begin:behind], ms, seq))
+            yield data, np.diff(bounds), array("Q", ms.tobytes()), array("Q", seq.tobytes())
             begin = behind
 
     def _room(self, begin: int, end: int) -> int:
-        """Return the approximate size of the table for these entries' frames, in bytes."""
+        """Return the approximate size of the table for these entries' values, in bytes."""
         rows = self._rows[begin:end, 3:-1]
         return int((self._behind[rows] - rows).max(axis=0).sum()) * (end - begin)
 
-    def _frames(self, rows: _Ints, ms: _Unsigned, seq: _Unsigned) -> tuple[bytes, list[int]]:
-        """Return frames and their sizes."""
-        times, numbers = _digits(ms), _digits(seq)
-        blocks: list[_Block] = [b"*2\r\n$", _digits(times[1] + numbers[1] + 1), b"\r\n", times, b"-", numbers]
-        before = b"\r\n*%d" % (2 * len(self._names))
-        for number, name in enumerate(self._names):
-            words = _words(self._buffer, rows[:, 3 + number])
-            blocks.append(b"%b\r\n$%d\r\n%b\r\n$" % (before, len(name), name))
-            blocks += (_digits(words[1]), b"\r\n", words)
-            before = b""
-        blocks.append(b"\r\n")
-        return _joined(len(rows), blocks)
+    def _batch(self, rows: _Ints, ms: _Unsigned, seq: _Unsigned) -> EntryBatch:
+        values = [_words(self._buffer, rows[:, 3 + number]) for number in range(len(self._names))]
+        return EntryBatch(len(rows), tuple(self._names), tuple(values), _ids(ms, seq))
 
 
-def _joined(count: int, blocks: list[_Block]) -> tuple[bytes, list[int]]:
-    """Return the rows of a table of these blocks back to back, and the size of each."""
-    width = sum(len(block) if isinstance(block, bytes) else block[0].shape[1] for block in blocks)
-    table, counts_of = np.empty((count, width), np.uint8), np.ones((count, width), np.bool_)
-    sizes = np.full(count, width)
-    at = 0
-    for block in blocks:
-        if isinstance(block, bytes):
-            end = at + len(block)
-            table[:, at:end] = np.frombuffer(block, np.uint8)
-        else:
-            end = at + block[0].shape[1]
-            table[:, at:end] = block[0]
-            if block[2] is not None:
-                counts_of[:, at:end] = block[2]
-                sizes -= end - at - block[1]
-        at = end
-    return table[counts_of].tobytes(), sizes.tolist()
+def _ids(ms: _Unsigned, seq: _Unsigned) -> Values:
+    """Return the texts of IDs."""
+    (times, before), (numbers, behind) = _digits(ms), _digits(seq)
+    low, high = int(behind.min()), int(behind.max())
+    table = np.empty((len(ms), times.shape[1] + 1 + high), np.uint8)
+    width = times.shape[1]
+    table[:, :width], table[:, width] = times, _DASH
+    for size in range(low, high + 1):
+        # A shorter number is followed by arbitrary bytes.
+        which = slice(None) if low == high else behind == size
+        table[which, width + 1 : width + 1 + size] = numbers[which, high - size :]
+    starts = np.arange(len(ms)) * table.shape[1] + width - before
+    return Values(table.ravel(), starts, before + 1 + behind)
 
 
 def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
@@ -267,30 +252,29 @@ def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
     return values, are
 
 
-def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
-    """Return the texts of non-negative numbers as a block, right-aligned in its rows."""
+def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints]:
+    """Return the texts of non-negative numbers, right-aligned in the rows of a table, and their sizes."""
     least, most = int(numbers.min()), int(numbers.max())
     width = len(str(most))
     if width == 1:
-        return (numbers + _ZERO).astype(np.uint8)[:, None], np.ones(len(numbers), np.int64), None
+        return (numbers + _ZERO).astype(np.uint8)[:, None], np.ones(len(numbers), np.int64)
     groups = -(-width // 4)
     table = np.empty((len(numbers), 4 * groups), np.uint8)
     numbers = numbers.astype(np.uint64, copy=False)
-    sizes, mask = np.full(len(numbers), width), None
+    sizes = np.full(len(numbers), width)
     if len(str(least)) < width:
         sizes = np.searchsorted(_POWERS, numbers, side="right") + 1
-        mask = np.arange(width) >= (width - sizes)[:, None]
     for group in range(groups, 1, -1):
         # Division by a constant is fast, the remainder is not.
         higher = numbers // np.uint64(10_000)
         table[:, 4 * group - 4 : 4 * group] = _four_digits()[(numbers - higher * np.uint64(10_000)).astype(np.intp)]
         numbers = higher
     table[:, :4] = _four_digits()[numbers.astype(np.intp)]
-    return table[:, 4 * groups - width :], sizes, mask
+    return table[:, 4 * groups - width :], sizes
 
 
-def _words(buffer: _Bytes, at: _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
-    """Return the words of the elements at these places as a block, numbers as text."""
+def _words(buffer: _Bytes, at: _Ints) -> Values:
+    """Return the words of the elements at these places, numbers as text."""
     first = buffer[at].astype(np.int64)
     short, long = (first & 0xC0) == 0x80, (first & 0xF0) == 0xE0
     sizes, begins = first & 63, at + 1
@@ -299,25 +283,16 @@ def _words(buffer: _Bytes, at: _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
         sizes = np.where(long, (first & 15) << 8 | buffer[at + 1], sizes)
     strings = short | long
     if strings.all():
-        width = int(sizes.max())
-        places = np.arange(width)
-        # A shorter word's unused bytes are arbitrary ones: those after it in the buffer.
-        table = buffer[np.minimum(begins[:, None] + places, len(buffer) - 1)]
-        return table, sizes, None if int(sizes.min()) == width else places < sizes[:, None]
+        return Values(buffer, begins, sizes)
     numbers = np.flatnonzero(~strings)
     values, _ = _numbers(buffer, at[numbers])
     minus = values < 0
-    text, digits, _ = _digits(np.where(minus, -values, values).view(np.uint64))
+    text, digits = _digits(np.where(minus, -values, values).view(np.uint64))
     sizes[numbers] = digits + minus
-    width = int(sizes.max())
-    places = np.arange(width)
-    table = np.empty((len(at), width), np.uint8)
-    counts_of = np.zeros((len(at), width), np.bool_)
-    rest = np.flatnonzero(strings)
-    table[rest] = buffer[np.minimum(begins[rest][:, None] + places, len(buffer) - 1)]
-    counts_of[rest] = places < sizes[rest][:, None]
-    table[numbers, width - text.shape[1] :] = text
-    counts_of[numbers] = places >= width - sizes[numbers][:, None]
-    below = numbers[minus]
-    table[below, width - sizes[below]] = _MINUS
-    return table, sizes, counts_of
+    # The texts of the numbers follow the buffer, right-aligned in rows of the same width.
+    width = text.shape[1] + 1
+    table = np.empty((len(numbers), width), np.uint8)
+    table[:, 1:] = text
+    table[minus, width - 1 - digits[minus]] = _DASH
+    begins[numbers] = len(buffer) + np.arange(1, len(numbers) + 1) * width - sizes[numbers]
+    return Values(np.concatenate((buffer, table.ravel())), begins, sizes)
