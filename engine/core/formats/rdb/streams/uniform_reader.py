@@ -3,7 +3,7 @@
 The results equal those of ``engine.core.formats.rdb.streams.stream_reader``, which reads entry by entry and handles the
 nodes declined here, including damaged ones. The start of a listpack element depends on the element before it, so the
 nodes are walked in parallel, one element of each at a time. All other work is done for all entries at once. The entries
-become an `EntryBatch`, of which `streamwire.frames` makes frames.
+become an `EntryBatch`, which `streamwire.frames.framed` converts.
 """
 
 from __future__ import annotations
