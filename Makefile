@@ -95,7 +95,7 @@ test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root an
 test-matrix: ## run the connector's tests on the oldest and the newest pair of Python and pyspark
 	@scripts/test-matrix
 
-test-images: install ## build the engine's image by buildah and run it on a read-only root (needs root, debootstrap and buildah; some minutes)
+test-images: install ## build both images by buildah and run them on a read-only root (needs root, mmdebstrap and buildah; two minutes)
 	@scripts/test-images
 
 locks: $(READY) ## write conf/containers/requirements.lock: the versions and hashes of the images' packages (needs PyPI)

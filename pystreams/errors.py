@@ -139,6 +139,12 @@ FAILURES: dict[str, Failure] = {
         "Check that the Sentinels run, and their addresses.",
         Status.UNREACHABLE,
     ),
+    "NO_REPLICA": Failure(
+        CommandError,
+        "{node} has no replica that could become the master.",
+        "'pystreams server replication' shows the replicas of a server.",
+        Status.MISSING,
+    ),
     "FAILOVER_UNFINISHED": Failure(
         CommandError,
         "{node} is still the master {seconds} seconds after a failover was requested.",

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pystreams.commands.verbs import NAME, Run, limit_option, verb, verb_group
+from pystreams.errors import fail
 from pystreams.output.console import Column
 from pystreams.streams import servers
 from pystreams.values import names, numbers, times
@@ -373,6 +374,8 @@ def replication(run: Run, failover: bool, timeout: str) -> None:
         if run.connection.topology.is_cluster:
             raise click.UsageError("In a cluster, CLUSTER FAILOVER is sent to the replica.")
         before = run.connection.topology.endpoint(None)
+        if [each.role for each in servers.replication(run.connection)] == ["master"]:
+            fail("NO_REPLICA", node=before)
         if run.may(f"make a replica of {before} the master", {"from": str(before)}):
             after = servers.fail_over(run.connection, seconds)
             run.done(f"The master was {before} and is {after}.", {"from": str(before), "to": str(after)})

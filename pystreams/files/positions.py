@@ -1,12 +1,12 @@
-"""Positions of groups in a file: CSV with a header, or JSON lines, as `groups ls -o csv` and `-o jsonl` write them."""
+"""Positions of groups in a file, as `groups ls` writes them: CSV with a header, JSON lines, or a JSON document."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pystreams.errors import fail
 from pystreams.files.rows import form_of
@@ -21,16 +21,36 @@ def read(file: Path) -> dict[tuple[bytes, bytes], StreamId]:
     found: dict[tuple[bytes, bytes], StreamId] = {}
     number = 0
     with file.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
-        rows: Iterable[Any] = source if form_of(str(file)) == "jsonl" else csv.DictReader(source)
         try:
-            for row in rows:
+            for record in _records(source, file):
                 number += 1
-                record = json.loads(row) if isinstance(row, str) else row
                 stream, group, position = (_value(record, name) for name in _NEEDED)
-                found[stream, group] = StreamId.parse(position)
-        except (ValueError, TypeError) as cause:
-            fail("MALFORMED_ROW", file=file, row=number, reason=cause)
+                entry_id = StreamId.parse(position)
+                if found.setdefault((stream, group), entry_id) != entry_id:
+                    raise ValueError("it has another position for a group of an earlier row")
+        except RecursionError:
+            fail("MALFORMED_ROW", file=file, row=number + 1, reason="it is nested too deeply")
+        except (ValueError, TypeError, csv.Error) as cause:
+            fail("MALFORMED_ROW", file=file, row=max(number, 1), reason=cause)
     return found
+
+
+def _records(source: TextIO, file: Path) -> Iterator[Any]:
+    if form_of(str(file)) == "jsonl":
+        text = source.read()
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = map(json.loads, filter(str.strip, text.splitlines()))
+        if isinstance(document, dict):
+            document = document.get("groups", [document])
+        yield from document
+    else:
+        table = csv.DictReader(source)
+        for name in _NEEDED:
+            if name not in (table.fieldnames or ()):
+                raise ValueError(f"it has no '{name}'")
+        yield from table
 
 
 def _value(row: Any, name: str) -> bytes:

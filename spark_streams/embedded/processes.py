@@ -58,9 +58,9 @@ def runs(pid: int) -> bool:
 
 
 def ancestors() -> Iterator[Process]:
-    """Yield the parent of this process, its parent, and so on."""
+    """Yield the parent of this process, its parent, and so on, up to process 1: in a container it may be the driver."""
     pid = os.getppid()
-    while pid > 1:
+    while pid > 0:
         parent, started, _ = _stat(pid)
         if not started:
             return

@@ -88,6 +88,20 @@ def test_logs_are_rotated_without_a_signal(tmp_path: Path) -> None:
         assert client.ping()
 
 
+def test_the_compose_file_is_valid(tmp_path: Path) -> None:
+    """Docker Compose accepts the file with a password only, and refuses a misspelt setting."""
+    program, file = Path(sys.executable).parent / "docker-compose", ROOT / "conf" / "containers" / "compose.yaml"
+    (misspelt := tmp_path / "compose.yaml").write_text(file.read_text().replace("read_only", "raed_only"))
+
+    def said(path: Path, **environment: str) -> str:
+        command = [program, "--file", path, "config", "--quiet"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stderr
+
+    assert said(file, PASSWORD="hush") == ""
+    assert "PASSWORD" in said(file)
+    assert "raed_only" in said(misspelt, PASSWORD="hush")
+
+
 _KUBERNETES = ROOT / "conf" / "kubernetes"
 
 

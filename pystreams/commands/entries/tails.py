@@ -43,13 +43,18 @@ def _fields(text: str | None) -> list[bytes] | None:
 @click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
 @click.option("-f", "--follow", is_flag=True, help="Continue with new entries until Ctrl-C, reconnecting if needed.")
 @click.option(
-    "--from", "start", default="-10", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N."
+    "--from", "start", metavar="POSITION", help="start, end, an ID, a time, 15m, -N.  [default: -10, or -N of -n]"
 )
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
 )
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
-@click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    help="Number of entries after which to stop; without --from, -f and --where the last ones of each stream.",
+)
 @click.option("--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, shown as JSON.")
 @click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")
 @click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
@@ -59,7 +64,7 @@ def tail(
     run: Run,
     streams: tuple[str, ...],
     follow: bool,
-    start: str,
+    start: str | None,
     condition: str | None,
     fields: str | None,
     limit: int | None,
@@ -76,7 +81,9 @@ def tail(
     are shown as they are. `--decode auto` recognises JSON, MessagePack, and with a registry values that name their
     schema.
     """
-    position = positions.parse(start, "--from")
+    if start is None and limit is not None and not follow and condition is None:
+        start, limit = f"-{limit}", None
+    position = positions.parse(start or "-10", "--from")
     wanted = None if condition is None else conditions.parse(condition)
     decoding = None
     if decode is not None:

@@ -93,7 +93,7 @@ def _lag(lag: int | None, *, exact: bool) -> str:
     "--from-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="CSV or JSON lines with stream, group and position, as 'groups ls' writes them.",
+    help="CSV, JSON or JSON lines with stream, group and position, as 'groups ls' writes them.",
 )
 @_force_future
 def seek(

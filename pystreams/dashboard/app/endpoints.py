@@ -197,7 +197,7 @@ class Endpoints:
         if not same(request.headers.get("x-csrf-token", ""), session.csrf):
             return _FORGED
         if not self.rules.changes:
-            return problem(403, "READ_ONLY", "This dashboard is read-only. Start it with --allow-changes.")
+            return _READ_ONLY
         if not session.operator:
             return problem(403, "VIEWER", "Your role is viewer, which changes nothing.")
         given = await _body(request)
@@ -338,6 +338,9 @@ class Endpoints:
 
 _NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
 _NO_BEARER = problem(401, "NOT_LOGGED_IN", "Send the token as 'Authorization: Bearer TOKEN', or log in with it.")
+_READ_ONLY = problem(
+    403, "READ_ONLY", "Changes are off: the dashboard lacks --allow-changes, or the profile has 'changes = false'."
+)
 _FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Reload the page.")
 
 

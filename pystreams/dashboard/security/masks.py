@@ -1,8 +1,8 @@
 """Masking: fields whose values never leave this process. Pure.
 
 A rule is `FIELD` or `STREAM:FIELD`, with `*` and `?` as wildcards; the stream ends at the last colon. A rule matches a
-field's name, and, in a value that is JSON or was decoded, a nested field's name or path (`payload.card.number`), also
-in JSON within a text of JSON.
+field's name, and, in a value that is JSON or was decoded, a nested field's name or the end of its path (`card.number`
+is also that of `payload.card.number`), also in JSON within a text of JSON.
 Rules apply before conditions are evaluated, so a search cannot find out a masked value either.
 """
 
@@ -52,8 +52,8 @@ class Mask:
         return bool(self._patterns)
 
     def hides(self, name: str) -> bool:
-        """Return whether the field with this name or path is masked."""
-        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        """Return whether the field with this name or path is masked: by all of it, or by its end after a dot."""
+        return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"*.{pattern}") for pattern in self._patterns)
 
     def words(self, words: Sequence[bytes], decode: Callable[[bytes], Any] = json.loads) -> list[bytes]:
         """Return the alternating field names and values with masked values replaced.
@@ -88,7 +88,7 @@ class Mask:
             made: dict[Any, Any] = {}
             for key, each in value.items():
                 inner = f"{path}.{key}"
-                if self.hides(str(key)) or self.hides(inner):
+                if self.hides(inner):
                     made[key], changed = MASKED, True
                 else:
                     made[key], changed = self._nested(inner, each)

@@ -137,8 +137,9 @@ def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_failover_without_a_replica_is_refused(cli_of: Cli, client: redis.Redis) -> None:
-    """The master stays, and a wait for another one ends."""
-    assert "FAILOVER" in cli_of.failure("server", "replication", "--failover", "--yes", status=1)
+    """The master stays, and a preview says so, too."""
+    for how in ("--yes", "--dry-run"):
+        assert "[NO_REPLICA]" in cli_of.failure("server", "replication", "--failover", how, status=4)
 
 
 @pytest.mark.parametrize("kind", ["engine", "redis"])

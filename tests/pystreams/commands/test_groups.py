@@ -276,7 +276,7 @@ def test_a_wrong_choice_of_groups_moves_nothing(cli_of: Cli, many: redis.Redis) 
     assert _positions(cli_of) == before
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl"])
 def test_positions_go_to_a_file_and_back(cli_of: Cli, many: redis.Redis, tmp_path: Path, form: str) -> None:
     """Each group is back at its position, even with a name that is not UTF-8."""
     before = _positions(cli_of)
@@ -297,6 +297,29 @@ def test_a_malformed_file_of_positions_moves_nothing(cli_of: Cli, many: redis.Re
     assert "[MALFORMED_ROW] Row 2" in said
     file.write_text("stream,group\norders,audit\n")
     assert "it has no 'position'" in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
+    assert _positions(cli_of)["orders", "audit"] == "0-0"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("p.csv", "", "it has no 'stream'"),
+        ("p.csv", "a,b\n", "it has no 'stream'"),
+        ("p.csv", "stream,group,position\norders,audit,1-0\norders,audit,2-0\n", "another position"),
+        ("p.csv", "stream,group,position\norders,audit\n", "it has no 'position'"),
+        ("p.csv", "stream,group,position\norders,audit,1-0\n\0,\0\n", "Row 2"),
+        ("p.csv", "stream,group,position\norders,audit,99999999999999999999-0\n", "Row 1"),
+        ("p.jsonl", "[" * 100_000, "nested too deeply"),
+        ("p.json", '{"groups": 3}', "not iterable"),
+        ("p.json", "[3]", "it has no 'stream'"),
+    ],
+)
+def test_a_hostile_file_of_positions_moves_nothing(
+    cli_of: Cli, many: redis.Redis, tmp_path: Path, name: str, content: str, reason: str
+) -> None:
+    """A missing header, contradictions and impossible values are refused before anything is moved."""
+    (file := tmp_path / name).write_text(content)
+    assert reason in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
     assert _positions(cli_of)["orders", "audit"] == "0-0"
 
 

@@ -69,6 +69,7 @@ def test_lines_for_people_for_programs_and_for_sheets(cli_of: Cli, streams: redi
     assert cli_of("tail", "a", "--from", "-1") == "39-0  n=39  city=köln\n"
     assert cli_of("tail", "a", "b", "--from", "-1", "--fields", "n") == "4-0  b  n=4\n39-0  a  n=39\n"
     assert cli_of("tail", "a", "--from", "-1", "-o", "csv") == "_id,n,city,_other\n39-0,39,köln,\n"
+    assert cli_of("tail", "a", "-n", "2", "-o", "csv") == cli_of("tail", "a", "--from", "-2", "-o", "csv")
     assert "\\xff=\\x1b[2J" in cli_of("tail", "b")
     assert json.loads(cli_of("tail", "b", "--from", "-1", "-o", "json"))["fields"] == [
         ["n", "4"],
@@ -90,7 +91,7 @@ def test_csv_keeps_what_fits_no_column(cli_of: Cli, client: redis.Redis) -> None
     ]
     assert cli_of("tail", "s", "-o", "csv").splitlines() == lines
     assert cli_of("consume", "s", "-g", "g", "--ack", "-o", "csv").splitlines() == lines
-    assert cli_of("tail", "s", "-o", "csv", "--fields", "b,c", "-n", "2").splitlines() == [
+    assert cli_of("tail", "s", "-o", "csv", "--fields", "b,c", "--from", "start", "-n", "2").splitlines() == [
         "_id,b,c,_other",
         "1-0,,,",
         '2-0,\x1b[2J,,"{""c"": {""base64"": ""/w==""}}"',

@@ -29,10 +29,14 @@ def test_rules_name_fields_of_any_stream_or_of_some() -> None:
 
 
 def test_rules_reach_into_json() -> None:
-    """A nested field is masked by its path or its name, in lists too; an object that cannot be parsed as a whole."""
+    """A nested field is masked by its name or the end of its path, in lists too; an unreadable object as a whole."""
     card = json.dumps({"number": SECRET, "list": [{"email": "a@b", "n": 12345678901234567890}]})
     found = json.loads(_masked("orders", card=card)["card"])
     assert found == {"number": MASKED, "list": [{"email": MASKED, "n": 12345678901234567890}]}
+    assert json.loads(_masked("orders", doc=json.dumps({"card": {"number": SECRET}, "n": 1}))["doc"]) == {
+        "card": {"number": MASKED},
+        "n": 1,
+    }
     assert json.loads(_masked("others", card='{"number": 1}')["card"]) == {"number": 1}
     assert _masked("orders", card='{"number": "' + SECRET) == {"card": MASKED}
 

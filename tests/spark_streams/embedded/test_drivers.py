@@ -30,6 +30,11 @@ def test_another_drivers_engine_is_out_of_reach() -> None:
             launcher.check_reach(Address("redis://127.0.0.1:1", driver))
 
 
+def test_the_first_process_of_a_container_may_be_the_driver() -> None:
+    """The ancestors of a process end with process 1, which is Spark's JVM if the container runs spark-submit."""
+    assert [each.pid for each in processes.ancestors()][-1] == 1
+
+
 def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of Spark's belongs to the JVM above it; a user's program does not belong to the JVM of an editor."""
     me, parent = Process.of(os.getpid()), Process.of(os.getppid())
