@@ -133,6 +133,12 @@ FAILURES: dict[str, Failure] = {
         "'pystreams server acl' lists its users.",
         Status.MISSING,
     ),
+    "NO_SUCH_CLIENT": Failure(
+        CommandError,
+        "{node} has no client {client} among those that were chosen.",
+        "'pystreams server clients' lists its clients.",
+        Status.MISSING,
+    ),
     "NO_SENTINEL": Failure(
         CommandError,
         "No Sentinel of {address} answers.",

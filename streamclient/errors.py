@@ -141,7 +141,7 @@ _TABLE: dict[str, Condition] = {
     "NOT_PERMITTED": Condition(
         ServerError,
         "{address} does not allow the user '{user}' to do {command}: {reason}.",
-        "All that this query needs: ACL SETUSER {user} {needs} (docs/reference/permissions.md).",
+        "All permissions that are needed: ACL SETUSER {user} {needs} (docs/reference/permissions.md).",
     ),
     "UNKNOWN_COMMAND": Condition(
         ServerError,

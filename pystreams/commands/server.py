@@ -50,7 +50,8 @@ def _write(run: Run, member: str, columns: list[Column], cells: list[list[str]],
 
 @verb(
     "clients",
-    needs="+client|list +client|kill",
+    needs="+client|list",
+    options_need={"kill": "+client|kill"},
     changes=True,
     examples=(
         "pystreams server clients --sort idle",
@@ -72,7 +73,7 @@ def clients(
     nodes = servers.servers(run.connection, node, replicas=replicas)
     found = [each for each in servers.clients(run.connection, nodes) if user is None or each.user == user]
     if kill:
-        _kill(run, nodes, [each for each in found if each.id in kill])
+        _kill(run, nodes, found, kill)
         return
     found.sort(key=_SORTS[sort], reverse=True)
     shown = found[:limit] if limit else found
@@ -114,12 +115,12 @@ def clients(
         run.out.note(f"{len(found):,} clients are connected: this is --limit {limit}.")
 
 
-def _kill(run: Run, nodes: Sequence[Endpoint], gone: list[servers.Client]) -> None:
+def _kill(run: Run, nodes: Sequence[Endpoint], connected: list[servers.Client], ids: Sequence[int]) -> None:
     if len(nodes) > 1:
         raise click.UsageError("IDs belong to one server: name it with --node.")
-    if not gone:
-        run.done("No such client is connected.", {"disconnected": 0, "clients": []}, "clients")
-        return
+    for missing in sorted({*ids} - {each.id for each in connected}):
+        fail("NO_SUCH_CLIENT", node=nodes[0], client=missing)
+    gone = [each for each in connected if each.id in ids]
     listed = ", ".join(f"{each.id} at {each.address}" for each in gone)
     records = [{"id": each.id, "address": each.address} for each in gone]
     if run.may(f"disconnect {numbers.things(len(gone), 'client')} ({listed})", {"clients": records}, "clients"):
@@ -130,7 +131,8 @@ def _kill(run: Run, nodes: Sequence[Endpoint], gone: list[servers.Client]) -> No
 
 @verb(
     "slowlog",
-    needs="+slowlog|get +slowlog|len +slowlog|reset",
+    needs="+slowlog|get",
+    options_need={"reset": "+slowlog|len +slowlog|reset"},
     changes=True,
     examples=("pystreams server slowlog --limit 10", "pystreams server slowlog --reset"),
 )
@@ -169,7 +171,8 @@ def slowlog(run: Run, node: str | None, replicas: bool, limit: int, reset: bool)
 
 @verb(
     "config",
-    needs="+config|get +config|set +config|rewrite",
+    needs="+config|get",
+    options_need={"changes": "+config|set", "save": "+config|rewrite"},
     changes=True,
     examples=(
         "pystreams server config 'maxmemory*' appendfsync",
@@ -236,7 +239,8 @@ def _set(run: Run, nodes: Sequence[Endpoint], changes: Sequence[str], *, save: b
 
 @verb(
     "acl",
-    needs="+acl|users +acl|getuser +acl|setuser +acl|deluser +acl|save",
+    needs="+acl|users +acl|getuser",
+    options_need={"rules": "+acl|setuser", "remove": "+acl|deluser", "save": "+acl|save"},
     changes=True,
     examples=(
         "pystreams server acl",
@@ -355,7 +359,8 @@ def _change_users(
 
 @verb(
     "replication",
-    needs="+info +failover +client|pause +client|unpause +replicaof",
+    needs="+info",
+    options_need={"failover": "+failover +client|pause +client|unpause +replicaof"},
     changes=True,
     examples=(
         "pystreams server replication",

@@ -303,11 +303,18 @@ def help_of(function: Callable[..., Any]) -> str:
 
 
 def verb(
-    name: str, *, needs: str = "", changes: bool = False, adds: bool = False, examples: Sequence[str] = ()
+    name: str,
+    *,
+    needs: str = "",
+    options_need: Mapping[str, str] | None = None,
+    changes: bool = False,
+    adds: bool = False,
+    examples: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Make a verb of a function. `needs`: rules of ACL SETUSER for it; `examples`: command lines for its help.
 
-    Every verb needs ECHO as well: the client asks for it when it connects.
+    `options_need`: the further rules for an option, by the name of its parameter. Every verb needs ECHO as well: the
+    client asks for it when it connects.
     """
     needs = f"+echo {needs}".rstrip()
 
@@ -320,7 +327,8 @@ def verb(
             for given in ("url", "profile", "embedded", "options"):
                 values.pop(given)
             yes, dry_run = bool(values.pop("yes", False)), bool(values.pop("dry_run", False))
-            run = Run(wanted, needs, form=form, yes=yes, dry_run=dry_run)
+            more = [rules for given, rules in (options_need or {}).items() if values[given]]
+            run = Run(wanted, " ".join([needs, *more]), form=form, yes=yes, dry_run=dry_run)
             _guarded(ctx, run, lambda: function(run, **values))
 
         decorated = _dry_run(started) if changes or adds else started

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pystreams.errors import error
 from pystreams.values.names import shown
+from streamclient.commands import key_of
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
@@ -59,7 +60,7 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
         return client_error("NOT_A_STREAM", stream=stream, address=address)
     if "BUSYGROUP" in text:
         return error("GROUP_EXISTS", stream=stream, group=group)
-    return refused(address, command[0], reply)
+    return refused(address, command[0], reply, key_of(command))
 
 
 def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:

@@ -11,7 +11,8 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked, shown
 from pystreams.dashboard.history.series import Curve
 from pystreams.dashboard.sampling.sampler import State
-from pystreams.dashboard.sampling.snapshot import SORTS, Snapshot
+from pystreams.dashboard.sampling.snapshot import ATTENTION, SORTS, Snapshot
+from pystreams.measures import GroupRow
 from pystreams.streams.groups.status import Status
 
 _ATTENTION = 6
@@ -70,18 +71,25 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return the totals over the last hour, and the groups in the worst state."""
-    ranked = asked.snapshot.ordered("groups", "status", falling=True)
-    worst = ranked[: _ATTENTION * 4]
-    seen = asked.access.visible([row.group.stream.name for row in worst])
-    attention = [row for row in worst if row.status != Status.OK and row.group.stream.name in seen]
+    """Return the totals over the last hour, the group furthest behind, and the groups that need attention."""
+    every, _ = _behind(asked)
+    furthest = next((row for row in every if row.group.behind_ms), None)
+    attention, number = _behind(asked, ATTENTION)
     whole = asked.access.session.whole
     return {
         **news(asked.sampler.state, whole=whole),
         **({} if whole else {"totals": _own_totals(asked)}),
         "curves": {name: shapes.curve(_curve(asked, name)) for name in _CURVES},
+        "furthest": None if furthest is None else shapes.group(furthest),
         "attention": [shapes.group(row) for row in attention[:_ATTENTION]],
+        "attention_total": number,
     }
+
+
+def _behind(asked: Asked, status: str = "") -> tuple[list[GroupRow], int | None]:
+    """Return the groups that are furthest behind in time, of those that the session may see, and their number."""
+    rows = asked.snapshot.ordered("groups", "behind", falling=True, status=status)
+    return shown(asked, rows, lambda row: row.names[0])
 
 
 def _curve(asked: Asked, name: str) -> Curve:
@@ -111,7 +119,7 @@ def groups(asked: Asked) -> dict[str, Any]:
 def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
     sort = asked.choice("sort", SORTS[kind], sort)
     falling = asked.choice("order", ("rising", "falling"), order) == "falling"
-    status = asked.choice("status", ("any", *Status), "any")
+    status = asked.choice("status", ("any", ATTENTION, *Status), "any")
     search = asked.text("search")[:200]
     rows = asked.snapshot.ordered(kind, sort, falling=falling, search=search, status="" if status == "any" else status)
     page, total = shown(asked, rows, lambda row: row.names[0])

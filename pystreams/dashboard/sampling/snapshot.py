@@ -34,6 +34,9 @@ class Totals:
 
 Row = TypeVar("Row")
 
+#: Selects the rows with any status but ok.
+ATTENTION = "attention"
+_WELL = (None, Status.OK)
 _LISTS = 40  # maximum number of sorted and filtered lists that a snapshot caches
 
 #: Measures by which streams and groups can be sorted.
@@ -75,7 +78,10 @@ class Snapshot:
         )
 
     def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[Any]:
-        """Return the streams or groups whose names contain a text, in the order of one of `SORTS`."""
+        """Return the streams or groups whose names contain a text, in the order of one of `SORTS`.
+
+        `status`: one of them, or `ATTENTION`; empty for all.
+        """
         rows: Mapping[Any, StreamRow | GroupRow] = self.streams if kind == "streams" else self.groups
         key = SORTS[kind][sort].sorted_by
         every = self._kept((kind, sort), lambda: sorted(rows.values(), key=key))
@@ -86,7 +92,8 @@ class Snapshot:
                 lambda: [
                     row
                     for row in every
-                    if (not status or row.status == status) and part in b" ".join(row.names).lower()
+                    if (not status or row.status == status or (status == ATTENTION and row.status not in _WELL))
+                    and part in b" ".join(row.names).lower()
                 ],
             )
         return Rows(every, falling)

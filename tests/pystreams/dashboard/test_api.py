@@ -215,3 +215,23 @@ def test_a_search_is_done_in_bounded_steps(client: redis.Redis, dashboard: Dashb
     assert (sum(steps), max(steps) <= 5_000) == (11_000, True)
     assert progress == sorted(progress)
     assert progress[-1] == 1.0
+
+
+def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
+    client: redis.Redis, dashboard: Dashboard
+) -> None:
+    """An old entry precedes many new ones; the overview has the number of all, and names the group furthest behind."""
+    now = int(client.time()[0]) * 1000
+    for at in range(10):
+        hours = 3_600_000 * (at + 2)
+        for count in range(10 - at):
+            client.xadd(f"s{at}", {"n": count}, id=f"{now - hours}-{count + 1}")
+        client.xgroup_create(f"s{at}", "g", "0")
+    client.xadd("new", {"n": 1})
+    client.xgroup_create("new", "well", "0")
+    dashboard.looked()
+    found = dashboard.get("overview")
+    assert [row["stream"]["text"] for row in found["attention"]] == ["s9", "s8", "s7", "s6", "s5", "s4"]
+    assert (found["attention_total"], found["furthest"]["stream"]["text"]) == (10, "s9")
+    listed = dashboard.get("groups", status="attention", sort="behind")
+    assert (listed["total"], [row["stream"]["text"] for row in listed["rows"]][:2]) == (10, ["s9", "s8"])

@@ -47,6 +47,11 @@ export function replace(element, ...children) {
   return element;
 }
 
+// Replaces the only child of an element, unless an equal one is there: a click that started on it would be lost.
+export function replaceUnlessEqual(element, child) {
+  if (!element.firstChild?.isEqualNode(child)) replace(element, child);
+}
+
 const seen = new WeakMap();
 
 // Replaces the children of an element only if their value has changed, since a click that started on the old ones would

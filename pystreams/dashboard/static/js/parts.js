@@ -1,6 +1,6 @@
 // Parts shared by screens: panels, tiles, status, sparklines, bars, empty states.
 
-import { h, replace, s, text } from "./dom.js";
+import { h, replaceUnlessEqual, s, text } from "./dom.js";
 import { count, things } from "./format.js";
 
 export function panel(title, ...children) {
@@ -41,8 +41,8 @@ export class Tiles {
 
   set(name, value, note = "") {
     const cell = this.cells.get(name);
-    if (value instanceof Node) replace(cell.value, value); else { text(cell.value, value); cell.value.title = value; }
-    if (note instanceof Node) replace(cell.note, note); else text(cell.note, note);
+    if (value instanceof Node) replaceUnlessEqual(cell.value, value); else { text(cell.value, value); cell.value.title = value; }
+    if (note instanceof Node) { cell.note.title = ""; replaceUnlessEqual(cell.note, note); } else { text(cell.note, note); cell.note.title = note; }
   }
 }
 

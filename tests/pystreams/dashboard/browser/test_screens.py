@@ -72,6 +72,25 @@ def test_the_overview_moves_by_itself(shown: Shown, client: redis.Redis) -> None
     expect(page.get_by_role("img", name=re.compile("Entries added, last"))).to_be_visible()
 
 
+def test_the_overview_leads_to_the_groups_that_need_attention(shown: Shown, client: redis.Redis) -> None:
+    """The group furthest behind is named; a link leads to all groups that need attention, and to no other."""
+    now = int(client.time()[0]) * 1000
+    client.xadd("orders", {"n": 1}, id=f"{now - 7_200_000}-1")
+    for at in range(8):
+        client.xgroup_create("orders", f"late{at}", "0")
+    client.xgroup_create("orders", "ready", "$")
+    page = shown("")
+    tile = page.locator(".tile", has_text="Furthest behind")
+    expect(tile).to_contain_text("2h")
+    expect(tile.get_by_role("link")).to_have_text(re.compile("late. of orders"))
+    expect(page.locator(".attention a")).to_have_count(7)
+    page.get_by_role("link", name="2 more groups").click()
+    expect(page.get_by_role("button", name="not ok")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("main tbody tr")).to_have_count(8)
+    page.get_by_role("button", name="any").click()
+    expect(page.locator("main tbody tr")).to_have_count(9)
+
+
 def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.Redis) -> None:
     """The explorer shows entries from both ends, by condition, one in full, statistics of fields, and live entries."""
     fill(client)

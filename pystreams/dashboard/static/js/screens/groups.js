@@ -23,12 +23,12 @@ export async function groups({ query }) {
   const pager = new Pager(SIZE, () => refresh());
   const again = () => { pager.page = 0; refresh(); };
   const table = new Table({
-    label: "Consumer groups", columns: groupColumns(), key: (row) => `${row.stream.key} ${row.name.key}`, sort: "lag", order: "falling", onsort: again,
+    label: "Consumer groups", columns: groupColumns(), key: (row) => `${row.stream.key} ${row.name.key}`, sort: query.get("sort") ?? "lag", order: "falling", onsort: again,
     empty: () => (search.value || chosen !== "any" ? nothing("No group matches.", "Change the search or the status.")
       : nothing("There are no consumer groups.", "A group is created by its consumers, or on the page of a stream under Groups.")),
   });
   search.addEventListener("input", debounced(again));
-  const filter = segments("Status", ["any", "warning", "stall", "stop", "rewind"].map((word) => [word, word]), chosen, (word) => { chosen = word; again(); });
+  const filter = segments("Status", [["any", "any"], ["attention", "not ok"], ...["warning", "stall", "stop", "rewind"].map((word) => [word, word])], chosen, (word) => { chosen = word; again(); });
   let number = 0;
 
   async function refresh() {

@@ -15,6 +15,8 @@ export function streamLink(name, tab = "") {
   return h("a", { href: `#/stream/${name.key}${tab}`, title: name.text }, name.text || "(no name)");
 }
 
+const groupLink = (row) => h("a", { href: `#/group/${row.stream.key}/${row.name.key}`, title: `${row.name.text} of ${row.stream.text}` }, `${row.name.text} of ${row.stream.text}`);
+
 export async function overview({ query }) {
   const tiles = new Tiles([["streams", "Streams"], ["rate", "Entries per second"], ["lag", "Lag of all groups"], ["behind", "Furthest behind"], ["pending", "Pending"], ["memory", "Memory"]]);
   const chartRate = new Chart("Entries added", [{ name: "rate", label: "added", show: rate }]);
@@ -46,15 +48,17 @@ export async function overview({ query }) {
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
-    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "everything is delivered");
+    tiles.set("behind", found.furthest ? seconds(found.furthest.lag_seconds) : duration(0), found.furthest ? groupLink(found.furthest) : "everything is delivered");
     tiles.set("pending", count(totals.pending), "not acknowledged");
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
     chartRate.update(found.curves);
     chartLag.update(found.curves);
-    replaceIfChanged(attention, [found.attention, totals.groups], () => (found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
+    const others = found.attention_total === null ? null : found.attention_total - found.attention.length;
+    replaceIfChanged(attention, [found.attention, totals.groups, others], () => (found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
       h("a", { href: `#/group/${row.stream.key}/${row.name.key}` }, status(row.status),
         h("span", { class: "what" }, h("strong", {}, row.name.text), h("span", { class: "muted" }, ` of ${row.stream.text}`)),
-        h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))))
+        h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))),
+    others === 0 ? null : h("a", { href: "#/groups?status=attention&sort=behind", class: "more" }, others === null ? "More groups" : things(others, "more group")))
       : h("p", { class: "allwell" }, status("ok"), totals.groups ? "All groups advance." : "There are no consumer groups yet.")));
   }
 
