@@ -45,9 +45,9 @@ def refused(
         needs = address.needs or "~... +..."
         needs += f" {ENGINE_RULES}" if shown.startswith("PS.") else ""
         if key is not None and "key" in text:
-            name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
-            shown += f" with the key '{name}'"
-            needs = needs if "~" in address.needs else f"~{name} {address.needs or '+...'}"
+            named = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
+            shown += f" with the key '{named}'"
+            needs = needs if "~" in address.needs else f"~{named} {address.needs or '+...'}"
         return error("NOT_PERMITTED", address=address.shown, user=name, command=shown, reason=text, needs=needs)
     if text.startswith("MOVED ") and address.kind == "single":
         return error("CLUSTER_NODE", address=address.shown, reason=text, url=_url(address, "+cluster"))

@@ -12,9 +12,11 @@ from pystreams.commands.verbs import Run, verb
 from pystreams.connect import parent
 from pystreams.connect.target import address_of
 from pystreams.errors import fail
+from pystreams.metrics import table
 from pystreams.metrics.collector import NEEDS, Chosen, Collector
 from pystreams.metrics.table import Sample
 from pystreams.values import times
+from streamclient.errors import error as client_error
 
 if TYPE_CHECKING:
     from pystreams.metrics.exporter import Exporter
@@ -50,7 +52,7 @@ PORT = 9121
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
 @click.option("--otlp", metavar="URL", help="Also push to an OpenTelemetry collector: http://HOST:4318/v1/metrics.")
 @click.option("--otlp-interval", default="15s", show_default=True, help="Time between two pushes.")
-@click.option("--once", is_flag=True, help="Write the current metrics, and end.")
+@click.option("--once", is_flag=True, help="Write the current metrics, and end; fail if the server is away.")
 def metrics(
     run: Run,
     port: int,
@@ -84,7 +86,7 @@ def metrics(
     with ExitStack() as stack:
         stack.callback(shown.close)
         if once:
-            _write(run, shown)
+            _write(run, collector, shown)
             return
         try:
             server = http.MetricsServer(bind, port, shown)
@@ -97,13 +99,21 @@ def metrics(
         server.serve_forever()
 
 
-def _write(run: Run, shown: Exporter) -> None:
-    """Write the current metrics."""
+def _write(run: Run, collector: Collector, shown: Exporter) -> None:
+    """Write the current metrics, and raise the failure if they are incomplete."""
+    from pystreams.metrics import exporter  # noqa: PLC0415 - an extra
+
+    samples = shown.samples()
     if run.out.structured:
-        for sample in shown.samples():
+        for sample in samples:
             run.out.record(_document(sample))
     else:
-        run.out.write(shown.page()[0].decode())
+        run.out.write(exporter.exposition(samples)[0].decode())
+    if collector.failure is not None:
+        raise collector.failure
+    if any(sample.metric is table.UP and not sample.value for sample in samples):
+        address = address_of(run.wanted, NEEDS).shown
+        raise client_error("SERVER_UNREACHABLE", address=address, reason="redis_up is 0")
 
 
 def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:

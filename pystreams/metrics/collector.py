@@ -23,7 +23,7 @@ from pystreams.streams.groups.group_states import Group
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import Command, Connection
-from streamclient.errors import PystreamsError
+from streamclient.errors import PystreamsError, error
 from streamclient.streams.lag import Budget
 from streamclient.wire_errors import BROKEN, ResponseError
 
@@ -61,26 +61,28 @@ class Collector:
         self._history = History()
         self._queries = Queries()
         self._scrapes = 0
+        #: The failure of the last scrape.
+        self.failure: PystreamsError | None = None
 
     def collect(self, seconds: float) -> list[Sample]:
         """Return current samples. After `seconds`, no further streams are requested. Never raises."""
         begin = time.monotonic()
         self._scrapes += 1
         found: list[Sample] = []
-        problem = ""
+        self.failure = None
         try:
             connection = self._connected()
             found += self._of_servers(connection)
             found += self._of_contents(connection, begin + seconds)
         except PystreamsError as failure:
-            problem = failure.condition
-        except (*BROKEN, ResponseError):
-            problem = "CONNECTION_BROKEN"
-        if problem:
+            self.failure = failure
+        except (*BROKEN, ResponseError) as cause:
+            self.failure = error("CONNECTION_BROKEN", reason=str(cause).rstrip("."))
+        if self.failure is not None:
             self.close()
         if not any(sample.metric is table.UP for sample in found):
             found.insert(0, Sample(table.UP, 0))
-        return [*found, *self._of_itself(time.monotonic() - begin, problem)]
+        return [*found, *self._of_itself(time.monotonic() - begin)]
 
     def without_answer(self, seconds: float) -> list[Sample]:
         """Return the samples that are shown if the server does not reply within `seconds`."""
@@ -98,7 +100,8 @@ class Collector:
             self._connection = connect(self._wanted, NEEDS, answer_seconds=_ANSWER_SECONDS)
         return self._connection
 
-    def _of_itself(self, seconds: float, problem: str) -> Iterator[Sample]:
+    def _of_itself(self, seconds: float, problem: str = "") -> Iterator[Sample]:
+        problem = problem or (self.failure.condition if self.failure is not None else "")
         yield Sample(table.SCRAPES, self._scrapes)
         yield Sample(table.SCRAPE_SECONDS, seconds)
         yield Sample(table.SCRAPE_ERROR, 1 if problem else 0, (problem,))

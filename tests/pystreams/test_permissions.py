@@ -82,3 +82,24 @@ def test_the_rules_that_are_named_are_enough(
             assert (line, result.exit_code, result.stderr.count("NOPERM")) == (line, 0, 0), result.output
     finally:
         client.acl_deluser("narrow")
+
+
+def test_a_missing_permission_is_named(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """A key that the user may not read is named; the advice has the rules of the command as it was called."""
+    client.xadd("orders", {"n": 1})
+    url = ("--url", f"redis://narrow:pass@{place.host}:{place.port}")
+    try:
+        client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~visits", "+@read", "+echo")
+        refusal = cli_of.failure("ls", *url, status=6)
+        assert "XINFO with the key 'orders'" in refusal
+        assert "permissions that are needed: ACL SETUSER narrow ~orders +echo +scan" in refusal
+        for words, rules in (
+            (("config",), "narrow +echo +config|get ("),
+            (("config", "--save", "--yes"), "narrow +echo +config|get +config|rewrite ("),
+            (("acl",), "narrow +echo +acl|users +acl|getuser ("),
+            (("clients",), "narrow +echo +client|list ("),
+            (("clients", "--kill", "1", "--yes"), "narrow +echo +client|list +client|kill ("),
+        ):
+            assert rules in cli_of.failure("server", *words, *url, status=6)
+    finally:
+        client.acl_deluser("narrow")

@@ -31,6 +31,13 @@ def test_the_metrics_of_now(cli_of: Cli, client: redis.Redis) -> None:
     assert {"name": "redis_stream_length", "labels": {"db": "db0", "stream": "other"}, "value": 1} in lines
 
 
+def test_the_metrics_of_a_server_that_is_away_are_a_failure(cli_of: Cli) -> None:
+    """They are written as they are scraped, redis_up 0, and the exit status says that the server is unreachable."""
+    result = cli_of.result("metrics", "--once", "--url", f"redis://127.0.0.1:{servers.free_port()}")
+    assert (result.exit_code, value(parsed(result.stdout.encode()), "redis_up")) == (5, 0)
+    assert "[SERVER_UNREACHABLE]" in result.stderr
+
+
 def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what installs it."""
     monkeypatch.setattr(metrics, "find_spec", lambda _: None)
