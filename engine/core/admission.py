@@ -14,7 +14,7 @@ from engine.core.clients.session import Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.registry import COMMANDS, WRITTEN, Command
 from engine.core.table.unsupported import subject_of
 from engine.text.messages import clients, general, server
 
@@ -39,7 +39,7 @@ def look_up(argv: list[bytes]) -> Command:
 
     Raises CommandError if it is unknown or the arity is wrong.
     """
-    command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
+    command = WRITTEN.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
         subject = subject_of(argv[0])
         raise CommandError(general.unknown_command(argv) if subject is None else general.left_out(argv[0], subject))
@@ -52,9 +52,7 @@ def look_up(argv: list[bytes]) -> Command:
                 raise CommandError(general.left_out(name, subject))
             raise CommandError(general.unknown_subcommand(command.full_name, argv[1]))
         command = sub
-    # Inlines Command.arity_fits.
-    arity = command.arity
-    if arity != len(argv) and (arity >= 0 or len(argv) < -arity):
+    if not command.arity_fits(len(argv)):
         raise CommandError(general.wrong_arity(command.full_name))
     return command
 

@@ -36,6 +36,8 @@ from engine.core.environment.host import Host
 from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
+from engine.core.keyspace.hash import HASH_LIMITS
+from engine.core.keyspace.sorted_set import SORTED_SET_LIMITS, sorted_set_limits
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
 from engine.core.scripting.functions import Functions
@@ -43,7 +45,7 @@ from engine.core.scripting.script_flags import Declared
 from engine.core.scripting.scripts import Scripts
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
-from engine.core.table.registry import COMMANDS, Command, called_by
+from engine.core.table.registry import COMMANDS, WRITTEN, Command, called_by
 from engine.settings.config import Config
 from engine.text.messages import clients, general, streams
 
@@ -111,6 +113,15 @@ class Core:
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)
         self._limit_nodes()
+        for name in (*HASH_LIMITS, *SORTED_SET_LIMITS):
+            config.on_change(name, self._limit_small_values)
+        self._limit_small_values()
+
+    def _limit_small_values(self) -> None:
+        """Apply the directives that limit small hashes and sorted sets."""
+        entries, length = map(self.config.integer, HASH_LIMITS)
+        self._ctx.hash_limits = entries, length
+        self._ctx.sorted_set_limits = sorted_set_limits(self.config)
 
     def _limit_nodes(self) -> None:
         """Apply the directives that limit a stream's nodes; existing entries keep their nodes."""
@@ -192,11 +203,18 @@ class Core:
         changes = self.changes
         changes.now_us = now_us
         changes.now = session.last_ms = now_us // 1000
-        try:
-            command = look_up(argv)
-        except CommandError as error:
-            self._note_refused_form(session, argv)
-            return self._refused(session, argv, error)
+        command = WRITTEN.get(argv[0])
+        # Inlines Command.arity_fits.
+        if (
+            command is None
+            or command.subcommands
+            or (command.arity != len(argv) and not 0 < -command.arity <= len(argv))
+        ):
+            try:
+                command = look_up(argv)
+            except CommandError as error:
+                self._note_refused_form(session, argv)
+                return self._refused(session, argv, error)
         session.last_command = command.full_name
         admission = self.admission
         if session.limited or session.monitor or session.subscriptions or admission.memory_full or admission.refuses:

@@ -15,15 +15,16 @@ from time import time_ns
 _FILE = os.environ.get("PYSTREAMS_ENGINE_CLOCK")
 
 
-def _system_us() -> int:
-    return time_ns() // 1000
-
-
-def _moved_us(file: Path) -> Callable[[], int]:
+def _moved_ns(file: Path) -> Callable[[], int]:
     with file.open("rb") as opened:
         offset = mmap.mmap(opened.fileno(), 8, access=mmap.ACCESS_READ)
-    return lambda: time_ns() // 1000 + int.from_bytes(offset[:8], "little", signed=True)
+    return lambda: time_ns() + 1000 * int.from_bytes(offset[:8], "little", signed=True)
 
 
-#: Return the time in microseconds since the epoch.
-now_us: Callable[[], int] = _moved_us(Path(_FILE)) if _FILE else _system_us
+#: Return the time in nanoseconds since the epoch.
+now_ns: Callable[[], int] = _moved_ns(Path(_FILE)) if _FILE else time_ns
+
+
+def now_us() -> int:
+    """Return the time in microseconds since the epoch."""
+    return now_ns() // 1000

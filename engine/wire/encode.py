@@ -49,13 +49,14 @@ class _Table(dict[type, Encoder]):
         raise TypeError(f"{kind.__name__} is not a type of reply")
 
 
-_RESP2 = _Table()
-_RESP3 = _Table()
+#: The encoders of each protocol by the type of reply.
+RESP2 = _Table()
+RESP3 = _Table()
 
 
 def encode(reply: Reply, proto: int, out: Out) -> None:
     """Append the bytes of ``reply`` in RESP ``proto`` (2 or 3) to ``out``."""
-    (_RESP3 if proto == 3 else _RESP2)[type(reply)](reply, out)
+    (RESP3 if proto == 3 else RESP2)[type(reply)](reply, out)
 
 
 def encoded(reply: Reply, proto: int = 2) -> bytes:
@@ -67,7 +68,7 @@ def encoded(reply: Reply, proto: int = 2) -> bytes:
 
 def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
     """Yield the bytes of a long reply, in pieces that each take at most a few milliseconds to make."""
-    table, header = (_RESP3 if proto == 3 else _RESP2), _HEADERS[proto == 3][reply.kind]
+    table, header = (RESP3 if proto == 3 else RESP2), _HEADERS[proto == 3][reply.kind]
     size = reply.size // 2 if reply.kind is Map and proto == 3 else reply.size
     out: Out = [header % size] if header else []
     for page in reply.pages:
@@ -200,7 +201,7 @@ def _verbatim3(reply: bytes, out: Out) -> None:
     out.append(b"=%d\r\ntxt:%b\r\n" % (len(reply) + 4, reply))
 
 
-for _table in (_RESP2, _RESP3):
+for _table in (RESP2, RESP3):
     _array = _aggregate(b"*%d\r\n", _table)
     _table.update(
         {
@@ -217,29 +218,29 @@ for _table in (_RESP2, _RESP3):
         }
     )
 
-_RESP2.update(
+RESP2.update(
     {
         type(None): _constant(b"$-1\r\n"),
         type(NIL_ARRAY): _constant(b"*-1\r\n"),
         float: _double2,
         Verbatim: _bulk,
-        Map: _RESP2[list],
-        Set: _RESP2[list],
-        Push: _RESP2[list],
-        ByKey: _by_key(b"*%d\r\n", b"*2\r\n", _RESP2),
+        Map: RESP2[list],
+        Set: RESP2[list],
+        Push: RESP2[list],
+        ByKey: _by_key(b"*%d\r\n", b"*2\r\n", RESP2),
         Pages: _whole(2),
     }
 )
-_RESP3.update(
+RESP3.update(
     {
         type(None): _constant(b"_\r\n"),
         type(NIL_ARRAY): _constant(b"_\r\n"),
         float: _double3,
         Verbatim: _verbatim3,
-        Map: _aggregate(b"%%%d\r\n", _RESP3, 2),
-        Set: _aggregate(b"~%d\r\n", _RESP3),
-        Push: _aggregate(b">%d\r\n", _RESP3),
-        ByKey: _by_key(b"%%%d\r\n", b"", _RESP3),
+        Map: _aggregate(b"%%%d\r\n", RESP3, 2),
+        Set: _aggregate(b"~%d\r\n", RESP3),
+        Push: _aggregate(b">%d\r\n", RESP3),
+        ByKey: _by_key(b"%%%d\r\n", b"", RESP3),
         Pages: _whole(3),
     }
 )

@@ -80,6 +80,7 @@ class RequestParser:
         "_left",
         "_reader",
         "_tail",
+        "at_boundary",
         "error",
         "max_bulk",
         "trusted",
@@ -103,11 +104,8 @@ class RequestParser:
         # For an untrusted client: input after the last returned command, and the position to continue from.
         self._held = b""
         self._held_at = 0
-
-    @property
-    def at_boundary(self) -> bool:
-        """Whether the next byte begins a request, so that the caller may parse it differently."""
-        return not self._left and not self._tail and not self._held
+        #: Whether the next byte begins a request, so that the caller may parse it differently.
+        self.at_boundary = True
 
     def takes_long(self, data: bytes) -> bool:
         """Return whether ``data`` continues or starts a command of thousands of words."""
@@ -130,15 +128,19 @@ class RequestParser:
             self._held_at = 0
         if not data or self.error is not None:
             return []
-        if len(data) < _SMALL and self.trusted and not self._left and not self._tail:
+        if len(data) < _SMALL and self.trusted and self.at_boundary:
             cached = _parsed.get(data)
             if cached is not None:
                 return [cached.copy()]
             # Usually the input is one command. Split at line ends: count, header, word, header, word, ..., nothing.
             lines = data.split(b"\r\n")
-            if not lines[-1] and len(lines) in _STARS and lines[0] == _STARS[len(lines)]:
-                argv = lines[2::2]
-                if [_HEADERS[len(word)] for word in argv] == lines[1:-1:2]:
+            if lines[0] == _STARS.get(len(lines)) and not lines[-1]:
+                argv, at = lines[2::2], 1
+                for word in argv:
+                    if _HEADERS[len(word)] != lines[at]:
+                        break
+                    at += 2
+                else:
                     if argv[-1] == b">":
                         _cache(data, argv)
                     return [argv]
@@ -157,6 +159,7 @@ class RequestParser:
             at = self._scalar(data, at, commands, one)
         if at < len(data) and self.error is None:
             self._held, self._held_at = data, at
+        self.at_boundary = not (self._left or self._tail or self._held)
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
@@ -168,8 +171,10 @@ class RequestParser:
         if self._tail:
             data = self._complete(data)
         if self._argv and not self._left:
+            self.at_boundary = True
             return [self._pop()], data
         at = self._scalar(data, 0, commands, one=True)
+        self.at_boundary = not (self._left or self._tail)
         return commands, data[at:]
 
     # -- the definition -----------------------------------------------------------------------------------------------

@@ -39,7 +39,8 @@ def by_name() -> dict[str, Command]:
 #: Methods with which every handler changes data and effects.
 _CHANGES = (
     (Context, "effect"),
-    *((Database, name) for name in ("add", "set", "touch", "signal", "_drop", "clear", "swap", "set_deadline")),
+    *((Database, name) for name in ("add", "set", "touch", "changed", "_drop")),
+    *((Database, name) for name in ("clear", "swap", "set_deadline")),
 )
 
 

@@ -23,6 +23,7 @@ from engine.core.environment.replication import Replication, WithoutReplicas
 from engine.core.environment.scripting import FunctionLibraries, ScriptCache
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
+from engine.core.keyspace.sorted_set import SortedSetLimits
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
 from engine.core.streams.appends import Streams
 from engine.core.streams.entries import Sizes
@@ -66,6 +67,9 @@ class Context:
     functions: FunctionLibraries = field(init=False)
     #: Settings, and interfaces to the outside of the core.
     config: Config
+    #: Limits of small values: directives that nearly every call of HSET and ZADD needs. The core keeps them current.
+    hash_limits: tuple[int, int] = field(init=False)
+    sorted_set_limits: SortedSetLimits = field(init=False)
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)
     replication: Replication = field(default_factory=WithoutReplicas)
@@ -107,7 +111,8 @@ class Context:
         else:
             stream.append(entry_id, entry)
             db.touch(key)
-            db.signal(key)
+            if db.waiting:
+                db.signal(key)
         if changes.on_event is not None:
             changes.notify("t", b"xadd", key, db.index)
         return stream
@@ -130,7 +135,8 @@ class Context:
         else:
             stream.extend(frames, sizes, ms, seq)
             db.touch(key, changes=len(ms))
-            db.signal(key)
+            if db.waiting:
+                db.signal(key)
         if changes.on_event is not None:
             for _ in ms:
                 changes.notify("t", b"xadd", key, db.index)

@@ -89,6 +89,11 @@ class Database:
         Hits and misses are counted, and a miss is a keyspace event. Without ``use``, the lookup does not count as a use
         of the key.
         """
+        if use and (value := self._values.get(key)) is not None and key not in self._expires:
+            # Inlines get().
+            self._used[key] = self.changes.now
+            self.hits += 1
+            return value
         value = self.get(key) if use else self.peek(key)
         if value is None:
             self.misses += 1
@@ -118,8 +123,17 @@ class Database:
 
     def typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE otherwise."""
-        value = self.get(key)
-        if value is not None and type(value) is not kind:
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if key in self._expires:
+            value = self.get(key)
+            if value is None:
+                return None
+        else:
+            # Inlines get().
+            self._used[key] = self.changes.now
+        if type(value) is not kind:
             raise CommandError(general.WRONG_TYPE)
         return value
 
@@ -197,18 +211,18 @@ class Database:
             self.note_fields(key, value)
         self._slots.add(key)
         self._used[key] = self.changes.now
-        self.touch(key, changes)
-        self.signal(key, replaced=True)
-        self.changes.notify("n", b"new", key, self.index)
+        self.changed(key, "n", b"new", changes)
+        if self.waiting:
+            self.signal(key, replaced=True)
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
         """Set the key to ``value``, replacing any other value. The expiry is removed unless ``keep_ttl``."""
         if key in self._expires and self.is_due(key):
             self.expire(key)
-        if key not in self._values:
+        former = self._values.get(key)
+        if former is None:
             self.add(key, value, changes)
             return
-        former = self._values[key]
         changes_type = type(former) is not type(value)
         if type(former) is not bytes and former is not value:
             self.changes.discard_value(former)
@@ -216,7 +230,7 @@ class Database:
         if self._hashes:
             self._hashes.pop(key, None)
         self._used[key] = self.changes.now
-        if not keep_ttl:
+        if not keep_ttl and self._expires:
             self._expires.pop(key, None)
         self.touch(key, changes)
         if changes_type or isinstance(value, Stream):
@@ -224,9 +238,11 @@ class Database:
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Signals clients that wait for entries of one of its groups."""
-        if self.drop_if_due(key) or key not in self._values:
+        if key in self._expires and self.drop_if_due(key):
             return False
-        value = self._values[key]
+        value = self._values.get(key)
+        if value is None:
+            return False
         self._drop(key, changes)
         if type(value) is not bytes:
             self.changes.discard_value(value)
@@ -240,7 +256,8 @@ class Database:
             self._hashes.pop(key, None)
         self._slots.remove(key)
         self.touch(key, changes)
-        self.signal(key)
+        if self.waiting:
+            self.signal(key)
 
     def pop(self, key: bytes) -> tuple[Value, int | None]:
         """Remove an existing key; return its value and deadline.
@@ -288,7 +305,7 @@ class Database:
                     watcher.dirty_exec = True
                 else:
                     watcher.watching[pair] = due
-        for key in self.waiting.awaited():
+        for key in self.waiting:
             if key in self._values or (successor is not None and key in successor._values):
                 self.signal(key, replaced=True)
 
@@ -407,13 +424,27 @@ class Database:
         shared = self.changes
         shared.dirty += changes
         if shared.watchers:
-            pair = self.index, key
-            for watcher in shared.watchers.get(pair, ()):
-                if watcher.watching[pair] and key not in self._values:
-                    # It was already expired when it was watched, so its removal is not a change.
-                    watcher.watching[pair] = False
-                else:
-                    watcher.dirty_exec = True
+            self._fail_watchers(key)
+
+    def changed(self, key: bytes, kind: str, event: bytes, changes: int = 1) -> None:
+        """Count ``changes`` as `touch` does, and notify subscribers of the event (as `Changes.notify` does)."""
+        # Inlines both, because most writing commands call this.
+        shared = self.changes
+        shared.dirty += changes
+        if shared.watchers:
+            self._fail_watchers(key)
+        if shared.on_event is not None:
+            shared.on_event(kind, event, key, self.index)
+
+    def _fail_watchers(self, key: bytes) -> None:
+        """Make transactions that watch the key fail."""
+        pair = self.index, key
+        for watcher in self.changes.watchers.get(pair, ()):
+            if watcher.watching[pair] and key not in self._values:
+                # It was already expired when it was watched, so its removal is not a change.
+                watcher.watching[pair] = False
+            else:
+                watcher.dirty_exec = True
 
     def signal(self, key: bytes, *, replaced: bool = False) -> None:
         """Wake clients that wait for ``key``, which may have data for them or may have been deleted.

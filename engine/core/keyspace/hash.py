@@ -11,6 +11,8 @@ from typing import Any
 from engine.core.keyspace.deadlines import Deadlines
 from engine.core.keyspace.elements import Elements
 
+#: The directives that limit a small hash: its number of fields, and the length of its words.
+HASH_LIMITS = ("hash-max-listpack-entries", "hash-max-listpack-value")
 #: Later than any field deadline.
 _NEVER = 1 << 63
 #: Number of random draws that may hit a due field before the due fields are filtered out.
@@ -32,7 +34,12 @@ class Hash(Elements[bytes]):
 
     def put(self, field: bytes, value: bytes, limits: tuple[int, int]) -> bool:
         """Set a field; return whether it is new. ``limits``: maximum fields and maximum word length of a small hash."""
-        new = self._place(field, value)
+        if self.readings:
+            self._disturb()
+        new = field not in self
+        self[field] = value
+        if new and self._names is not None:
+            self._names.add(field)
         if not self.big and (len(self) > limits[0] or len(field) > limits[1] or len(value) > limits[1]):
             self.big = True
         return new

@@ -301,6 +301,14 @@ class _Guarded(Database):
         self._keep_value(key)
         return super().peek(key)
 
+    def read(self, key: bytes, *, use: bool = True) -> Any:
+        self._keep_value(key)
+        return super().read(key, use=use)
+
+    def typed(self, key: bytes, kind: type) -> Any:
+        self._keep_value(key)
+        return super().typed(key, kind)
+
     def read_typed(self, key: bytes, kind: type) -> Any:
         self._keep_value(key)
         return super().read_typed(key, kind)

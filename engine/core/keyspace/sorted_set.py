@@ -38,9 +38,13 @@ class SortedSetLimits(NamedTuple):
     length: int
 
 
+#: The directives of these limits.
+SORTED_SET_LIMITS = ("zset-max-listpack-entries", "zset-max-listpack-value")
+
+
 def sorted_set_limits(config: Config) -> SortedSetLimits:
     """Return the configured limits."""
-    return SortedSetLimits(config.integer("zset-max-listpack-entries"), config.integer("zset-max-listpack-value"))
+    return SortedSetLimits(*map(config.integer, SORTED_SET_LIMITS))
 
 
 class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
@@ -87,13 +91,17 @@ class SortedSet(Elements[float]):
 
     def put(self, member: bytes, score: float, limits: SortedSetLimits) -> bool:
         """Set a member's score; return whether the member is new."""
+        if self.readings:
+            self._disturb()
         former = self.get(member)
         if not self.big:
             if former is None and (len(self) >= limits.entries or len(member) > limits.length):
                 self.big = True
             elif not score:
                 score = 0.0
-        self._place(member, score)
+        self[member] = score
+        if former is None and self._names is not None:
+            self._names.add(member)
         order = self._order
         if order is not None:
             if former is not None:

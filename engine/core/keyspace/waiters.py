@@ -6,7 +6,7 @@ commands return; the timers for deadlines belong to the shell.
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 
 class Waiting(Protocol):
@@ -18,43 +18,29 @@ class Waiting(Protocol):
 W = TypeVar("W", bound=Waiting)
 
 
-class WaitingRoom(Generic[W]):
-    """The waiters of one database, by key, in order."""
+class WaitingRoom(dict[bytes, dict[W, None]]):
+    """Key -> its waiters in one database, in order. Change it with the methods here only.
 
-    __slots__ = ("_by_key",)
+    It is a dict because most writing commands check it. So are the waiters of a key: an ordered set, from which one is
+    removed in constant time.
+    """
 
-    def __init__(self) -> None:
-        # Key -> its waiters, in a dict as an ordered set, from which a waiter is removed in constant time.
-        self._by_key: dict[bytes, dict[W, None]] = {}
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._by_key
-
-    def __bool__(self) -> bool:
-        return bool(self._by_key)
-
-    def __len__(self) -> int:
-        """Return the number of keys with waiters."""
-        return len(self._by_key)
-
-    def awaited(self) -> list[bytes]:
-        """Return the keys with waiters."""
-        return list(self._by_key)
+    __slots__ = ()
 
     def add(self, waiter: W) -> None:
         """Add a waiter at the end of the queues of its keys."""
         for key in waiter.keys:
-            self._by_key.setdefault(key, {})[waiter] = None
+            self.setdefault(key, {})[waiter] = None
 
     def remove(self, waiter: W) -> None:
         """Remove a waiter from all its queues."""
         for key in waiter.keys:
-            queue = self._by_key.get(key)
+            queue = self.get(key)
             if queue is not None:
                 queue.pop(waiter, None)
                 if not queue:
-                    del self._by_key[key]
+                    del self[key]
 
     def waiting_for(self, key: bytes) -> list[W]:
         """Return the waiters of ``key``, in order of arrival."""
-        return list(self._by_key.get(key, ()))
+        return list(self.get(key, ()))

@@ -156,7 +156,7 @@ class Command:
 
     def arity_fits(self, count: int) -> bool:
         """Return whether ``count`` words, including the name, match the arity."""
-        return count == self.arity if self.arity >= 0 else count >= -self.arity
+        return count == self.arity or 0 < -self.arity <= count
 
     def touched(self, argv: list[bytes]) -> list[tuple[bytes, Use]]:
         """Return the keys in ``argv`` with their uses."""
@@ -187,6 +187,8 @@ class Command:
 
 #: All commands by their upper-case name.
 COMMANDS: dict[bytes, Command] = {}
+#: The same commands by the names that clients write: in upper case and in lower case.
+WRITTEN: dict[bytes, Command] = {}
 
 
 def register(command: Command) -> None:
@@ -196,6 +198,8 @@ def register(command: Command) -> None:
     if (sub or parent) in table:
         raise ValueError(f"command {command.name} is declared twice")
     table[sub or parent] = command
+    if not bar:
+        WRITTEN[parent] = WRITTEN[parent.lower()] = command
 
 
 def all_commands() -> Iterator[Command]:

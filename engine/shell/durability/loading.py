@@ -74,5 +74,5 @@ class Loader:
             core.changes.dirty = dirty
             for db, room in zip(core.databases, rooms, strict=True):
                 db.waiting = room
-                for key in room.awaited():
+                for key in room:
                     db.signal(key, replaced=True)

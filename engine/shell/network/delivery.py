@@ -23,7 +23,7 @@ INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
 class Delivery:
     """Delivery for one core. ``connections`` are the open ones by session ID; ``fail`` is called on a fatal error."""
 
-    __slots__ = ("_connections", "_core", "_fail", "_is_over", "after_reply", "on_effects")
+    __slots__ = ("_connections", "_core", "_fail", "after_reply", "is_over", "on_effects")
 
     def __init__(
         self, core: Core, connections: Mapping[int, Connection], fail: Callable[[BaseException], None]
@@ -32,7 +32,7 @@ class Delivery:
         self._connections = connections
         self._fail = fail
         #: Whether effects could not be passed on, so that nothing may be sent any more.
-        self._is_over = False
+        self.is_over = False
         #: Receives effects before the replies of their commands leave (for the log and the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
         #: Work to do once the reply of the present command has been encoded. The list object never changes.
@@ -42,7 +42,7 @@ class Delivery:
         """Pass on the effects, then send the replies of the commands that had them."""
         if self._core.changes.effects:
             self.flush_effects()
-        if out and not self._is_over:
+        if out and not self.is_over:
             connection.send(out)
 
     def flush_effects(self) -> None:
@@ -56,7 +56,7 @@ class Delivery:
             try:
                 self.on_effects(effects)
             except Exception as error:  # noqa: BLE001 - the log and the data may differ after it
-                self._is_over = True
+                self.is_over = True
                 self._fail(error)
 
     def send_outbox(self, caller: Session | None = None) -> list[Reply]:
@@ -64,7 +64,7 @@ class Delivery:
         own: list[Reply] = []
         outbox = self._core.outbox
         self.flush_effects()
-        if self._is_over:
+        if self.is_over:
             outbox.clear()
         while outbox:
             items = outbox[:]
@@ -114,5 +114,10 @@ def encode_or_error(reply: Reply, session: Session, out: Out) -> None:
     try:
         encode(reply, session.proto, out)
     except Exception:  # noqa: BLE001 - the client gets an error
-        LOG.exception("the reply to client %d cannot be encoded", session.id)
-        out[before:] = [encoded(INTERNAL_ERROR)]
+        replace_unencodable(session, before, out)
+
+
+def replace_unencodable(session: Session, before: int, out: Out) -> None:
+    """Replace the part of a reply from ``before`` on by an error: its encoding has just failed."""
+    LOG.exception("the reply to client %d cannot be encoded", session.id)
+    out[before:] = [encoded(INTERNAL_ERROR)]

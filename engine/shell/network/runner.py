@@ -20,7 +20,7 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.keyspace.changes import NEVER, Effects
 from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages, Reply, Steps
-from engine.shell.clock import now_us
+from engine.shell.clock import now_ns, now_us
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
 from engine.shell.network.connections.addresses import shown
@@ -29,7 +29,7 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.network.connections.idle import IdleClients
 from engine.shell.network.connections.limits import Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
-from engine.shell.network.delivery import Delivery, encode_or_error
+from engine.shell.network.delivery import Delivery, encode_or_error, replace_unencodable
 from engine.shell.network.protection import is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.log_lines import LOG, report_fatal
@@ -38,7 +38,7 @@ from engine.shell.observation.watchdog import Watchdog
 from engine.shell.tls import common_name
 from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
-from engine.wire.encode import Out, encode, pages_of
+from engine.wire.encode import RESP2, RESP3, Out, encode, pages_of
 
 #: A client's share of an event-loop iteration in microseconds, and the number of commands between two checks of it.
 _SHARE_US = 2000
@@ -49,6 +49,8 @@ _FLUSH_BYTES = 256 * 1024
 _PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
+#: Types of replies that are not only encoded.
+_SPECIAL = frozenset({type(BLOCKED), Steps, Pages})
 
 
 class Runner:
@@ -132,11 +134,15 @@ class Runner:
 
     def run(self, connection: Connection) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
+        # One piece: each command passes through all of it, and a call costs a hundredth of a request.
         core, delivery, session = self.core, self.delivery, connection.session
         execute, outbox, pause, after_reply = core.execute, core.outbox, core.pause, delivery.after_reply
         commands, first = connection.commands, connection.at
         at, count, made = first, len(commands), 0
-        now = self._prepare_batch(connection)
+        now = self._prepare_batch()
+        if count - at > 1 and core.databases[session.db].waiting:
+            # Waiting clients are served after all XADDs of this client, as for a pipeline that is added at once.
+            core.serve_later = all(argv[0] in _ADDS for argv in commands)
         out: Out = []
         pages: Pages | None = None
         while at < count:
@@ -154,46 +160,55 @@ class Runner:
                 return
             own = delivery.send_outbox(session) if outbox else ()
             before = len(out)
-            if reply is BLOCKED or type(reply) is Steps:
-                _append(own, session, out)
-                self._suspend(connection, reply, now)
-                break
-            if session.reply_mode != "on":
-                reply = _filter_reply(session, reply)
-            if type(reply) is Pages:
-                pages = reply
-            elif reply is not NO_REPLY:
-                encode_or_error(reply, session, out)
+            kind = type(reply)
+            if kind in _SPECIAL or session.reply_mode != "on":
+                if reply is BLOCKED or kind is Steps:
+                    _append(own, session, out)
+                    self._suspend(connection, reply, now)
+                    break
+                if session.reply_mode != "on":
+                    reply = _filter_reply(session, reply)
+                if type(reply) is Pages:
+                    pages = reply
+                elif reply is not NO_REPLY:
+                    encode_or_error(reply, session, out)
+            else:
+                try:
+                    (RESP3 if session.proto == 3 else RESP2)[kind](reply, out)
+                except Exception:  # noqa: BLE001 - the client gets an error
+                    replace_unencodable(session, before, out)
             if own:
                 _append(own, session, out)
             if after_reply:
                 delivery.do_after_reply()
             if pages is not None:
                 break
-            if session.close_after_reply or session.close_requested or self._is_http(connection, argv, reply, out):
+            if (
+                session.close_after_reply
+                or session.close_requested
+                or (kind is CommandError and self._is_http(connection, argv, out))
+            ):
                 at = count
                 break
-            if len(out) - before > 1 and at < count:
-                made += sum(map(len, out[before:]))
-                if made > _FLUSH_BYTES:
-                    made = 0
-                    if self._must_wait(connection, out):
-                        break
-            if not at & _CHECK_EVERY and at < count and self._has_used_its_share(connection, out, now):
-                break
+            if at < count:
+                if len(out) - before > 1:
+                    made += sum(map(len, out[before:]))
+                    if made > _FLUSH_BYTES:
+                        made = 0
+                        if self._must_wait(connection, out):
+                            break
+                if not at & _CHECK_EVERY and self._has_used_its_share(connection, out, now):
+                    break
         self._finish(connection, out, pages, now, commands, first, at)
 
-    def _prepare_batch(self, connection: Connection) -> int:
+    def _prepare_batch(self) -> int:
         """Read the clock, in microseconds, and update the limits that are checked before commands run."""
-        core, now = self.core, now_us()
-        core.telemetry.measured_ns = now * 1000
+        ns = self.core.telemetry.measured_ns = now_ns()
+        now = ns // 1000
         if self.memory_limit.limit:
             self.memory_limit.check(now)
         if self.client_memory.limit:
             self.client_memory.check(now)
-        if len(connection.commands) - connection.at > 1 and core.databases[connection.session.db].waiting:
-            # Waiting clients are served after all XADDs of this client, as for a pipeline that is added at once.
-            core.serve_later = all(argv[0] in _ADDS for argv in connection.commands)
         return now
 
     def _suspend(self, connection: Connection, reply: Reply, now: int) -> None:
@@ -205,11 +220,11 @@ class Runner:
         connection.adjust_reading()
         self.loop.call_soon(self._step, connection, connection.session, reply)
 
-    def _is_http(self, connection: Connection, argv: list[bytes], reply: Reply, out: Out) -> bool:
-        """Return whether the command is HTTP, as sent by a tricked browser; if so, request that the connection is
-        closed.
+    def _is_http(self, connection: Connection, argv: list[bytes], out: Out) -> bool:
+        """Return whether the refused command is HTTP, as sent by a tricked browser; if so, request that the connection
+        is closed.
         """
-        if type(reply) is not CommandError or argv[0].lower() not in (b"post", b"host:"):
+        if argv[0].lower() not in (b"post", b"host:"):
             return False
         LOG.warning("HTTP request from %r, connection closed", connection.session.addr)
         connection.session.close_requested = True
@@ -264,7 +279,11 @@ class Runner:
         if at == len(commands):
             connection.commands = []
             connection.at = 0
-        self.delivery.flush(connection, out)
+        delivery = self.delivery
+        if core.changes.effects:
+            delivery.flush_effects()
+        if out and not delivery.is_over:
+            connection.send(out)
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if pages is not None:

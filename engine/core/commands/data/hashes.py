@@ -30,7 +30,7 @@ _MANY = 5000
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
     """Return the hash at ``key`` to change these fields; expired ones are removed first."""
     value: Hash | None = ctx.db.typed(key, Hash)
-    if value is None or value.next_deadline() > ctx.now or ctx.changes.replaying:
+    if value is None or not value.deadlines or value.next_deadline() > ctx.now or ctx.changes.replaying:
         return value
     due = [name for name in dict.fromkeys(names) if value.is_due(name, ctx.now)]
     if due and ctx.changes.expiry_held_until <= ctx.now:
@@ -44,23 +44,18 @@ def read_hash(ctx: Context, key: bytes) -> Fields:
     return live(value, ctx.now) if value is not None else Hash()
 
 
-def small_hash_limits(ctx: Context) -> tuple[int, int]:
-    """Return the maximum number of fields and the maximum length in a small hash."""
-    config = ctx.config
-    return config.integer("hash-max-listpack-entries"), config.integer("hash-max-listpack-value")
-
-
 def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, keep_ttl: bool = False) -> int:
     """Set fields, logged as an HSET; return how many are new. Their expiry is removed unless ``keep_ttl``."""
     fields = hash_at(ctx, key, pairs[::2])
     if fields is None:
         fields = Hash()
         ctx.db.add(key, fields, changes=0)
-    limits = small_hash_limits(ctx)
-    new = sum([fields.put(pairs[at], pairs[at + 1], limits) for at in range(0, len(pairs), 2)])
-    ctx.db.touch(key, changes=len(pairs) // 2)
-    ctx.changes.notify("h", event, key, ctx.db.index)
-    ctx.effect(b"HSET", key, *pairs)
+    limits, put, new = ctx.hash_limits, fields.put, 0
+    for at in range(0, len(pairs), 2):
+        new += put(pairs[at], pairs[at + 1], limits)
+    ctx.db.changed(key, "h", event, len(pairs) // 2)
+    if ctx.changes.recording:
+        ctx.effect(b"HSET", key, *pairs)
     if fields.deadlines:
         _follow_deadlines(ctx, key, fields, pairs[::2], keep_ttl=keep_ttl)
     return new

@@ -48,17 +48,18 @@ def _push(ctx: Context, key: bytes, words: list[bytes], *, left: bool, items: Li
         items.extendleft(words)
     else:
         items.extend(words)
-    changed(ctx, "l", b"lpush" if left else b"rpush", key, items, changes)
+    ctx.db.changed(key, "l", b"lpush" if left else b"rpush", changes)
     return len(items)
 
 
 def _push_command(ctx: Context, argv: list[bytes], *, left: bool, only_if_exists: bool) -> Reply:
     key, words = argv[1], argv[2:]
-    items = list_at(ctx, key)
+    items = ctx.db.typed(key, deque)
     if items is None and only_if_exists:
         return 0
     length = _push(ctx, key, words, left=left, items=items, changes=len(words))
-    ctx.effect(b"LPUSH" if left else b"RPUSH", *argv[1:])
+    if ctx.changes.recording:
+        ctx.effect(b"LPUSH" if left else b"RPUSH", *argv[1:])
     return length
 
 
@@ -86,7 +87,8 @@ def _pop(ctx: Context, key: bytes, items: List, count: int, *, left: bool) -> li
     pop = items.popleft if left else items.pop
     count = min(count, len(items))
     popped = [pop() for _ in range(count)]
-    ctx.effect(b"LPOP" if left else b"RPOP", key, b"%d" % count)
+    if ctx.changes.recording:
+        ctx.effect(b"LPOP" if left else b"RPOP", key, b"%d" % count)
     changed(ctx, "l", b"lpop" if left else b"rpop", key, items, count)
     return popped
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def changed(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized, changes: int) -> None:
     """Count changed elements, notify watchers and subscribers, and delete the key if its value is empty."""
-    ctx.db.touch(key, changes)
-    ctx.changes.notify(kind, event, key, ctx.db.index)
+    ctx.db.changed(key, kind, event, changes)
     if not value:
         drop_key(ctx, key)
 
@@ -29,8 +28,7 @@ def drop_key(ctx: Context, key: bytes) -> None:
 
 def delete_whole(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized) -> None:
     """Delete the key because all elements are removed at once, and log the deletion."""
-    ctx.db.touch(key, len(value))
-    ctx.changes.notify(kind, event, key, ctx.db.index)
+    ctx.db.changed(key, kind, event, len(value))
     drop_key(ctx, key)
     ctx.effect(b"DEL", key)
 

@@ -38,6 +38,8 @@ from engine.wire.parser import RequestParser
 _COPY_LIMIT = 64 * 1024
 #: Minimum size of input that is searched for a pipeline of XADDs.
 BULK_BYTES = 256
+#: Start of XADD's name, and the size of input that is too short for it.
+_X, _NAME_END = b"X"[0], 20
 #: Number of bytes of a command with thousands of arguments to parse per event-loop iteration.
 _LONG_INPUT = 64 * 1024
 #: Number of bytes received at once after which other clients are served.
@@ -181,7 +183,8 @@ class Connection(asyncio.Protocol):
         size = len(data)
         self.traffic.bytes_in += size
         self.received += size
-        if self.stopped:
+        # Inlines `stopped`.
+        if self.session.waiter is not None or self.held_back or self.slow or self.yielding or self.stepping:
             self.backlog.append(data)
             self.backlog_size += size
             self.check_input()
@@ -216,15 +219,15 @@ class Connection(asyncio.Protocol):
 
         An XADD, or long input, may start a pipeline of XADDs, which is run faster than command by command.
         """
-        parser = self.parser
-        if len(data) > _LONG_INPUT and parser.takes_long(data):
+        parser, size = self.parser, len(data)
+        if size > _LONG_INPUT and parser.takes_long(data):
             # The rest is parsed in the next event-loop iteration.
             self.backlog.appendleft(data[_LONG_INPUT:])
-            self.backlog_size += len(data) - _LONG_INPUT
+            self.backlog_size += size - _LONG_INPUT
             self.read(data[:_LONG_INPUT])
             self._yield_if_running()
             return
-        if parser.trusted and (len(data) >= BULK_BYTES or data.find(b"XADD", 8, 14) > 0):
+        if parser.trusted and (size >= BULK_BYTES or (size > _NAME_END and _X in data[8:10] and b"XADD" in data[8:13])):
             data = self._read_runs(data)
             if not data and parser.at_boundary and parser.error is None:
                 return
@@ -240,12 +243,12 @@ class Connection(asyncio.Protocol):
                 self.at = 0
                 self.runner.run(self)
                 parser.trusted = self.session.authenticated
+            if parser.at_boundary and parser.error is None:
+                return
             if self.transport.is_closing() or self.stopped:
                 return
             if parser.error is not None:
                 self.fail(parser.error)
-                return
-            if parser.at_boundary:
                 return
             if not commands:
                 break
@@ -352,25 +355,22 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
             return
         if piece is not None:
-            self._send(piece)
+            self.send(piece, is_piece=True)
             self.yield_to_others()
             return
         self.pieces = None
         behind, self.behind = self.behind, []
         if behind:
-            self._send(behind)
+            self.send(behind)
         if self.session.close_after_reply or self.session.close_requested:
             self.close()
 
-    def send(self, parts: Out) -> None:
-        """Send replies, now or at the end of the event-loop iteration; during a long reply, after it."""
-        if self.pieces is None:
-            self._send(parts)
-        elif not self._is_too_much(sum(map(len, self.behind)) + sum(map(len, parts))):
-            self.behind += parts
-
-    def _send(self, parts: Out) -> None:
-        if not self.transport.is_closing():
+    def send(self, parts: Out, *, is_piece: bool = False) -> None:
+        """Send replies, now or at the end of the event-loop iteration; during a long reply, after its pieces."""
+        if self.pieces is not None and not is_piece:
+            if not self._is_too_much(sum(map(len, self.behind)) + sum(map(len, parts))):
+                self.behind += parts
+        elif not self.transport.is_closing():
             size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
             if size > _WRITE_HIGH and self._is_too_much(size):
                 return

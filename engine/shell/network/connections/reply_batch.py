@@ -27,7 +27,8 @@ _MOST_BYTES = 64 * 1024
 #: Maximum number of clients that count as few. Measured with single XADDs: waiting makes 2 clients a third slower, 4 a
 #: tenth slower, 6 a sixth faster, 50 two thirds faster.
 _FEW = 5
-#: Number of replies after which to count the clients that received them.
+#: Number of replies after which to count the clients that received them. Replies that left together count as one for
+#: each client.
 _ROUND = 32
 
 
@@ -81,14 +82,12 @@ class ReplyBatch:
 
     def send(self, connection: Held, parts: Out, size: int) -> None:
         """Send bytes now or at the end of the iteration."""
-        self._served.add(connection)
-        self._replies += 1
-        if self._replies == _ROUND:
-            self._crowded = len(self._served) > _FEW
-            self._served.clear()
-            self._replies = 0
         if not connection.held:
             if not self.is_held and (not self._crowded or size > _MOST_BYTES):
+                self._served.add(connection)
+                self._replies += 1
+                if self._replies >= _ROUND:
+                    self._count_clients()
                 connection.write(parts, size)
                 return
             self._held[connection] = None
@@ -98,6 +97,11 @@ class ReplyBatch:
             self._release(connection)
         elif not self._end_due:
             self._await_end()
+
+    def _count_clients(self) -> None:
+        self._crowded = len(self._served) > _FEW
+        self._served.clear()
+        self._replies = 0
 
     def close(self, connection: Held) -> None:
         """Close a connection after its bytes have left."""
@@ -127,6 +131,10 @@ class ReplyBatch:
         self.is_held = False
         held, self._held = self._held, {}
         closing, self._closing = self._closing, set()
+        self._served.update(held)
+        self._replies += len(held)
+        if self._replies >= _ROUND:
+            self._count_clients()
         for connection in held:
             if safe:
                 self._release(connection)

@@ -16,7 +16,7 @@ from engine.core.commands.data.scan import parse_cursor, parse_scan_options, sca
 from engine.core.commands.data.sorted_sets.ranges import in_pages
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits
+from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
 from engine.text import doubles
@@ -84,13 +84,13 @@ def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Co
     return score != former
 
 
-def _add(ctx: Context, key: bytes, pairs: list[Pair], when: _Conditions, hint: int) -> tuple[int, int]:
+def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hint: int) -> tuple[int, int]:
     """Add members or change their scores; return how many are new and how many others have changed.
 
     ``hint``: the total number of members in the command.
     """
-    members = sorted_set_at(ctx, key)
-    limits = sorted_set_limits(ctx.config)
+    members = ctx.db.typed(key, SortedSet)
+    limits = ctx.sorted_set_limits
     if members is None:
         if when.only_existing:
             return 0, 0
@@ -114,8 +114,7 @@ def _add(ctx: Context, key: bytes, pairs: list[Pair], when: _Conditions, hint: i
                 else:
                     updated += 1
     if added or updated:
-        ctx.db.touch(key, changes=added + updated)
-        ctx.changes.notify("z", b"zadd", key, ctx.db.index)
+        ctx.db.changed(key, "z", b"zadd", added + updated)
     return added, updated
 
 
@@ -135,7 +134,7 @@ def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Condit
     if members is None:
         members = SortedSet()
         ctx.db.add(key, members, changes=0)
-    members.put(member, score, sorted_set_limits(ctx.config))
+    members.put(member, score, ctx.sorted_set_limits)
     ctx.db.touch(key)
     ctx.changes.notify("z", b"zincr", key, ctx.db.index)
     ctx.effect(b"ZINCRBY", key, doubles.text(by), member)
@@ -149,27 +148,28 @@ def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Condit
 )
 def zadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds members to a sorted set or changes their scores, and returns how many are new."""
-    key = argv[1]
-    args = Args(argv, 2)
+    key, first = argv[1], 2
     when, count_changes, increment = _UNCONDITIONAL, False, False
     if not argv[2][:1].isdigit():
+        args = Args(argv, 2)
         given, count_changes, increment = _parse_conditions(args)
-        when = when if given == when else given
-    first = args.pos
-    if len(args) % 2 or not len(args):
+        when, first = when if given == when else given, args.pos
+    words = len(argv) - first
+    if words % 2 or not words:
         raise CommandError(general.SYNTAX)
-    if when.only_new and when.only_existing:
-        raise CommandError(data.XX_AND_NX)
-    if when.only_new + when.only_greater + when.only_less > 1:
-        raise CommandError(data.GT_LT_NX)
+    if when is not _UNCONDITIONAL:
+        if when.only_new and when.only_existing:
+            raise CommandError(data.XX_AND_NX)
+        if when.only_new + when.only_greater + when.only_less > 1:
+            raise CommandError(data.GT_LT_NX)
     if increment:
-        if len(args) > 2:
+        if words > 2:
             raise CommandError(data.INCR_PAIRS)
         return _increment(ctx, key, _score(argv[first]), argv[first + 1], when)
-    count = len(args) // 2
+    count = words // 2
     if count <= AT_ONCE:
         added, updated = _add(ctx, key, _pairs(map(_score, argv[first::2]), argv[first + 1 :: 2]), when, count)
-        if added or updated:
+        if (added or updated) and ctx.changes.recording:
             ctx.effect(b"ZADD", *argv[1:])
         return added + updated if count_changes else added
 
@@ -180,12 +180,12 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
             yield
         done = 0
         for number in range(0, count, AT_ONCE):
-            words = argv[first + 2 * number : first + 2 * (number + AT_ONCE)]
-            pairs = _pairs(scores[number : number + AT_ONCE], words[1::2])
+            part = argv[first + 2 * number : first + 2 * (number + AT_ONCE)]
+            pairs = _pairs(scores[number : number + AT_ONCE], part[1::2])
             added, updated = _add(ctx, key, pairs, when, count)
             done += added + updated if count_changes else added
             if added or updated:
-                ctx.effect(b"ZADD", *argv[1:first], *words)
+                ctx.effect(b"ZADD", *argv[1:first], *part)
             yield
         return done
 

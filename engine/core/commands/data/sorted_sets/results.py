@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.commands.data.mutations import put_result
 from engine.core.formats.export import encode
 from engine.core.keyspace.elements import Elements, Reading
-from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits
+from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.protocol.replies import Reply, Steps
 from engine.text import doubles
 
@@ -55,7 +55,7 @@ def store(
         for block in blocks:
             dict.update(result, ((member, score) for score, member in block))
             yield
-        limits = sorted_set_limits(ctx.config)
+        limits = ctx.sorted_set_limits
         if len(result) <= limits.entries and all(len(member) <= limits.length for member in result):
             result = _small(result)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.strings.values import set_string, string_at
+from engine.core.commands.data.strings.values import checked, set_string, string_at
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, parse_int
 from engine.core.protocol.replies import CommandError, Reply
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 
 def _increment(ctx: Context, key: bytes, by: int) -> int:
-    value = string_at(ctx, key)
-    result = (0 if value is None else parse_int(bytes(value))) + by
+    value = ctx.db.get(key)
+    if type(value) is not bytes:
+        value = b"0" if value is None else bytes(checked(value) or b"")
+    result = parse_int(value) + by
     if not I64_MIN <= result <= I64_MAX:
         raise CommandError(data.OVERFLOW)
     set_string(ctx, key, b"%d" % result, b"incrby", keep_ttl=True)
-    ctx.effect(b"INCRBY", key, b"%d" % by)
+    if ctx.changes.recording:
+        ctx.effect(b"INCRBY", key, b"%d" % by)
     return result
 
 

@@ -41,17 +41,20 @@ def string_at(ctx: Context, key: bytes) -> String | None:
 
 def _read(ctx: Context, key: bytes) -> bytes | None:
     """Return the string at ``key`` for a reply."""
-    value = ctx.db.read(key)
-    if value is None or type(value) is bytes:
-        return value
+    return _shown(ctx.db.read(key))
+
+
+def _shown(value: object) -> bytes | None:
+    """Return a string for a reply."""
     string = checked(value)
     return None if string is None else bytes(string)
 
 
 def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
     """Set a string, regardless of the previous type. Records the event, but no effect."""
-    ctx.db.set(key, value, keep_ttl=keep_ttl)
-    ctx.changes.notify("$", event, key, ctx.db.index)
+    ctx.db.set(key, value, keep_ttl)
+    if ctx.changes.on_event is not None:
+        ctx.changes.notify("$", event, key, ctx.db.index)
 
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:
@@ -77,7 +80,9 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
     """Sets a string, replacing a value of any type."""
     key, value = argv[1], argv[2]
     if len(argv) == 3:
-        _set_until(ctx, key, value, None)
+        set_string(ctx, key, value)
+        if ctx.changes.recording:
+            ctx.effect(b"SET", key, value)
         return OK
     args = Args(argv, 3)
     exists: bool | None = None
@@ -187,7 +192,8 @@ def _set_pairs(ctx: Context, argv: list[bytes], *, only_new: bool = False) -> bo
 @string_command("get key", "readonly fast")
 def get(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the string at a key."""
-    return _read(ctx, argv[1])
+    value = ctx.db.read(argv[1])
+    return value if type(value) is bytes else _shown(value)
 
 
 @string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
