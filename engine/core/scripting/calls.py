@@ -20,10 +20,10 @@ from engine.core.admission import Admission, Refusal
 from engine.core.clients.session import Session
 from engine.core.environment.context import Context
 from engine.core.environment.failures import FatalError, is_fatal
-from engine.core.protocol.replies import CommandError, Reply
+from engine.core.protocol.replies import CommandError, Map, Reply
 from engine.core.scripting.execution import Execution, Verdict
-from engine.core.scripting.lua_values import converted, size_of
-from engine.core.table.registry import COMMANDS, Command
+from engine.core.scripting.lua_values import converted, size_of, size_of_texts
+from engine.core.table.registry import COMMANDS, WRITTEN, Command
 from engine.core.table.unsupported import subject_of
 from engine.text import doubles
 from engine.text.messages import general, scripting
@@ -33,6 +33,7 @@ from engine.version import REDIS_VERSION
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Replies shorter than the first number of bytes are not measured while at least the second number of bytes is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
+_BYTES = frozenset({bytes})
 #: Integers below this are formatted as their digits.
 _EXACT = 1 << 53
 
@@ -100,6 +101,9 @@ class Memory(Protocol):
 
     def table(self, value: Any) -> Any:
         """Return a Lua table for a list or dict."""
+
+    def flat_table(self, texts: list[bytes]) -> Any:
+        """Return a Lua table for a list of texts."""
 
 
 class Calls:
@@ -174,10 +178,10 @@ class Calls:
     def call(self, *words: Any) -> Any:
         """`redis.call`: the reply, or an error."""
         try:
-            reply = self._run(words)
-            if type(reply) is not CommandError:
-                return self._as_value(reply)
-            self.error = reply.text
+            value = self._run(words)
+            if type(value) is not CommandError:
+                return value
+            self.error = value.text
         except CommandError as error:
             self.error = error.text
         except BaseException as error:  # noqa: BLE001 - as above
@@ -190,13 +194,13 @@ class Calls:
         """`redis.pcall`: the reply, or a table with the error."""
         try:
             try:
-                reply = self._run(words)
-                if type(reply) is not CommandError:
-                    return self._as_value(reply)
+                value = self._run(words)
+                if type(value) is not CommandError:
+                    return value
             except CommandError as error:
-                reply = error.as_reply()
-            shown: dict[bytes, Any] = {b"err": reply.text}
-            if not isinstance(reply, WordsError):
+                value = error.as_reply()
+            shown: dict[bytes, Any] = {b"err": value.text}
+            if not isinstance(value, WordsError):
                 shown[b"ignore_error_stats_update"] = True
             return self._as_value(shown, is_made=True)
         except CommandError as error:
@@ -208,15 +212,17 @@ class Calls:
         raise _RAISED.with_traceback(None)
 
     def _as_value(self, reply: Reply, *, is_made: bool = False) -> Any:
-        kind = type(reply)
-        if kind is int:
-            return reply if -(1 << 63) <= reply < 1 << 63 else float(reply)
-        if reply is None and not is_made:
-            return None if self.resp == 3 else False
+        """Return the value for Lua of a reply, or of a value that is already converted (``is_made``)."""
         memory = self.memory
         assert memory is not None
-        if kind is bytes and len(reply) < _SMALL and memory.left() > _PLENTY:
+        if type(reply) is bytes and len(reply) < _SMALL and memory.left() > _PLENTY:
             return reply
+        kind = type(reply)
+        if (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply)):
+            # What `converted`, `size_of` and the recursive table would give for each text.
+            if not memory.make_room(size_of_texts(reply)):
+                raise CommandError(scripting.OUT_OF_MEMORY)
+            return memory.flat_table(reply)
         value = reply if is_made else converted(reply, self.resp)
         if value is None or value is False:
             return value
@@ -240,13 +246,28 @@ class Calls:
                 raise WordsError(scripting.BAD_ARGUMENTS)
         return argv
 
-    def _run(self, words: tuple[Any, ...]) -> Reply:
-        """Run a command and return its reply, which can be a CommandError; it is counted like those of clients."""
-        argv = self._words(words)
+    def _run(self, words: tuple[Any, ...]) -> Any:
+        """Run a command, which is counted like those of clients; return its reply as a value for Lua.
+
+        An error reply is returned as a CommandError. A command that may not run raises it.
+        """
+        # One piece: a script may make thousands of calls, and each passes through all of it.
+        argv = list(words) or self._words(words)
+        for word in words:
+            if type(word) is not bytes:
+                argv = self._words(words)
+                break
         ctx, running = self._ctx, self.running
         if running is None or running.verdict:
             raise CommandError(scripting.KILLED)
-        command = self._command(argv)
+        command = WRITTEN.get(argv[0])
+        # Inlines Command.arity_fits.
+        if (
+            command is None
+            or command.subcommands
+            or (command.arity != len(argv) and not 0 < -command.arity <= len(argv))
+        ):
+            command = self._command(argv)
         telemetry = ctx.telemetry
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         flags, caller = command.flags, running.caller
@@ -291,7 +312,12 @@ class Calls:
             telemetry.note_slow(session, command, argv, spent // 1000, ctx.changes.now)
             if ctx.monitors.sessions:
                 ctx.monitors.show(session, command, argv)
-        return reply
+        kind = type(reply)
+        if kind is int:
+            return reply if -(1 << 63) <= reply < 1 << 63 else float(reply)
+        if reply is None:
+            return None if self.resp == 3 else False
+        return reply if kind is CommandError else self._as_value(reply)
 
     def _command(self, argv: list[bytes]) -> Command:
         command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())

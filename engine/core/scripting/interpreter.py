@@ -77,7 +77,7 @@ class Interpreter:
 
     def make_room(self, size: int) -> bool:
         """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
-        used = self.used
+        used: int = self._lua.get_memory_used(True)
         if used >= MEMORY_LIMIT:
             self._lua.set_max_memory(used + _SLACK)
             return False
@@ -110,6 +110,10 @@ class Interpreter:
     def table(self, value: Any) -> Any:
         """Return a Lua table for a list or dict, recursively."""
         return self._lua.table_from(value, recursive=True)
+
+    def flat_table(self, texts: list[bytes]) -> Any:
+        """Return a Lua table for a list of texts."""
+        return self._lua.table_from(texts)
 
     # -- scripts ----------------------------------------------------------------------------------------------------
 

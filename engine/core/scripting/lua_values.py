@@ -199,6 +199,11 @@ def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
     return [value() for _ in range(count)]
 
 
+def size_of_texts(texts: list[bytes]) -> int:
+    """Return `size_of` a list of texts."""
+    return 128 + sum(map(len, texts)) + 96 * len(texts)
+
+
 def size_of(value: Any) -> int:
     """Return the approximate size of the value in Lua, in bytes."""
     if isinstance(value, bytes):
