@@ -191,7 +191,7 @@ class _Costs:
 class SegmentNodes:
     """The nodes derived so far of one segment: the index of each node's first entry."""
 
-    __slots__ = ("_open", "_void", "former", "starts", "upto")
+    __slots__ = ("_open", "_void", "former", "oldest", "starts", "upto")
 
     def __init__(self) -> None:
         self.starts = array("I")
@@ -204,6 +204,9 @@ class SegmentNodes:
         #: entries that are not in the map yet. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
+        #: The oldest live node, if it is complete: the segment's first live index and number of dead entries then, its
+        #: last ID and its number of live entries. Each XADD with MAXLEN ~ asks for it.
+        self.oldest: tuple[int, int, int, int] | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
         """Derive the nodes of entries that are not in the map yet; with ``nodes``, stop at that number of nodes.
@@ -287,6 +290,7 @@ class SegmentNodes:
 
     def compacted(self, kept: Sequence[int]) -> None:
         """Update the map after a rewrite that kept ``kept[i]`` of the entries before index i."""
+        self.oldest = None
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
@@ -320,6 +324,22 @@ def node_of(segment: Entries, index: int, limits: NodeLimits) -> tuple[int, int,
         number = bisect_right(nodes.starts, index) - 1
     first, end = nodes.bounds(number)
     return segment.id_at(first), segment.id_at(end - 1), segment.count(first, end)
+
+
+def oldest_of(segment: Entries, start: int, dead: int, limits: NodeLimits) -> tuple[int, int]:
+    """Return (last ID, live entries) of the segment's oldest live node.
+
+    ``start`` is the segment's first live index, ``dead`` the number of deleted entries from there on.
+    """
+    nodes = segment.nodes
+    known = nodes.oldest
+    if known is None or known[0] != start or known[1] != dead:
+        _, last_id, live = node_of(segment, start, limits)
+        known = start, dead, last_id, live
+        if segment.id_at(len(segment) - 1) != last_id:
+            # Later entries do not change it.
+            nodes.oldest = known
+    return known[2], known[3]
 
 
 def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, int, int]]:

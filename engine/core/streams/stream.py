@@ -17,7 +17,7 @@ from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.entries import Sizes
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.nodes import COUNTED_SEGMENTS, count_nodes, extents, node_of, synced
+from engine.core.streams.nodes import COUNTED_SEGMENTS, count_nodes, extents, node_of, oldest_of, synced
 from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
@@ -289,8 +289,7 @@ class Stream:
     def head_node(self) -> tuple[int, int]:
         """Return (last ID, live entries) of the oldest node. The stream must not be empty."""
         head = self._own(0)
-        _, last_id, live = node_of(head, head.start, self.storage.limits)
-        return last_id, live
+        return oldest_of(head, head.start, head.dead_count, self.storage.limits)
 
     def head_segment(self) -> tuple[int, int]:
         """Return (last ID, live entries) of the oldest segment. The stream must not be empty."""
