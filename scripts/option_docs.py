@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from scripts.generated import ROOT, Part, anchor
 from spark_streams.config.options import SECTIONS
+from streamclient.config.kinds import shown_duration
 from streamclient.config.option import Option, options_of
 
 PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
@@ -45,15 +46,21 @@ def builder() -> str:
     for section in SECTIONS:
         hints = get_type_hints(section)
         for field, option in options_of(section).items():
-            lines.append(f"    {option.name.replace('.', '_')}: {_annotation(hints[field])}")
+            lines.append(f"    {option.name.replace('.', '_')}: {_annotation(hints[field], option)}")
             default = option.shown_default()
             meaning = option.meaning + (f" Default: {default}." if default else "")
             lines += textwrap.wrap(f'"""{meaning}"""', 120, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines) + "\n"
 
 
-def _annotation(kind: Any) -> str:
+def _annotation(kind: Any, option: Option) -> str:
     """Return the type of a value that a program gives for an option whose field has this type."""
+    if option.name.endswith("Timestamp"):
+        return "str | int | datetime | Mapping[str, str | int]"
+    if option.name.endswith("Offsets"):
+        return "str | Mapping[str, str]"
+    if option.kind.show is shown_duration:
+        return "int | str | timedelta"
     given = [each for each in get_args(kind) if each is not NoneType] if get_origin(kind) in _UNIONS else [kind]
     (single,) = given
     if get_origin(single) is Literal:

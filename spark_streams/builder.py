@@ -9,7 +9,9 @@ says what an option means. A dot in a name is an underscore here: `tls_caFile` i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from spark_streams.config import options as parsing
@@ -50,9 +52,9 @@ class Options(TypedDict, total=False):
     """Password of the private key."""
     tls_verify: Literal["full", "ca", "none"]
     """Checks of the server's certificate: `full` (CA and host name), `ca` (only CA) or `none`. Default: full."""
-    retryTimeoutMs: int | str
-    """Milliseconds of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.
-    Default: 15000."""
+    retryTimeoutMs: int | str | timedelta
+    """Time of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.
+    Default: 15s."""
     stream: str
     """Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken literally.
     A write without it needs the column `_stream`, which then names each row's stream."""
@@ -90,8 +92,8 @@ class Options(TypedDict, total=False):
     schemaRegistry_caFile: str
     """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: those of
     `tls.caFile`, else the system's."""
-    schemaRegistry_timeoutMs: int | str
-    """Maximum time of a call of the registry, with its references; a duration. Default: 10s."""
+    schemaRegistry_timeoutMs: int | str | timedelta
+    """Maximum time of a call of the registry, with its references. Default: 10s."""
     schemaRegistry_subject: str
     """Subject of the stream's schemas. Its latest schema is the reader's schema, and that of a DataFrame without one,
     if `valueSchema` is not set; writing registers schemas there. Default: `<stream>-value`."""
@@ -113,23 +115,23 @@ class Options(TypedDict, total=False):
     subscribePattern: str
     """Regular expression for the whole name, in place of `streamPattern`: literal characters, `.`, `.*`, `.+` and sets
     such as `[a-c]`."""
-    streamPatternRefreshMs: int | str
-    """Milliseconds between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger.
-    Default: 10000."""
-    startingOffsets: str
+    streamPatternRefreshMs: int | str | timedelta
+    """Time between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger. Default:
+    10s."""
+    startingOffsets: str | Mapping[str, str]
     """Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID
     (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a checkpoint. In a streaming
     query whose group exists, `latest` means `group`. Default: `latest` (streaming), `earliest` (batch)."""
-    startingTimestamp: str
+    startingTimestamp: str | int | datetime | Mapping[str, str | int]
     """Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds since
     1970, ISO 8601 (without a zone in `timeZone`, else UTC), or JSON with one of these per stream."""
     startingOffsetsByTimestampStrategy: Literal["wait", "latest", "error"]
     """If a stream has no entry yet at or after `startingTimestamp`, a new query skips entries until that time (`wait`),
     reads all new ones (`latest`) or fails (`error`). Default: wait."""
-    endingOffsets: str
+    endingOffsets: str | Mapping[str, str]
     """End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per
     stream. Default: `latest`."""
-    endingTimestamp: str
+    endingTimestamp: str | int | datetime | Mapping[str, str | int]
     """End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it."""
     failOnMissingStream: bool
     """Whether a read fails if a stream that it names does not exist, or none matches its pattern. If false, a batch
@@ -158,12 +160,12 @@ class Options(TypedDict, total=False):
     groupTakeover: bool
     """Whether the query may take over a group of other programs or queries, and move it. Only with `consume=range`.
     Default: false."""
-    groupLeaseMs: int | str
-    """Milliseconds for which a group stays with a query whose driver was killed. The same query, restarted with its
-    checkpoint, need not wait. Default: 30000."""
-    claimIdleMs: int | str
-    """Claim entries that other consumers left pending for this many milliseconds. Without it, only those of an earlier
-    run of this query. Only with `consume=shared`."""
+    groupLeaseMs: int | str | timedelta
+    """Time for which a group stays with a query whose driver was killed. The same query, restarted with its checkpoint,
+    need not wait. Default: 30s."""
+    claimIdleMs: int | str | timedelta
+    """Claim entries that other consumers left pending for this long. Without it, only those of an earlier run of this
+    query. Only with `consume=shared`."""
     maxDeliveries: int | str
     """Maximum deliveries of an entry; one delivered more often is moved to `deadLetterStream`. Only with
     `consume=shared`."""
@@ -178,14 +180,14 @@ class Options(TypedDict, total=False):
     minEntriesPerTrigger: int | str
     """Wait for this many entries before the next micro-batch, for `maxTriggerDelay` at most. Not with
     `consume=shared`."""
-    maxTriggerDelay: int | str
-    """Longest wait for `minEntriesPerTrigger`; a duration. Default: 15m."""
+    maxTriggerDelay: int | str | timedelta
+    """Longest wait for `minEntriesPerTrigger`. Default: 15m."""
     maxBytesPerTrigger: int | str
     """Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with
     `consume=shared`."""
-    idleWaitMs: int | str
-    """Milliseconds for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other sources of
-    the query wait too. 0: no wait, at ten times the processor time. Default: 100."""
+    idleWaitMs: int | str | timedelta
+    """Time for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other sources of the query
+    wait too. 0: no wait, at ten times the processor time. Default: 100ms."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; streams are split to reach it. Default: 1."""
     maxPartitions: int | str
@@ -230,16 +232,16 @@ class Options(TypedDict, total=False):
     writeId: str
     """Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In
     `foreachBatch` none is needed. Batch writes only, not with `writeMode=append`."""
-    fenceRetentionMs: int | str
-    """How long deduplication records are kept after the last write of a query or `writeId`; a duration, at least a day.
-    0 keeps them forever. Default: 30d."""
+    fenceRetentionMs: int | str | timedelta
+    """How long deduplication records are kept after the last write of a query or `writeId`, at least a day. 0 keeps
+    them forever. Default: 30d."""
     allowEviction: bool
     """Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy other than
     `noeviction`). Without its records, a repeated batch writes its rows twice. Default: false."""
     waitReplicas: int | str
     """Number of replicas that must have a task's rows before it succeeds (WAIT). Default: 0."""
-    waitTimeoutMs: int | str
-    """Longest wait for `waitReplicas`, then the task fails; a duration. Default: 10s."""
+    waitTimeoutMs: int | str | timedelta
+    """Longest wait for `waitReplicas`, then the task fails. Default: 10s."""
     chunkSize: int | str
     """Maximum rows sent before their replies are read. Default: 5000."""
     keyColumn: str
@@ -256,8 +258,8 @@ class Options(TypedDict, total=False):
     """Maximum entries in the stream; the oldest are removed."""
     minid: str
     """Smallest ID to keep; entries with smaller IDs are removed."""
-    retentionMs: int | str
-    """Maximum age of entries, by their IDs; older entries are removed. A duration."""
+    retentionMs: int | str | timedelta
+    """Maximum age of entries, by their IDs; older entries are removed."""
     approximate: bool
     """Approximate trimming (`~`): cheaper, may keep a few extra entries. Default: true."""
     refPolicy: Literal["keepref", "delref", "acked"]
@@ -272,7 +274,7 @@ def options(**given: Unpack[Options]) -> dict[str, str]:
     """Return these options of a read or a write as `options(**...)` of Spark takes them.
 
     Raises UNKNOWN_OPTION, INVALID_OPTION, or OPTION_ELSEWHERE if some are for reads only and others for writes only.
-    None leaves an option out. Whether options fit together is checked by `load()`, `save()` and `start()`.
+    None leaves an option out. A dict becomes JSON, a date and time ISO 8601, a timedelta milliseconds.
     """
     made = {parsing.dotted(name): _text(value) for name, value in given.items() if value is not None}
     parsing.check_values(made)
@@ -282,6 +284,12 @@ def options(**given: Unpack[Options]) -> dict[str, str]:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value))
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(milliseconds=1)}ms"
     return ",".join(value) if isinstance(value, (tuple, list)) else str(value)
 
 

@@ -51,9 +51,7 @@ class DataError(PystreamsError):
 
 _TABLE: dict[str, Condition] = {
     **OF_CLIENT,
-    "UNKNOWN_OPTION": Condition(
-        OptionsError, "There is no option '{option}' for {scope}.", "The nearest known name is '{nearest}'."
-    ),
+    "UNKNOWN_OPTION": Condition(OptionsError, "There is no option '{option}' for {scope}.", "{advice}"),
     "OPTION_ELSEWHERE": Condition(
         OptionsError, "Option '{option}' is for {there}, and cannot be given for {here}.", "Remove it here."
     ),

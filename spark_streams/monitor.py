@@ -32,7 +32,7 @@ try:
         QueryTerminatedEvent,
         StreamingQueryListener,
     )
-except ModuleNotFoundError as missing:
+except ImportError as missing:
     from spark_streams.requirements import explained
 
     raise explained(missing) from None

@@ -1,14 +1,21 @@
-"""Packages that the data source needs beyond those of the command line: the error if one is missing."""
+"""Packages that the data source needs beyond those of the command line: the error if one is missing or too old."""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 
-def explained(missing: ModuleNotFoundError) -> ModuleNotFoundError:
+def explained(missing: ImportError) -> ImportError:
     """Return the error to raise in place of this one: which package is missing in which Python, and what to install."""
+    if not isinstance(missing, ModuleNotFoundError) or missing.name == "pyspark.sql.datasource":
+        version = getattr(sys.modules.get("pyspark"), "__version__", "?")
+        return ImportError(
+            f"The Spark data source pystreams needs Spark 4.0 or later, and {sys.executable} has pyspark {version}.",
+            name=missing.name,
+        )
     package = (missing.name or "").partition(".")[0]
-    extra = "spark" if package in ("pyspark", "py4j") else "engine"
+    extra = "spark" if package == "py4j" or find_spec("pyspark") is None else "engine"
     beside = " Where Spark has been installed already, run in its Python instead." if extra == "spark" else ""
     return ModuleNotFoundError(
         f"The Spark data source pystreams needs the package '{package}', which {sys.executable} does not have. "

@@ -22,7 +22,7 @@ try:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
-except ModuleNotFoundError as missing:
+except ImportError as missing:
     from spark_streams.requirements import explained
 
     raise explained(missing) from None

@@ -40,6 +40,11 @@ _KAFKA = {
     "topic": "Set 'stream', or write a column '_stream'.",
     "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns of their names.",
 }
+_STREAMING_WRITES = {
+    "checkpointLocation": "Set it on writeStream.",
+    "queryName": "Set it on writeStream, by queryName().",
+}
+_AUTO_LOADER = {"rescuedDataColumn": "Name a string column '_rescued' in the schema."}
 _FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}
 
 #: Options by name in lower case, as Spark passes them.
@@ -49,6 +54,8 @@ INSTEAD = {
         ("spark-redis", _SPARK_REDIS),
         ("Spark's Kafka source", _KAFKA),
         ("Spark's file sources", _FILES),
+        ("Spark's streaming writes", _STREAMING_WRITES),
+        ("Databricks' Auto Loader", _AUTO_LOADER),
     )
     for name, advice in table.items()
 }

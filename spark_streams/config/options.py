@@ -148,10 +148,14 @@ def dotted(name: str) -> str:
 
 
 def check_values(given: Mapping[str, str]) -> None:
-    """Raise an error if the options are valid neither for a read nor for a write."""
+    """Raise the errors of a read, or of a write if the options are not all for reads. Their stream may be missing."""
     check_names(given)
-    scope = _READ if all(name in _READ for name in given) or not all(name in _WRITE for name in given) else _WRITE
-    scope.parse(given)
+    if all(name in _READ for name in given) or not all(name in _WRITE for name in given):
+        table = options_of(ReadOptions)
+        names = {name.lower() for field in ("stream", "stream_list", "glob", "regex") for name in table[field].names}
+        _read(given if names & {name.lower() for name in given} else {**given, "streamPattern": "*"}, None)
+    else:
+        _write(given, streaming=False)
 
 
 def says_schema(given: Iterable[str]) -> bool:
@@ -173,5 +177,7 @@ def _refuse(name: str, *scopes: _Scope) -> NoReturn:
         if spelling is not None:
             fail("OPTION_ELSEWHERE", option=spelling, there=other.doing, here=doing)
     folded = {each.lower(): each for scope in scopes for each in scope.names()}
-    nearest = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0)
-    fail("UNKNOWN_OPTION", option=name, scope=doing, nearest=folded[nearest[0]])
+    nearest = difflib.get_close_matches(name.lower(), folded, n=1)
+    known = "docs/reference/options.md lists all."
+    advice = f"The nearest known name is '{folded[nearest[0]]}'." if nearest else known
+    fail("UNKNOWN_OPTION", option=name, scope=doing, advice=advice)

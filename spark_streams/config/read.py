@@ -16,7 +16,7 @@ from spark_streams.config.common import CommonOptions
 from spark_streams.config.positions import Positions
 from spark_streams.config.schema_options import SchemaOptions
 from spark_streams.errors import fail
-from streamclient.config.kinds import DURATION, FLAG, NAMES, TEXT, Kind, choice, whole
+from streamclient.config.kinds import FLAG, NAMES, TEXT, Kind, choice, duration, whole
 from streamclient.config.option import check_exclusive, conflict, name_of, option, parsed, refuse
 
 
@@ -58,9 +58,9 @@ class RangeOptions:
     )
     pattern_refresh: int = option(
         "streamPatternRefreshMs",
-        whole(0),
+        duration(),
         10_000,
-        "Milliseconds between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger.",
+        "Time between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger.",
     )
     starting_offsets: str | None = option(
         "startingOffsets",
@@ -175,17 +175,17 @@ class GroupOptions:
     )
     lease: int = option(
         "groupLeaseMs",
-        whole(1000),
+        duration(1000),
         30_000,
-        "Milliseconds for which a group stays with a query whose driver was killed. The same query, restarted "
+        "Time for which a group stays with a query whose driver was killed. The same query, restarted "
         "with its checkpoint, need not wait.",
         streaming_only=True,
     )
     claim_idle: int | None = option(
         "claimIdleMs",
-        whole(1),
+        duration(1),
         None,
-        "Claim entries that other consumers left pending for this many milliseconds. Without it, only those "
+        "Claim entries that other consumers left pending for this long. Without it, only those "
         "of an earlier run of this query. Only with `consume=shared`.",
         streaming_only=True,
     )
@@ -238,9 +238,9 @@ class LimitOptions:
     )
     max_delay: int = option(
         "maxTriggerDelay",
-        DURATION,
+        duration(),
         900_000,
-        "Longest wait for `minEntriesPerTrigger`; a duration.",
+        "Longest wait for `minEntriesPerTrigger`.",
         streaming_only=True,
     )
     max_bytes: int | None = option(
@@ -253,9 +253,9 @@ class LimitOptions:
     )
     idle_wait: int = option(
         "idleWaitMs",
-        whole(0),
+        duration(),
         100,
-        "Milliseconds for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other "
+        "Time for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other "
         "sources of the query wait too. 0: no wait, at ten times the processor time.",
     )
     min_partitions: int = option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_streams.errors import fail
-from streamclient.config.kinds import DURATION, FLAG, TEXT
+from streamclient.config.kinds import FLAG, TEXT, duration
 from streamclient.config.option import check_exclusive, conflict, option, refuse
 
 _OF_REGISTRY = (
@@ -67,9 +67,9 @@ class SchemaOptions:
     )
     registry_timeout: int = option(
         "schemaRegistry.timeoutMs",
-        DURATION,
+        duration(),
         10_000,
-        "Maximum time of a call of the registry, with its references; a duration.",
+        "Maximum time of a call of the registry, with its references.",
     )
     subject: str | None = option(
         "schemaRegistry.subject",

@@ -10,7 +10,7 @@ from typing import Literal
 
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.schema_options import SchemaOptions
-from streamclient.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
+from streamclient.config.kinds import FLAG, STREAM_ID, TEXT, Kind, choice, duration, whole
 from streamclient.config.option import check_exclusive, conflict, name_of, option, refuse
 from streamwire.stream_id import StreamId
 
@@ -57,9 +57,9 @@ class GuaranteeOptions:
     )
     fence_retention: int = option(
         "fenceRetentionMs",
-        DURATION,
+        duration(),
         30 * 86_400_000,
-        "How long deduplication records are kept after the last write of a query or `writeId`; a duration, at "
+        "How long deduplication records are kept after the last write of a query or `writeId`, at "
         "least a day. 0 keeps them forever.",
     )
     allow_eviction: bool = option(
@@ -73,7 +73,7 @@ class GuaranteeOptions:
         "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
     )
     wait_timeout: int = option(
-        "waitTimeoutMs", DURATION, 10_000, "Longest wait for `waitReplicas`, then the task fails; a duration."
+        "waitTimeoutMs", duration(), 10_000, "Longest wait for `waitReplicas`, then the task fails."
     )
     chunk_size: int = option("chunkSize", whole(1), 5000, "Maximum rows sent before their replies are read.")
 
@@ -116,7 +116,7 @@ class TrimOptions:
         "minid", STREAM_ID, None, "Smallest ID to keep; entries with smaller IDs are removed."
     )
     retention: int | None = option(
-        "retentionMs", DURATION, None, "Maximum age of entries, by their IDs; older entries are removed. A duration."
+        "retentionMs", duration(), None, "Maximum age of entries, by their IDs; older entries are removed."
     )
     approximate: bool = option(
         "approximate", FLAG, True, "Approximate trimming (`~`): cheaper, may keep a few extra entries."

@@ -10,7 +10,7 @@ from typing import Literal
 
 from streamclient.config import address
 from streamclient.config.address import Address, Credentials, Embedded, Login, Tls
-from streamclient.config.kinds import TEXT, Kind, choice, whole
+from streamclient.config.kinds import TEXT, Kind, choice, duration
 from streamclient.config.option import check_exclusive, option, parsed, refuse
 from streamwire.errors import InvalidTextError
 
@@ -91,10 +91,9 @@ class ConnectOptions:
     )
     retry_ms: int = option(
         "retryTimeoutMs",
-        whole(0),
+        duration(),
         address.RETRY_MS,
-        "Milliseconds of retries when a connection breaks or the server is not ready. Set it longer than a "
-        "failover takes.",
+        "Time of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.",
     )
 
     def _check_one_secret(self, in_url: Login) -> None:

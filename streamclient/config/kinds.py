@@ -48,14 +48,8 @@ def _flag(text: str) -> bool:
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1, "": 1}
 
 
-def _duration(text: str) -> int:
-    found = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip().lower())
-    if found is None or found[2] not in _UNITS:
-        raise InvalidTextError("it must be a number of milliseconds, or a number with a unit: ms, s, m, h or d")
-    return int(found[1]) * _UNITS[found[2]]
-
-
-def _shown_duration(milliseconds: int) -> str:
+def shown_duration(milliseconds: int) -> str:
+    """Return a duration in its largest whole unit, as in `15m`."""
     unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
     return f"{milliseconds // _UNITS[unit]}{unit}" if milliseconds else "0"
 
@@ -74,9 +68,22 @@ TEXT: Kind[str] = Kind(_text)
 ANY_TEXT: Kind[str] = Kind(str)
 NAMES: Kind[tuple[str, ...]] = Kind(_names, ", ".join)
 FLAG: Kind[bool] = Kind(_flag, lambda value: str(value).lower())
-#: A duration, as milliseconds.
-DURATION: Kind[int] = Kind(_duration, _shown_duration)
 STREAM_ID: Kind[StreamId] = Kind(_stream_id)
+
+
+def duration(smallest: int = 0) -> Kind[int]:
+    """Return the kind of durations of at least `smallest` milliseconds; the value is in milliseconds."""
+
+    def parse(text: str) -> int:
+        found = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip().lower().replace("_", ""), re.ASCII)
+        if found is None or found[2] not in _UNITS:
+            raise InvalidTextError("it must be a number of milliseconds, or a number with a unit: ms, s, m, h or d")
+        milliseconds = int(found[1]) * _UNITS[found[2]]
+        if milliseconds < smallest:
+            raise InvalidTextError(f"it must be {shown_duration(smallest)} or more")
+        return milliseconds
+
+    return Kind(parse, shown_duration)
 
 
 def whole(smallest: int) -> Kind[int]:

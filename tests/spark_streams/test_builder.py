@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -34,12 +35,34 @@ def test_values_of_python_become_options_of_spark() -> None:
         ({"pageSize": "many"}, r"\[INVALID_OPTION\] .*'pageSize' is 'many'"),
         ({"maxlen": -1}, r"\[INVALID_OPTION\] .*'maxlen' is '-1'"),
         ({"group": "g", "maxlen": 3}, r"\[OPTION_ELSEWHERE\] .*'maxlen' is for writing"),
+        ({"startingOffsets": "earlist"}, r"\[INVALID_OPTION\] .*'startingOffsets' is 'earlist'"),
+        ({"stream": "s", "startingTimestamp": "yesterday"}, r"\[INVALID_OPTION\] .*'startingTimestamp'"),
+        ({"group": "g", "consume": "shared", "ack": "none"}, r"\[INVALID_OPTION\] .*'ack' is 'none'"),
+        ({"group": "g", "maxDeliveries": 3}, r"\[INVALID_OPTION\] .*consume=shared"),
+        ({"stream": "a", "streamPattern": "b*"}, r"\[CONFLICTING_OPTIONS\]"),
+        ({"stream": "a", "writeMode": "append", "writeId": "x"}, r"\[CONFLICTING_OPTIONS\]"),
+        ({"groupLeaseMs": "500ms"}, r"\[INVALID_OPTION\] .*it must be 1s or more"),
     ],
 )
 def test_mistakes_are_refused_at_once(given: dict[str, Any], refusal: str) -> None:
     """A name or value that is wrong, and options of which some are for reads and some for writes, are errors."""
     with pytest.raises(OptionsError, match=refusal):
         spark_streams.options(**given)
+
+
+def test_values_of_the_standard_library_become_text() -> None:
+    """A dict becomes JSON, a date with a time ISO 8601, and a timedelta a duration."""
+    assert spark_streams.options(
+        stream="a",
+        startingOffsets={"a": "5-0"},
+        endingTimestamp=datetime(2026, 11, 24, tzinfo=UTC),
+        retryTimeoutMs=timedelta(seconds=20),
+    ) == {
+        "stream": "a",
+        "startingOffsets": '{"a": "5-0"}',
+        "endingTimestamp": "2026-11-24T00:00:00+00:00",
+        "retryTimeoutMs": "20000ms",
+    }
 
 
 def test_every_option_is_in_the_signature() -> None:

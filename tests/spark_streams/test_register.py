@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from spark_streams import register
+from spark_streams.requirements import explained
 
 
 class _RefusalError(AnalysisException):
@@ -46,3 +48,18 @@ def test_a_source_that_spark_has_found_by_itself_is_registered(
     assert session.sparkContext.pythonExec == "python3"
     with pytest.raises(AnalysisException):
         register(_session("DATA_SOURCE_NOT_FOUND"))
+
+
+def test_an_old_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pyspark 3, which has no Python data sources, the error says the version that is there and the one needed."""
+    monkeypatch.setattr("pyspark.__version__", "3.5.9")
+    refused = explained(ImportError("cannot import name 'datasource' from 'pyspark.sql'", name="pyspark.sql"))
+    assert str(refused) == (
+        f"The Spark data source pystreams needs Spark 4.0 or later, and {sys.executable} has pyspark 3.5.9."
+    )
+
+
+def test_a_missing_spark_comes_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If numpy and pyspark are missing, one command installs both."""
+    monkeypatch.setattr("spark_streams.requirements.find_spec", lambda _name: None)
+    assert "pip install 'pystreams[spark]'" in str(explained(ModuleNotFoundError("No module", name="numpy")))
