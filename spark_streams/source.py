@@ -1,6 +1,7 @@
 """The data source `pystreams`: from Spark's options and schema to a reader or writer.
 
-Spark creates this object again and again, in short-lived processes. It checks and hands over, nothing else.
+Spark creates this object again and again, in short-lived processes. It checks and hands over, nothing else. Each of
+these processes needs one reader, one writer, or only the schema, so their modules are imported when one is made.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 try:
     import numpy  # noqa: F401 - for one message about all that may be missing
@@ -28,29 +29,20 @@ except ImportError as missing:
     raise explained(missing) from None
 
 from spark_streams import worker
-from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema, arrow_schema
-from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions, time_zones
 from spark_streams.config.read import ReadOptions
-from spark_streams.embedded import launcher
 from spark_streams.errors import fail
-from spark_streams.formats import resolution
 from spark_streams.headline import headed
-from spark_streams.read import infer
-from spark_streams.read.batch import BatchReader
-from spark_streams.write import sink
-from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
-from streamclient.config.address import Address
+from streamclient.config.address import Address, Embedded
 from streamclient.config.option import refuse
+
+if TYPE_CHECKING:
+    from spark_streams.columns.read_schema import ReadSchema
+    from spark_streams.read.calls import StreamCalls
+    from spark_streams.write.sink import Sink
 
 #: Whether Spark pushes filters down to Python sources: from 4.1 on.
 _HAS_FILTERS = hasattr(datasource, "Filter")
-if _HAS_FILTERS:
-    from spark_streams.read import pushdown
-if find_spec("pyspark.sql.streaming.datasource") is not None:  # Spark 4.2 says where a batch begins
-    from spark_streams.read.stream import StreamReader
-else:
-    from spark_streams.read.legacy_stream import LegacyStreamReader as StreamReader  # type: ignore[assignment]
 
 #: The directory, or the zip archive, that this package was imported from.
 _ROOT = str(Path(__file__).absolute().parents[1])
@@ -75,13 +67,13 @@ class PystreamsDataSource(DataSource):
             return super().__reduce_ex__(protocol)
 
         def rebuilt(root: str, given: dict[str, str]) -> DataSource:
-            import sys  # noqa: PLC0415 - this runs where nothing else of this module is known yet
+            import sys
 
             try:
-                from spark_streams.source import PystreamsDataSource as Source  # noqa: PLC0415
+                from spark_streams.source import PystreamsDataSource as Source
             except ModuleNotFoundError:
                 sys.path.append(root)
-                from spark_streams.source import PystreamsDataSource as Source  # noqa: PLC0415
+                from spark_streams.source import PystreamsDataSource as Source
             return Source(given)
 
         return rebuilt, (_ROOT, dict(self.options))
@@ -95,54 +87,100 @@ class PystreamsDataSource(DataSource):
         if "provider" in self.options:  # among a table's properties, which Spark adds to the user's
             fail("TABLE_NOT_KEPT")
         options.check_read(self.options)
+        from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY
+
         if options.says_schema(self.options):
             given = options.read_options(self.options)
             if given.infers:
-                return infer.schema(given, launcher.started(given.address))
+                from spark_streams.read import infer
+
+                return infer.schema(given, _started(given.address))
             if given.fields_type == "binary":
                 return DEFAULT_BINARY
-            return resolution.schema(given) or DEFAULT
+            if given.has_schema(given.value_format):
+                from spark_streams.formats import resolution
+
+                return resolution.schema(given)
         return DEFAULT
 
     @headed
     def reader(self, schema: StructType) -> DataSourceReader:
+        from spark_streams.read import batch, pushdown
+
         given = options.read_options(self.options, streaming=False)
-        reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.is_enabled() else BatchReader
-        columns = ReadSchema.of(schema, given, time_zones.of_machine(), resolution.reader(given))
-        return reader(given, columns, _address(given))
+        reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.is_enabled() else batch.BatchReader
+        return reader(given, _read_schema(schema, given), _address(given))
 
     @headed
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = options.read_options(self.options, streaming=True)
-        columns = ReadSchema.of(schema, given, time_zones.of_machine(), resolution.reader(given))
-        return StreamReader(given, columns, _address(given))
+        return stream_reader()(given, _read_schema(schema, given), _address(given))
 
     @headed
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from spark_streams.write.sink import BatchWriter
+
         return BatchWriter(self._sink(schema, streaming=False, overwrite=overwrite))
 
     @headed
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         if overwrite:
             fail("UNSUPPORTED_OUTPUT_MODE")
+        from spark_streams.write.sink import StreamWriter
+
         return StreamWriter(self._sink(schema, streaming=True, overwrite=False))
 
     def _sink(self, schema: StructType, *, streaming: bool, overwrite: bool) -> Sink:
+        from spark_streams.columns.write_schema import WriteSchema
+        from spark_streams.write import sink
+
         given = options.write_options(self.options, streaming=streaming)
         columns = WriteSchema.of(schema, given.null_value, given.row_field, given.zone)
-        if given.row_field is not None:
-            columns = replace(
-                columns, writer=resolution.writer(given, [arrow_schema(schema).field(name) for name in columns.fields])
-            )
+        if given.has_schema(given.value_format):
+            from spark_streams.columns.read_schema import arrow_schema
+            from spark_streams.formats import resolution
+
+            fields = [arrow_schema(schema).field(name) for name in columns.fields]
+            columns = replace(columns, writer=resolution.writer(given, fields))
         if given.stream is None and not columns.has_stream:
             fail("MISSING_STREAM")
         if given.key_column is not None and given.key_column not in schema.fieldNames():
             refuse(given, "key_column", f"the rows' columns are {', '.join(schema.fieldNames())}")
-        address = launcher.started(given.address)
+        address = _started(given.address)
         address = replace(address, needs=permissions.for_write(given, address, overwrite=overwrite))
         return sink.plan(address, given, columns, streaming, overwrite)
 
 
+def stream_reader() -> type[StreamCalls]:
+    """Return the class of streaming readers for this release of Spark. Spark 4.2 says where a batch begins."""
+    if find_spec("pyspark.sql.streaming.datasource") is not None:
+        from spark_streams.read.stream import StreamReader
+
+        return StreamReader
+    from spark_streams.read.legacy_stream import LegacyStreamReader
+
+    return LegacyStreamReader
+
+
+def _read_schema(schema: StructType, given: ReadOptions) -> ReadSchema:
+    from spark_streams.columns.read_schema import ReadSchema
+
+    reader = None
+    if given.has_schema(given.value_format):
+        from spark_streams.formats import resolution
+
+        reader = resolution.reader(given)
+    return ReadSchema.of(schema, given, time_zones.of_machine(), reader)
+
+
 def _address(given: ReadOptions) -> Address:
-    address = launcher.started(given.address)
+    address = _started(given.address)
     return replace(address, needs=permissions.for_read(given, address))
+
+
+def _started(server: Address | Embedded) -> Address:
+    if isinstance(server, Address):
+        return server
+    from spark_streams.embedded import launcher
+
+    return launcher.started(server)

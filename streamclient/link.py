@@ -16,7 +16,6 @@ import os
 import secrets
 import select
 import socket
-import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from streamclient.credentials import provider_of
 from streamclient.errors import PystreamsError
 from streamclient.sockets import check_protocol, open_socket, tls_alert
 from streamclient.wire_errors import HandshakeError, LinkError, LoginRefusedError, ResponseError
+from streamwire.lazy import ssl
 
 _packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub says tuples of one
 _log = logging.getLogger("spark_streams")
@@ -248,7 +248,7 @@ class Link:
         opened = self._socket()
         if not select.select([opened], [], [], 0)[0]:
             return False
-        if not isinstance(opened, ssl.SSLSocket):
+        if type(opened) is socket.socket:
             return True
         # A TLS socket may be readable only because of TLS control records, so read without blocking.
         opened.settimeout(0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import random
 import socket
-import ssl
 import time
 from typing import Any
 
 from streamclient.wire_errors import LoginRefusedError, ResponseError
+from streamwire.lazy import ssl
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from streamclient.config.address import Endpoint, Tls
 from streamclient.errors import fail
 from streamclient.wire_errors import LinkError
+from streamwire.lazy import ssl
 
 _ALERT_SECONDS = 1.0
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamclient.codec.reply import Page
+from streamwire.lazy import compute as pc
 
 #: The column of the event's key.
 KEY = "_key"

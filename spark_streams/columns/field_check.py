@@ -6,7 +6,6 @@ otherwise a warning in the task's log, once in each worker process.
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 from collections import Counter
@@ -17,6 +16,7 @@ import pyarrow as pa
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.errors import error
 from streamclient.codec.reply import Page
+from streamwire.lazy import difflib
 
 _log = logging.getLogger("spark_streams")
 _SAMPLE = 100  # number of entries from which the message takes field names

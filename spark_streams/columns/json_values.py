@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import json
 
 from spark_streams.columns import json_reference, values
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.types.table import scalar
+from streamwire.lazy import arrow_json as json
+from streamwire.lazy import compute as pc
 
 _CHUNKS = 8
 _FEWEST = 32  # texts in a chunk: with fewer, calling Arrow costs more than it saves

@@ -14,13 +14,13 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns import variants
 from spark_streams.columns.types.numbers import decimal_to_json, float_to_json
 from spark_streams.columns.types.scalar import Write
 from spark_streams.columns.types.strings import as_base64, quoted
 from spark_streams.columns.types.table import is_nested, scalar, with_scalars
+from streamwire.lazy import compute as pc
 
 
 def column(values: Any) -> Any:

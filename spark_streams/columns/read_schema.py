@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -44,6 +43,7 @@ from spark_streams.config.column_options import Mode
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from streamclient.codec.reply import Page
+from streamwire.lazy import compute as pc
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns.types.scalar import reading
 from spark_streams.columns.types.table import scalar
+from streamwire.lazy import compute as pc
 
 
 def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from spark_streams.columns import json_writer, values, zones
@@ -19,6 +18,7 @@ from spark_streams.columns.types.table import is_nested
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
 from streamclient.codec.encode import Column
+from streamwire.lazy import compute as pc
 
 
 class ValueWriter(Protocol):

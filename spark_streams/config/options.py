@@ -7,7 +7,6 @@ that names the replacement. Independent of servers.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -22,6 +21,7 @@ from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
+from streamwire.lazy import difflib
 
 #: The classes that declare options, in the order of the documentation; their docstrings are its headings.
 SECTIONS: tuple[type[Any], ...] = (

@@ -87,6 +87,10 @@ class SchemaOptions:
         "with `valueSchema` if the subject has it.",
     )
 
+    def has_schema(self, value_format: str) -> bool:
+        """Return whether values of this format have a schema."""
+        return value_format in ("avro", "protobuf") or self.registry_url is not None
+
     def check_schemas(self, value_format: str, *, writes: bool) -> None:
         """Check that the options agree with each other and with the format.
 
@@ -107,7 +111,7 @@ class SchemaOptions:
                     refuse(self, name, "values in JSON have a schema only with schemaRegistry.url")
         if value_format != "protobuf" and self.value_message is not None:
             conflict(self, "value_message", "value_format")
-        has_schema = (self.value_schema, self.value_schema_file, self.registry_url) != (None, None, None)
+        is_known = (self.value_schema, self.value_schema_file, self.registry_url) != (None, None, None)
         # An Avro schema can be derived from rows. A Protobuf schema cannot: it has field numbers.
-        if not has_schema and (value_format == "protobuf" or (value_format == "avro" and not writes)):
+        if not is_known and (value_format == "protobuf" or (value_format == "avro" and not writes)):
             fail("SCHEMA_MISSING", format=value_format)

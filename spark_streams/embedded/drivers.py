@@ -19,17 +19,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_streams.embedded import processes
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import PREFIX
 from spark_streams.errors import fail
+
+if TYPE_CHECKING:
+    from streamclient.config.address import Address
 
 #: Environment variable with the directory of the driver's engine, for processes that the driver starts.
 VARIABLE = "PYSTREAMS_EMBEDDED"
@@ -64,6 +69,17 @@ def find(*, kept: bool = False) -> tuple[Process, Path]:
         if driver.pid == os.getpid():
             os.environ[VARIABLE] = str(directory)
     return driver, directory
+
+
+def check_reach(server: Address) -> None:
+    """Refuse another driver's embedded engine: its address is valid only on the machine of that driver."""
+    if not server.driver:
+        return
+    host, _, name = server.driver.partition("/")
+    process = Process.parse(name)
+    if host != socket.gethostname() or process is None or not is_ours(process):
+        here = f"host {socket.gethostname()}, process {os.getpid()}"
+        fail("EMBEDDED_OUT_OF_REACH", driver=server.driver, here=here)
 
 
 def is_ours(driver: Process) -> bool:

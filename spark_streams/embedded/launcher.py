@@ -140,17 +140,6 @@ def running() -> list[Running]:
     return found
 
 
-def check_reach(server: Address) -> None:
-    """Refuse another driver's embedded engine: its address is valid only on the machine of that driver."""
-    if not server.driver:
-        return
-    host, _, name = server.driver.partition("/")
-    process = Process.parse(name)
-    if host != socket.gethostname() or process is None or not drivers.is_ours(process):
-        here = f"host {socket.gethostname()}, process {os.getpid()}"
-        fail("EMBEDDED_OUT_OF_REACH", driver=server.driver, here=here)
-
-
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     with path.open("w") as lock:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns import json_reference, json_writer, values, variants
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.types.table import is_nested
+from streamwire.lazy import compute as pc
 
 _WRONG = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _REFUSED = (*_WRONG, TypeError)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from spark_streams.columns import json_values
@@ -25,6 +24,7 @@ from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, v
 from streamclient.formats import avro
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import HEADER, Schema, UndecodableError, header, package, split
+from streamwire.lazy import compute as pc
 
 
 @dataclass(frozen=True)

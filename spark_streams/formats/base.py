@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from spark_streams.columns import json_writer, variants
@@ -17,6 +16,7 @@ from spark_streams.columns.types.table import with_scalars
 from spark_streams.errors import PystreamsError, error
 from spark_streams.formats.adaptation import adapted
 from streamclient.formats.schemas import UndecodableError
+from streamwire.lazy import compute as pc
 
 #: Raised for a number with more digits than its type in the schema, and for a member that has no JSON text.
 _MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from spark_streams.columns import json_reference, json_values, json_writer
@@ -20,6 +19,7 @@ from spark_streams.columns.json_reference import Converted
 from spark_streams.errors import error
 from spark_streams.formats.base import spark_fields
 from streamclient.formats.schemas import HEADER, Schema, header
+from streamwire.lazy import compute as pc
 
 _DEEPEST = 30
 _PLAIN = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64(), "string": pa.string()}

@@ -28,13 +28,12 @@ Writer = AvroWriter | ProtobufWriter | JsonWriter
 _KINDS: dict[str, Kind] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
 
 
-def reader(options: ReadOptions) -> Reader | None:
-    """Return the reader of the values; None if no schema is used. Raises SCHEMA_UNUSABLE and errors of a registry."""
-    if options.value_format not in _KINDS:
-        return None
+def reader(options: ReadOptions) -> Reader:
+    """Return the reader of values with a schema (`SchemaOptions.has_schema`).
+
+    Raises SCHEMA_UNUSABLE and errors of a registry.
+    """
     registry = _registry(options)
-    if options.value_format == "json" and registry is None:
-        return None
     schema, source = _own(options), _source(options)
     if schema is None and registry is not None:
         subject = _subject(options)
@@ -49,14 +48,12 @@ def reader(options: ReadOptions) -> Reader | None:
     return JsonReader(schema, source)
 
 
-def schema(options: ReadOptions) -> spark.StructType | None:
-    """Return the connector's own columns and those of the values' schema; None if no schema is used.
+def schema(options: ReadOptions) -> spark.StructType:
+    """Return the connector's own columns and those of the values' schema.
 
     Raises SUBJECT_MISSING if the registry has no schema for the stream.
     """
     found = reader(options)
-    if found is None:
-        return None
     if found.schema is None:
         fail("SUBJECT_MISSING", registry=_registry(options), subject=_subject(options) or "(several streams)")
     made = spark.StructType()
@@ -67,16 +64,12 @@ def schema(options: ReadOptions) -> spark.StructType | None:
     return made
 
 
-def writer(options: WriteOptions, fields: Any) -> Writer | None:
-    """Return the writer of rows with these Arrow fields; None if no schema is used.
+def writer(options: WriteOptions, fields: Any) -> Writer:
+    """Return the writer of rows with these Arrow fields.
 
     Raises SCHEMA_UNUSABLE, SCHEMA_INCOMPATIBLE, SUBJECT_MISSING and errors of a registry.
     """
-    if options.value_format not in _KINDS:
-        return None
     registry = _registry(options)
-    if options.value_format == "json" and registry is None:
-        return None
     schema, source = _own(options), _source(options)
     schema_id: int | None = None
     if registry is not None:

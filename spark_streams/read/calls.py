@@ -26,7 +26,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -35,12 +35,13 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.source import RangeSource
-from spark_streams.read.ranges.task import RangePartition
-from spark_streams.read.shared.source import SharedSource
-from spark_streams.read.shared.task import SharedPartition
+from spark_streams.read.query.partition import QueryPartition
 from streamclient import pool
 from streamclient.config.address import Address
+
+if TYPE_CHECKING:
+    from spark_streams.read.ranges.source import RangeSource
+    from spark_streams.read.shared.source import SharedSource
 
 _KEPT_OFFSETS = 3  # the two of a batch, and the end of the streams
 
@@ -65,8 +66,13 @@ class StreamCalls(DataSourceStreamReader):
         return {"_schema": self._schema}
 
     def _make(self) -> SharedSource | RangeSource:
-        source = SharedSource if self._options.shared else RangeSource
-        return source(self._options, self._address)
+        if self._options.shared:
+            from spark_streams.read.shared.source import SharedSource  # noqa: PLC0415 - a query uses one of the two
+
+            return SharedSource(self._options, self._address)
+        from spark_streams.read.ranges.source import RangeSource  # noqa: PLC0415 - as above
+
+        return RangeSource(self._options, self._address)
 
     def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
         """Return the query's source. With groupIdPrefix, the group is named in these offsets; a new query gets a new
@@ -122,7 +128,7 @@ class StreamCalls(DataSourceStreamReader):
         """Yield a partition's rows as record batches. Called in the worker."""
         worker.prepare()
         # Spark passes a placeholder partition when none were planned.
-        if isinstance(partition_, (RangePartition, SharedPartition)):
+        if isinstance(partition_, QueryPartition):
             yield from partition_.batches(self._schema)
 
     @headed

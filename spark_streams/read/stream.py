@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -21,9 +21,11 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
 from spark_streams.read.calls import StreamCalls
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.source import RangeSource
-from spark_streams.read.shared.source import SharedSource
 from streamclient.config.address import Address
+
+if TYPE_CHECKING:
+    from spark_streams.read.ranges.source import RangeSource
+    from spark_streams.read.shared.source import SharedSource
 
 
 class StreamReader(StreamCalls, SupportsTriggerAvailableNow):

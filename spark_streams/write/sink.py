@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from spark_streams import worker
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
-from spark_streams.embedded import launcher
+from spark_streams.embedded import drivers
 from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
 from spark_streams.write.commit.publishing import Publisher
@@ -90,7 +90,7 @@ class Sink:
         """Write a task's record batches. Raises the errors of the senders, and NO_BATCH_IDENTITY."""
         if self.skip:
             return Written()
-        launcher.check_reach(self.address)
+        drivers.check_reach(self.address)
         chunks = RowEncoder(self.options, self.schema).chunks(batches)
         with borrow(self.address) as connection:
             chunks = self._checked(connection, chunks)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streamclient.codec import decode_reference
 from streamclient.codec.reply import last_of
 from streamwire import digits
 from streamwire.entry_batch import EntryBatch, Values
+from streamwire.lazy import compute as pc
 from streamwire.walker import overlapping
 
 _WORD = 8

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streamwire.entry_batch import Values
+from streamwire.lazy import compute as pc
 from streamwire.templates import Templates
 
 #: A field's name, and a binary array of its values, where null means that the entry does not have the field.

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.read.legacy_stream import LegacyStreamReader
-from spark_streams.source import StreamReader
+from spark_streams.source import stream_reader
 from streamclient.config import address
 
 _NAMES = {"int": "integer", "bigint": "long"}
@@ -46,7 +46,7 @@ class Query:
         self.said |= {name: str(value) for name, value in changed.items()}
         said = options.read_options(self.said)
         found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
-        self.reader = StreamReader(said, ReadSchema.of(schema_of(self.schema), said), found)
+        self.reader = stream_reader()(said, ReadSchema.of(schema_of(self.schema), said), found)
 
     def plan(self) -> bool:
         """Write the next batch into the offset log; return False if there is none."""

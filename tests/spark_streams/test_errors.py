@@ -16,7 +16,7 @@ from scripts import error_docs, rules_docs
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
-from spark_streams.embedded import launcher
+from spark_streams.embedded import drivers
 from spark_streams.errors import CONDITIONS, PystreamsError
 from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
@@ -102,7 +102,7 @@ def test_what_a_server_refuses(site: Site) -> None:
 def test_an_engine_of_another_machine() -> None:
     """The embedded engine of a driver elsewhere is out of reach."""
     there = Address("redis://127.0.0.1:1", driver="elsewhere/1/1")
-    assert raised(lambda: launcher.check_reach(there)) == "EMBEDDED_OUT_OF_REACH"
+    assert raised(lambda: drivers.check_reach(there)) == "EMBEDDED_OUT_OF_REACH"
 
 
 def test_streams_that_cannot_be_read(site: Site) -> None:

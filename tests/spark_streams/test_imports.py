@@ -10,33 +10,79 @@ import pytest
 
 from tests import ROOT
 
-#: Module, packages of Spark that are imported before it, and the packages that it may import itself.
+_SPARK = ("pyspark.sql.streaming.datasource", "pyspark.sql.pandas.types", "numpy", "pyarrow")
+_SOURCE = """
+from pyspark.sql.types import IntegerType, StructField, StructType
+from spark_streams.source import PystreamsDataSource
+schema = StructType([StructField("n", IntegerType())])
+source = PystreamsDataSource({"url": "redis://127.0.0.1:1", "stream": "s", **options})
+"""
+_READ = f"options = {{}}{_SOURCE}source.streamReader(schema)"
+_WRITE = f"options = {{'allowEviction': 'true'}}{_SOURCE}source.streamWriter(schema, False)"  # it asks no server
+#: Name; statements; modules of Spark and its packages, imported before them; packages that they may import themselves;
+#: number of our modules; modules or rooms of ours that they do not import.
 _PROCESSES = [
-    ("spark_streams.source", ("pyspark.sql.streaming.datasource", "numpy", "pyarrow"), {"hiredis"}),
-    ("spark_streams.embedded.supervisor", (), set()),
-    ("streamclient.streams.stream_server", (), {"cython_runtime", "hiredis", "numpy", "pyarrow"}),
+    (
+        "source",
+        f"options = {{}}{_SOURCE}",
+        _SPARK,
+        set(),
+        31,
+        {"spark_streams.columns", "spark_streams.read"},
+    ),
+    ("read", _READ, _SPARK, {"hiredis"}, 124, {"spark_streams.write"}),
+    ("write", _WRITE, _SPARK, {"hiredis"}, 93, {"spark_streams.read"}),
+    ("supervisor", "import spark_streams.embedded.supervisor", (), set(), 33, {"spark_streams.read"}),
+    (
+        "server",
+        "import streamclient.streams.stream_server",
+        (),
+        {"cython_runtime", "hiredis", "numpy", "pyarrow"},
+        46,
+        {"spark_streams"},
+    ),
 ]
 _OURS = {"spark_streams", "streamclient", "streamwire"}
-_SLOW = {"asyncio", "multiprocessing", "unittest", "email", "importlib.metadata", "http"}
+_SLOW = {
+    "asyncio",
+    "difflib",
+    "email",
+    "http",
+    "importlib.metadata",
+    "multiprocessing",
+    "pyarrow.compute",
+    "spark_streams.embedded.launcher",
+    "spark_streams.formats",
+    "ssl",
+    "unittest",
+}
 _PROGRAM = """
 import importlib, json, sys
-module, *before = json.loads(sys.argv[1])
+statements, *before = json.loads(sys.argv[1])
 for name in before:
     importlib.import_module(name)
 old = set(sys.modules)
-importlib.import_module(module)
+exec(statements, {})
 print(json.dumps(sorted(set(sys.modules) - old)))
 """
 
 
-@pytest.mark.parametrize(("module", "before", "allowed"), _PROCESSES, ids=[module for module, *_ in _PROCESSES])
-def test_a_process_imports_what_it_needs(module: str, before: tuple[str, ...], allowed: set[str]) -> None:
-    """No client library, event loop or telemetry is imported by a process that starts for each query."""
-    command = [sys.executable, "-c", _PROGRAM, json.dumps([module, *before])]
+@pytest.mark.parametrize(
+    ("statements", "before", "allowed", "most", "others"),
+    [case for _, *case in _PROCESSES],
+    ids=[name for name, *_ in _PROCESSES],
+)
+def test_a_process_imports_what_it_needs(
+    statements: str, before: tuple[str, ...], allowed: set[str], most: int, others: set[str]
+) -> None:
+    """A process that starts for each query imports only its own side of the connector, and nothing slow."""
+    command = [sys.executable, "-c", _PROGRAM, json.dumps([statements, *before])]
     environment = {"PYTHONPATH": str(ROOT)}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = json.loads(result.stdout)
     packages = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - _OURS
     expected = allowed | {name.partition(".")[0] for name in before}
     assert {name for name in packages - expected if not name.startswith("_")} == set()
-    assert _SLOW.intersection(found) == set()
+    assert (_SLOW | others).intersection(found) == set()
+    ours = [name for name in found if name.partition(".")[0] in _OURS]
+    assert len(ours) <= most

@@ -13,12 +13,12 @@ import zoneinfo
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns.types import calendar
 from spark_streams.columns.types.numbers import AROUND, number
 from spark_streams.columns.types.scalar import Read, ScalarType, Write, made_of, mixed, parsed, within
 from spark_streams.config import time_zones
+from streamwire.lazy import compute as pc
 
 #: Days whose year has four digits in all zones: the years 1 to 9999 without their first and last day.
 _USUAL_DAYS = calendar.days_of(1, 1, 2), calendar.days_of(9999, 12, 31)

@@ -12,7 +12,6 @@ import re
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns.types.scalar import (
     ScalarType,
@@ -24,6 +23,7 @@ from spark_streams.columns.types.scalar import (
     parsed,
     refuse,
 )
+from streamwire.lazy import compute as pc
 
 #: Blanks and control characters that may surround a text.
 AROUND = "".join(map(chr, range(0x21)))

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from streamwire.lazy import compute as pc
 
 #: Converts a text to a value for `pyarrow.array`. None, ValueError or ArithmeticError if the text is not of the type.
 Read = Callable[[str], Any]

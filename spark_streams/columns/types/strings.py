@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns.types.scalar import ScalarType, as_is, of
+from streamwire.lazy import compute as pc
 
 _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql.datasource import InputPartition
-
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.embedded import launcher
+from spark_streams.embedded import drivers
 from spark_streams.errors import PystreamsError, first_of
 from spark_streams.read.query import misfits
 from spark_streams.read.query.contents import Read, find_missing
 from spark_streams.read.query.loss import Baseline, Known
+from spark_streams.read.query.partition import QueryPartition
 from spark_streams.read.ranges import replica_reads
 from spark_streams.read.ranges.replica_reads import PRIMARY, Preference
 from streamclient.config.address import Address
@@ -37,7 +36,7 @@ _log = logging.getLogger("spark_streams")
 
 
 @dataclass(frozen=True)
-class RangePartition(InputPartition):
+class RangePartition(QueryPartition):
     """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
 
     The task delivers the entries of the streams in `delivers` to `group` as it reads, to consumers whose names begin
@@ -58,7 +57,7 @@ class RangePartition(InputPartition):
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
         """Yield the entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
-        launcher.check_reach(self.address)
+        drivers.check_reach(self.address)
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         counts: Counter[str] = Counter()

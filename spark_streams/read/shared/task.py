@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
-from spark_streams.embedded import launcher
+from spark_streams.embedded import drivers
 from spark_streams.errors import StreamError, error
 from spark_streams.read.query import loss, misfits
 from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.partition import QueryPartition
 from spark_streams.read.shared import dead_letters, joint_reads, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
@@ -53,7 +53,7 @@ Pending = tuple[Page, Any, Any, list[bytes]]
 
 
 @dataclass(frozen=True)
-class SharedPartition(InputPartition):
+class SharedPartition(QueryPartition):
     """Partition read by some consumers of a shared group. Pickled on the driver, unpickled in the worker."""
 
     address: Address
@@ -65,7 +65,7 @@ class SharedPartition(InputPartition):
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         counts: Counter[str] = Counter()
-        launcher.check_reach(self.address)
+        drivers.check_reach(self.address)
         with borrow(self.address) as connection:
             tasks = [replace(each, counts=schema.counts_deliveries) for each in self.tasks]
             for page, origin, deliveries, kept in _all_pages(connection, tasks):

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_streams.columns.names import ID, STREAM
 from spark_streams.columns.write_schema import WriteSchema, to_text
@@ -23,6 +22,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import row_hashes
 from streamclient.codec.encode import Column, encode_adds
+from streamwire.lazy import compute as pc
 from streamwire.slots import checksum
 
 _CHUNK_BYTES = 4 << 20  # maximum size of a chunk's values in Arrow

@@ -24,7 +24,8 @@ def read(schema: str | t.StructType, *entries: Entry, kept: Any = None, **said: 
     """The values of `_rescued`, and the counts."""
     known = options.read_options({"stream": "s", **said})
     counts: Counter[str] = Counter()
-    columns = ReadSchema.of(schema_of(schema), known, reader=resolution.reader(known))
+    reader = resolution.reader(known) if known.has_schema(known.value_format) else None
+    columns = ReadSchema.of(schema_of(schema), known, reader=reader)
     batch = columns.batch(page_of(*entries), "s", kept=kept, counts=counts)
     rescued = batch.column("_rescued").to_pylist() if "_rescued" in batch.schema.names else []
     return [None if text is None else json.loads(text) for text in rescued], counts

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_streams.embedded import drivers, launcher, processes
+from spark_streams.embedded import drivers, processes
 from spark_streams.embedded.processes import Process
 from spark_streams.errors import EmbeddedError, OptionsError
 from streamclient.config.address import Address
@@ -23,11 +23,11 @@ SPARKS = re.compile("|".join(drivers.SET_BY_SPARK))
 def test_another_drivers_engine_is_out_of_reach() -> None:
     """A task on another machine, or of another driver, does not take the address for its own."""
     mine = Process.of(os.getpid())
-    launcher.check_reach(Address("redis://127.0.0.1:1"))
-    launcher.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
+    drivers.check_reach(Address("redis://127.0.0.1:1"))
+    drivers.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
     for driver in (f"elsewhere/{mine}", f"{socket.gethostname()}/{mine.pid}-1", f"{socket.gethostname()}/"):
         with pytest.raises(EmbeddedError, match="set the option 'url'"):
-            launcher.check_reach(Address("redis://127.0.0.1:1", driver))
+            drivers.check_reach(Address("redis://127.0.0.1:1", driver))
 
 
 def test_the_first_process_of_a_container_may_be_the_driver() -> None:

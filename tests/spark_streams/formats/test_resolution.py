@@ -106,9 +106,9 @@ def test_the_schema_of_a_message_is_registered(server: SchemaRegistry) -> None:
 
 def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
     """Its schema is made of the rows, and gives the columns of a read."""
-    assert writer(valueFormat="json") is None
-    assert resolution.schema(read_options({**URL, "valueFormat": "json"})) is None
+    assert not read_options({**URL, "valueFormat": "json"}).has_schema("json")
     said = {"valueFormat": "json", "schemaRegistry.url": server.url}
+    assert read_options({**URL, **said}).has_schema("json")
     assert writer(**said).schema_id == 1
     assert columns(**said) == ["id"]
 
