@@ -37,8 +37,8 @@ def connector() -> tuple[str, list[Path]]:
 
 
 def broker() -> tuple[str, list[Path]]:
-    """Return the broker's version and jars."""
-    return _BROKER[-1], _fetch(*_BROKER)
+    """Return the broker's version and jars. Spark never resolves Scala's library, so the broker uses Spark's own."""
+    return _BROKER[-1], [*_fetch(*_BROKER), *_SPARK_JARS.glob("scala-library-*.jar")]
 
 
 def tools() -> list[Path]:
