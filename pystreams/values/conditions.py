@@ -1,22 +1,29 @@
 """Conditions on an entry's fields, as `--where` takes them: `temp > 30 and station in ('ewr', 'jfk')`.
 
 The language is a small part of Python's expressions: field names, numbers, texts, comparisons, `in`, `and`, `or` and
-`not`. A field whose name is not a word is written `field('my-field')`. A field compared with a number is converted; the
-comparison is false if it is not a number, or if the entry does not have the field. A field name on its own is true if
-the field exists and is not empty. Nothing is ever executed.
+`not`. `doc.card.number` names a member of a decoded value. A name that is not a word is written `field('my-field')`. A
+field compared with a number is converted; the comparison is false if it is not a number, or if the entry does not have
+the field. A field name on its own is true if the field exists and is not empty. Nothing is ever executed.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
 
 from pystreams.errors import fail
 
-Fields = Mapping[str, str]
-Condition = Callable[[Fields], bool]
+
+class Fields(Protocol):
+    """An entry's fields, and the members of its decoded values by their paths, as texts."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return the text of a field or member; None if the entry has neither."""
+
+
+_Holds = Callable[[Fields], bool]
 _Value = Callable[[Fields], Any]
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -29,52 +36,99 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
-def parse(text: str) -> Condition:
-    """Return the condition in a text. Raises INVALID_VALUE."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        _refuse(text, "it is not a condition such as temp > 30 and station == 'ewr'")
-    return _condition(tree.body, text)
+class Condition:
+    """A condition. `unseen`: its names that no entry had so far."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text, self._name = text, name
+        self.unseen: list[str] = []
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self._refuse("it is not a condition such as temp > 30 and station == 'ewr'")
+        self._holds = self._condition(tree.body)
+
+    def __call__(self, fields: Fields) -> bool:
+        """Return whether the condition holds for an entry with these fields."""
+        if self.unseen:
+            self.unseen = [name for name in self.unseen if fields.get(name) is None]
+        return self._holds(fields)
+
+    def _refuse(self, expected: str) -> NoReturn:
+        fail("INVALID_VALUE", name=self._name, value=self._text, expected=expected)
+
+    def _condition(self, node: ast.expr) -> _Holds:
+        if isinstance(node, ast.BoolOp):
+            parts = [self._condition(each) for each in node.values]
+            combine = all if isinstance(node.op, ast.And) else any
+            return lambda fields: combine(part(fields) for part in parts)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self._condition(node.operand)
+            return lambda fields: not inner(fields)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        value = self._field(node)
+        return lambda fields: bool(value(fields))
+
+    def _comparison(self, node: ast.Compare) -> _Holds:
+        """Return the condition of one comparison, or of a chain such as `0 < temp < 30`."""
+        steps: list[_Holds] = []
+        for left, sign, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            first = self._operand(left)
+            if isinstance(sign, ast.In | ast.NotIn):
+                if not isinstance(right, ast.List | ast.Tuple | ast.Set):
+                    self._refuse("a list must follow 'in': station in ('ewr', 'jfk')")
+                among = [self._operand(each) for each in right.elts]
+                wanted = isinstance(sign, ast.In)
+                steps.append(_membership(first, among, wanted))
+            elif type(sign) in _COMPARISONS:
+                steps.append(_step(first, _COMPARISONS[type(sign)], self._operand(right)))
+            else:
+                self._refuse("comparisons are ==, !=, <, <=, >, >=, in and not in")
+        return lambda fields: all(step(fields) for step in steps)
+
+    def _operand(self, node: ast.expr) -> _Value:
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            number = node.operand.value
+            if isinstance(number, int | float):
+                return lambda _: -float(number)
+        if isinstance(node, ast.Constant):
+            value = node.value
+            if isinstance(value, str):
+                return lambda _: value
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return lambda _: float(value)
+        return self._field(node)
+
+    def _field(self, node: ast.expr) -> _Value:
+        name = _path(node)
+        if name is None:
+            self._refuse("it may contain names, numbers, texts, comparisons, in, and, or, not")
+        self.unseen.append(name)
+        return lambda fields: fields.get(name)
 
 
-def _refuse(text: str, expected: str) -> Any:
-    fail("INVALID_VALUE", name="--where", value=text, expected=expected)
+def parse(text: str, name: str = "--where") -> Condition:
+    """Return the condition in a text. Raises INVALID_VALUE, with the name of the option or field that has the text."""
+    return Condition(text, name)
 
 
-def _condition(node: ast.expr, text: str) -> Condition:
-    if isinstance(node, ast.BoolOp):
-        parts = [_condition(each, text) for each in node.values]
-        combine = all if isinstance(node.op, ast.And) else any
-        return lambda fields: combine(part(fields) for part in parts)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _condition(node.operand, text)
-        return lambda fields: not inner(fields)
-    if isinstance(node, ast.Compare):
-        return _comparison(node, text)
-    value = _field(node, text)
-    return lambda fields: bool(value(fields))
+def _path(node: ast.expr) -> str | None:
+    """Return the name of a field, or the path of a member; None if the expression is neither."""
+    members: list[str] = []
+    while isinstance(node, ast.Attribute):
+        members.append(node.attr)
+        node = node.value
+    name = None
+    if isinstance(node, ast.Name):
+        name = node.id
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
+        given = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        name = given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
+    return None if name is None else ".".join([name, *reversed(members)])
 
 
-def _comparison(node: ast.Compare, text: str) -> Condition:
-    """Return the condition of one comparison, or of a chain such as `0 < temp < 30`."""
-    steps: list[Condition] = []
-    for left, sign, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
-        first = _operand(left, text)
-        if isinstance(sign, ast.In | ast.NotIn):
-            if not isinstance(right, ast.List | ast.Tuple | ast.Set):
-                _refuse(text, "a list must follow 'in': station in ('ewr', 'jfk')")
-            among = [_operand(each, text) for each in right.elts]  # type: ignore[attr-defined]  # refused above
-            wanted = isinstance(sign, ast.In)
-            steps.append(_membership(first, among, wanted))
-        elif type(sign) in _COMPARISONS:
-            steps.append(_step(first, _COMPARISONS[type(sign)], _operand(right, text)))
-        else:
-            _refuse(text, "comparisons are ==, !=, <, <=, >, >=, in and not in")
-    return lambda fields: all(step(fields) for step in steps)
-
-
-def _step(first: _Value, compare: Callable[[Any, Any], bool], second: _Value) -> Condition:
+def _step(first: _Value, compare: Callable[[Any, Any], bool], second: _Value) -> _Holds:
     def holds(fields: Fields) -> bool:
         a, b = _alike(first(fields), second(fields))
         return a is not None and b is not None and compare(a, b)
@@ -82,7 +136,7 @@ def _step(first: _Value, compare: Callable[[Any, Any], bool], second: _Value) ->
     return holds
 
 
-def _membership(first: _Value, among: list[_Value], wanted: bool) -> Condition:
+def _membership(first: _Value, among: list[_Value], wanted: bool) -> _Holds:
     def holds(fields: Fields) -> bool:
         value = first(fields)
         if value is None:
@@ -104,29 +158,3 @@ def _number(value: Any) -> float | None:
         return None if value is None else float(value)
     except ValueError:
         return None
-
-
-def _operand(node: ast.expr, text: str) -> _Value:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        number = node.operand.value
-        if isinstance(number, int | float):
-            return lambda _: -float(number)
-    if isinstance(node, ast.Constant):
-        value = node.value
-        if isinstance(value, str):
-            return lambda _: value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return lambda _: float(value)
-    return _field(node, text)
-
-
-def _field(node: ast.expr, text: str) -> _Value:
-    if isinstance(node, ast.Name):
-        name = node.id
-        return lambda fields: fields.get(name)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
-        given = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        if isinstance(given, ast.Constant) and isinstance(given.value, str):
-            key = given.value
-            return lambda fields: fields.get(key)
-    return _refuse(text, "it may contain names, numbers, texts, comparisons, in, and, or, not")  # type: ignore[no-any-return]

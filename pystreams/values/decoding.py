@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pystreams.values import fields, names
@@ -32,14 +32,9 @@ class Decoding:
                 found[2 * at + 1] = text.encode("utf-8", "backslashreplace")
         return found
 
-    def members(self, words: Sequence[bytes]) -> dict[str, str]:
-        """Fields as texts, for conditions, and the members of decoded objects. Fields precede members."""
-        members: dict[str, str] = {}
-        for name, value in fields.pairs(words):
-            decoded = self._decoded(name, value)
-            if decoded is not None and isinstance(decoded[0], dict):
-                members |= {key: _text(item) for key, item in decoded[0].items() if item is not None}
-        return members | fields.as_text(words)
+    def members(self, words: Sequence[bytes]) -> Members:
+        """Return the fields and the members of decoded objects as texts, for conditions."""
+        return Members(words, self._decoded)
 
     def _or_bytes(self, name: bytes, value: bytes) -> Any:
         decoded = self._decoded(name, value)
@@ -52,6 +47,50 @@ class Decoding:
             return (self._decoder.decode(value).value,)
         except UndecodableError:
             return None
+
+
+class Members:
+    """Fields of an entry as texts, and the members of decoded objects by name or path. Fields precede members.
+
+    `card.number` is found in the value of the field `card`, and in a member `card` of another field's value. Values are
+    decoded at the first name that is not a field's.
+    """
+
+    def __init__(self, words: Sequence[bytes], decoded: Callable[[bytes, bytes], tuple[Any] | None]) -> None:
+        self._words, self._decoded = words, decoded
+        self._fields = fields.as_text(words)
+        self._objects: list[dict[str, Any]] | None = None
+
+    def get(self, name: str) -> str | None:
+        """Return the text of a field or member; None if the entry has neither."""
+        found = self._fields.get(name)
+        if found is not None:
+            return found
+        if self._objects is None:
+            self._objects = self._decode()
+        value = next((value for each in self._objects if (value := _member(each, name)) is not None), None)
+        return None if value is None else _text(value)
+
+    def _decode(self) -> list[dict[str, Any]]:
+        """Return the fields that are objects by their names, then the objects, the last one first."""
+        named: dict[str, Any] = {}
+        for name, value in fields.pairs(self._words):
+            decoded = self._decoded(name, value)
+            if decoded is not None and isinstance(decoded[0], dict):
+                named[names.shown(name)] = decoded[0]
+        return [named, *reversed(named.values())]
+
+
+def _member(value: Any, path: str) -> Any:
+    """Return the member of nested objects at a path, whose names may have dots themselves; None if it is missing."""
+    if not isinstance(value, dict):
+        return None
+    found = value.get(path)
+    at = path.find(".")
+    while found is None and at >= 0:
+        found = _member(value.get(path[:at]), path[at + 1 :])
+        at = path.find(".", at + 1)
+    return found
 
 
 def _text(value: Any) -> str:

@@ -77,9 +77,9 @@ def tail(
     """Show entries of streams, named or by globs, in the order of their IDs, without a group.
 
     A condition compares fields with numbers and texts: ==, !=, <, <=, >, >=, in, and, or, not; field('a-b') names a
-    field that is not a word. With --decode it also sees the members of decoded values. Values that cannot be decoded
-    are shown as they are. `--decode auto` recognises JSON, MessagePack, and with a registry values that name their
-    schema.
+    field that is not a word. With --decode it also sees the members of decoded values, such as payload.card.number.
+    Values that cannot be decoded are shown as they are. `--decode auto` recognises JSON, MessagePack, and with a
+    registry values that name their schema.
     """
     if start is None and limit is not None and not follow and condition is None:
         start, limit = f"-{limit}", None
@@ -99,11 +99,12 @@ def tail(
         return
     several = len(spans) > 1 or any(map(is_glob, streams))
     lines = Lines(run.out, run.out.form, _fields(fields), several=several, decoding=decoding)
-    left = [limit]
+    left, seen = [limit], [0]
 
     def show(found: Iterable[Found]) -> bool:
         """Write entries; return whether to continue."""
         for name, (entry_id, words) in found:
+            seen[0] += 1
             if wanted is None or wanted(members(words)):
                 lines.write(name, entry_id, words)
                 if left[0] is not None:
@@ -112,7 +113,12 @@ def tail(
                         return False
         return True
 
-    if not show(tails.present(run.connection, spans)) or not follow:
+    more = show(tails.present(run.connection, spans))
+    if wanted is not None and seen[0]:
+        for path in wanted.unseen:
+            advice = ", and members need --decode" if decoding is None and "." in path else ""
+            run.out.warn(f"none of {numbers.things(seen[0], 'entry')} has {path}{advice}")
+    if not more or not follow:
         return
     run.out.flush()
     for page in tails.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.warn):

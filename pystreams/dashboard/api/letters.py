@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from pystreams.dashboard.api import shapes
@@ -87,7 +88,7 @@ def page(asked: Asked) -> dict[str, Any]:
                 looked += 1
                 one = dead_letters.parsed(reader.entry(each))
                 if one is not None and meant.has(one):
-                    found.append(one)
+                    found.append(replace(one, words=reader.of(each).texts(one.words)))
                 if len(found) == size or looked == _LOOKED:
                     following = str(StreamId.parse(each[0]).before())
                     break

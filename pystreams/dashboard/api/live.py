@@ -119,7 +119,7 @@ class Tail:
             reader = self._reader.of(each)
             words = reader.words(each[1])
             if self._holds is None or self._holds(reader.members(words)):
-                kept.append((each[0], words))
+                kept.append((each[0], reader.texts(words)))
         rows = [shapes.entry(each) for each in kept[-_SHOWN:]]
         document = {"rows": rows, "after": str(self._after), "skipped": len(kept) - len(rows)}
         return document, len(found) == _COUNT

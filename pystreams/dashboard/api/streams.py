@@ -65,8 +65,8 @@ def stream(asked: Asked) -> dict[str, Any]:
 def condition(text: str) -> Condition | None:
     """Return the condition in a text; None if the text is empty."""
     if len(text) > _CONDITION:
-        fail("INVALID_VALUE", name="where", value="...", expected=f"it may have {_CONDITION} characters")
-    return parse(text) if text.strip() else None
+        fail("INVALID_VALUE", name="Where", value="...", expected=f"it may have {_CONDITION} characters")
+    return parse(text, "Where") if text.strip() else None
 
 
 def browse(asked: Asked) -> dict[str, Any]:
@@ -101,6 +101,7 @@ def browse(asked: Asked) -> dict[str, Any]:
     return {
         "rows": [shapes.entry(each) for each in step.found],
         "scanned": step.scanned,
+        "unseen": holds.unseen if holds is not None and step.scanned else [],
         "next": None if following is None else str(following),
         "progress": 1.0 if following is None else _share(begin or ends[0], end or ends[1], following),
     }
@@ -148,7 +149,7 @@ def _step(
             one = reader.of((entry_id, words))
             shown = one.words(words)
             if holds is None or holds(one.members(shown)):
-                step.found.append((entry_id, shown))
+                step.found.append((entry_id, one.texts(shown)))
             if len(step.found) == size or step.scanned == most:
                 step.more = True
                 return step

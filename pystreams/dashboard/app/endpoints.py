@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.sessions import Session, Sessions, same
-from pystreams.errors import Status, status_of
+from pystreams.errors import FAILURES, Status, status_of
 from streamclient.connection import BROKEN
 from streamclient.errors import PystreamsError
 
@@ -33,6 +34,9 @@ _STATUS = {
     Status.NOT_PERMITTED: 403,
 }
 
+#: Advice with options or verbs of the command line.
+_COMMAND_LINE = re.compile(r"--\w|'pystreams ")
+
 Question = Callable[[Asked], dict[str, Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 #: Returns the page of the server's metrics and its content type for an Accept header.
@@ -45,8 +49,12 @@ def problem(status: int, condition: str, message: str) -> JSONResponse:
 
 
 def told(failure: PystreamsError) -> str:
-    """Return an error's sentence and advice, without its condition."""
-    return str(failure).removeprefix(f"[{failure.condition}] ")
+    """Return an error's sentence, and its advice unless that is about the command line; without its condition."""
+    text = str(failure).removeprefix(f"[{failure.condition}] ")
+    found = FAILURES.get(failure.condition)
+    if found is None or not _COMMAND_LINE.search(found.advice):
+        return text
+    return text.removesuffix(f" {found.advice.format(**failure.parameters)}")
 
 
 class Endpoints:

@@ -98,9 +98,32 @@ def test_csv_keeps_what_fits_no_column(cli_of: Cli, client: redis.Redis) -> None
     ]
 
 
+def test_names_that_no_entry_has_are_told(cli_of: Cli, client: redis.Redis) -> None:
+    """A condition on them matches nothing without a reason otherwise; members of values need decoding."""
+    client.xadd("s", {"doc": '{"a": 3, "card": {"number": "41", "x.y": 1}}', "n": 1}, id="1-0")
+    client.xadd("s", {"doc": '{"a": 4}', "n": 2}, id="2-0")
+    found = cli_of.result("tail", "s", "--where", "doc.a == 3 or nosuch == 1 or n == 2", "--json")
+    assert _ids(found.stdout) == [2]
+    assert "none of 2 entries has doc.a, and members need --decode" in found.stderr
+    assert "none of 2 entries has nosuch" in found.stderr
+    for condition in (
+        "doc.a == 3",
+        "a == 3",
+        "doc.card.number == '41'",
+        "card.number == 41",
+        "field('doc.card.number') == 41",
+        "field('doc').card.number in (41, 42)",
+        "field('doc.card.x.y') == 1",
+        "doc.card and n == 1",
+    ):
+        found = cli_of.result("tail", "s", "--decode", "auto", "--where", condition, "--json")
+        assert (_ids(found.stdout), found.stderr) == ([1], "")
+    assert cli_of("tail", "s", "--decode", "auto", "--where", "doc.a.b or doc.card.number.x or doc.card.nothing") == ""
+
+
 def test_what_cannot_be_shown(cli_of: Cli, streams: redis.Redis) -> None:
     assert "[NO_SUCH_STREAM]" in cli_of.failure("tail", "nope", status=4)
-    for condition in ("n = 5", "__import__('os')", "n.real > 1", "n >", "[1]", "lambda: 1", "n ** 9 > 1"):
+    for condition in ("n = 5", "__import__('os')", "n().real > 1", "n >", "[1]", "lambda: 1", "n ** 9 > 1"):
         assert "[INVALID_VALUE] --where" in cli_of.failure("tail", "a", "--where", condition, status=2)
 
 
@@ -257,7 +280,7 @@ def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) ->
     with schema_registry() as registry:
         registry.add("s-value", ORDER)
         by_registry = ("tail", "s", "--decode", "auto", "--registry", registry.url)
-        assert cli_of(*by_registry, "-n", "2") == (
+        assert cli_of(*by_registry, "--from", "start", "-n", "2") == (
             '1-0  value={"id":42,"who":"ann"}  n=1\n2-0  value={"id":1,"who":"bob"}  n={"a":[2]}\n'
         )
         assert [json.loads(line)["fields"] for line in cli_of(*by_registry, "-o", "json").splitlines()] == [
@@ -266,6 +289,7 @@ def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) ->
             {"value": {"base64": "/w=="}},
         ]
         assert _ids(cli_of(*by_registry, "--where", "id > 10 and who == 'ann'", "--json")) == [1]
+        assert _ids(cli_of(*by_registry, "--where", "value.id > 10 and value.who == 'ann'", "--json")) == [1]
     assert "[REGISTRY_UNREACHABLE]" in cli_of.failure(*by_registry[:-1], "http://127.0.0.1:1", status=5)
     assert "[SCHEMA_MISSING]" in cli_of.failure("tail", "s", "--decode", "avro", status=2)
     assert "--registry" in cli_of.failure("tail", "s", "--decode", "avro", "--registry", "nowhere", status=2)

@@ -235,3 +235,18 @@ def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
     assert (found["attention_total"], found["furthest"]["stream"]["text"]) == (10, "s9")
     listed = dashboard.get("groups", status="attention", sort="behind")
     assert (listed["total"], [row["stream"]["text"] for row in listed["rows"]][:2]) == (10, ["s9", "s8"])
+
+
+def test_conditions_see_members_and_tell_names_that_no_entry_has(client: redis.Redis, dashboard: Dashboard) -> None:
+    """A member is named by its path; an error names the field of the page, without advice for the command line."""
+    client.xadd("s", {"doc": '{"a": 3, "card": {"number": "41"}}'}, id="1-0")
+    client.xadd("s", {"doc": '{"a": 4}'}, id="2-0")
+    found = dashboard.get("entries", stream="s", where="doc.card.number == 41 and doc.a == 3")
+    assert ([row["id"] for row in found["rows"]], found["unseen"]) == (["1-0"], [])
+    found = dashboard.get("entries", stream="s", where="nosuch == 1 or doc.b == 2")
+    assert (found["rows"], found["unseen"]) == ([], ["nosuch", "doc.b"])
+    refused = dashboard.web.get("/api/entries", params={"stream": "s", "where": "n >"}).json()["error"]["message"]
+    assert refused.startswith("Where is 'n >', but it is not a condition")
+    missing = dashboard.web.get("/api/stream", params={"stream": "t"}).json()["error"]["message"]
+    assert "pystreams ls" not in missing
+    assert "--" not in refused

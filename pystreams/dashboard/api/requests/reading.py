@@ -15,7 +15,7 @@ from pystreams.dashboard.security.masks import Masks
 from pystreams.errors import fail
 from pystreams.streams import dead_letters
 from pystreams.values import names
-from pystreams.values.decoding import Decoding
+from pystreams.values.decoding import Decoding, Members
 from pystreams.values.fields import Entry
 from streamclient.errors import PystreamsError
 from streamclient.formats.decoder import Decoded, Decoder
@@ -86,9 +86,18 @@ class Reader:
         """
         return self._mask.words(words, lambda value: self._decoder.decode(value).value)
 
-    def members(self, masked: Sequence[bytes]) -> dict[str, str]:
+    def members(self, masked: Sequence[bytes]) -> Members:
         """Return the fields in masked words, with the members of decoded values, for evaluating conditions."""
         return self._decoding.members(masked)
+
+    def texts(self, masked: Sequence[bytes]) -> list[bytes]:
+        """Return masked words with JSON in place of values in other formats, for lists of entries."""
+        found = list(masked)
+        for at in range(1, len(found), 2):
+            decoded = self.decoded(found[at])
+            if decoded is not None and "json" in decoded:
+                found[at] = decoded["json"].encode("utf-8", "backslashreplace")
+        return found
 
     def decoded(self, value: bytes) -> dict[str, Any] | None:
         """Return the decoded form of a masked value and its format; None for JSON and other plain text."""

@@ -40,7 +40,7 @@ export async function browse(key, query) {
   const walker = new Walker(() => load());
   const table = new Table({
     label: "Entries", columns: entryColumns(key), key: (row) => row.id,
-    empty: () => (where.value || at.value || to.value ? nothing("No entry matches.", "Change the range or the condition.")
+    empty: () => (where.value || at.value || to.value ? nothing("No entry matches.", unseen?.length ? `No entry of this range has ${unseen.join(" or ")}.` : "Change the range or the condition.")
       : nothing("The stream has no entries.", "Its entries were trimmed or deleted.")),
   });
   const bar = h("progress", { max: 1, value: 0, "aria-label": "Part of the range that was searched" });
@@ -48,12 +48,14 @@ export async function browse(key, query) {
   const stop = button("Stop", () => { number += 1; search.hidden = true; });
   const search = h("div", { class: "search", hidden: true }, bar, said, stop);
   let number = 0;
+  let unseen = null; // names in the condition that no entry has
 
   async function load() {
     const mine = number += 1;
     const rows = [];
     let scanned = 0;
     let cursor = walker.start;
+    unseen = null;
     try {
       do {
         const found = await get("entries", { stream: key, order, at: position(at.value), to: position(to.value), where: where.value, cursor, size: SIZE - rows.length });
@@ -61,9 +63,10 @@ export async function browse(key, query) {
         problem.hidden = true;
         rows.push(...found.rows);
         scanned += found.scanned;
+        if (found.scanned) unseen = unseen?.filter((name) => found.unseen.includes(name)) ?? found.unseen;
         cursor = found.next;
         table.update(rows);
-        const words = where.value ? `${count(rows.length)} of ${things(scanned, "entry")} match` : things(rows.length, "entry");
+        const words = where.value ? `${count(rows.length)} of ${things(scanned, "entry")} match${unseen?.length ? `, none has ${unseen.join(", ")}` : ""}` : things(rows.length, "entry");
         walker.update(words, cursor);
         search.hidden = !where.value || cursor === null || rows.length >= SIZE;
         bar.value = found.progress;
