@@ -43,6 +43,15 @@ class Run:
         self._connection: Connection | None = None
         self._others: list[Connection] = []
         self._now: int | None = None
+        self._named(wanted)
+
+    def _named(self, wanted: Wanted) -> None:
+        """Warn of a password on the command line."""
+        if target.shows_secret(wanted):
+            self.out.warn(
+                "while this command runs, other users see its password in the list of processes: "
+                "set PYSTREAMS_PASSWORD, or name a --profile"
+            )
 
     @property
     def connection(self) -> Connection:
@@ -56,11 +65,13 @@ class Run:
 
     def other(self, wanted: Wanted) -> Connection:
         """Return a connection to a second server."""
+        self._named(wanted)
         self._others.append(connect(wanted, self._needs))
         return self._others[-1]
 
     def use(self, url: str) -> None:
-        """Use this server, which was named elsewhere than in --url."""
+        """Use this server, which an argument of the verb names."""
+        self._named(Wanted(url))
         self.wanted = replace(self.wanted, url=url, embedded=False)
 
     @property

@@ -16,7 +16,9 @@ from pystreams.connect import profiles
 from pystreams.errors import fail
 from spark_streams.config import options
 from spark_streams.embedded import launcher
-from streamclient.config.address import Address
+from streamclient.config.address import Address, parse
+from streamclient.config.connect import ConnectOptions
+from streamclient.config.option import options_of
 from streamclient.connection import Connection
 
 LOCAL = "redis://127.0.0.1:6379"
@@ -35,6 +37,17 @@ class Wanted:
     given: Mapping[str, str] = field(default_factory=dict)
     #: Whether the embedded engine of a running driver is chosen.
     embedded: bool = False
+
+
+def shows_secret(wanted: Wanted) -> bool:
+    """Return whether the words that name the server have a password, which the list of processes shows to all users."""
+    given = {name.lower() for name in wanted.given}
+    if any(each.secret and each.name.lower() in given for each in options_of(ConnectOptions).values()):
+        return True
+    try:
+        return wanted.url is not None and parse(wanted.url).login.password is not None
+    except ValueError:
+        return False  # the connection says why
 
 
 def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:

@@ -194,8 +194,9 @@ class Output:
 
     def failed(self, failure: PystreamsError) -> None:
         """Write the error that ends the command to standard error."""
-        parameters = {"id": failure.condition, "message": str(failure)}
-        self._say("error", parameters, str(failure), "red")
+        text = str(failure)
+        parameters = {"id": failure.condition, "message": text.removeprefix(f"[{failure.condition}] ")}
+        self._say("error", parameters, text, "red")
 
     def refused(self, message: str) -> None:
         """Write an error in the command line to standard error."""

@@ -37,10 +37,11 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class Condition:
-    """A condition. `unseen`: its names that no entry had so far."""
+    """A condition. `checked`: the number of entries so far; `unseen`: its names that none of them had."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
+        self.checked = 0
         self.unseen: list[str] = []
         try:
             tree = ast.parse(text.strip(), mode="eval")
@@ -50,6 +51,7 @@ class Condition:
 
     def __call__(self, fields: Fields) -> bool:
         """Return whether the condition holds for an entry with these fields."""
+        self.checked += 1
         if self.unseen:
             self.unseen = [name for name in self.unseen if fields.get(name) is None]
         return self._holds(fields)

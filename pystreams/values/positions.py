@@ -14,7 +14,7 @@ from pystreams.values import times
 from streamwire.stream_id import StreamId, is_date
 
 EXPECTED = (
-    "it must be start, end, an ID (1526919030474-0, or (1526919030474-0 for the next one), "
+    "it must be start, end, an ID such as 1526919030474-0, or '(' and an ID for the entry after it, "
     "a time (2024-06-01T12:00 or 15m for fifteen minutes ago), "
     "or a number of entries with its sign ({signs})"
 )

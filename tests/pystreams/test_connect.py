@@ -123,10 +123,30 @@ def test_a_profile_leads_to_a_server_with_tls(cli_of: Cli, tmp_path: Path) -> No
         assert "[TLS_NEEDED]" in cli_of.failure("ls", "--url", plain, status=5)
 
 
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        (("ls", "--url", "redis://bob:pw@127.0.0.1:1"), True),
+        (("--url", "redis://:pw@127.0.0.1:1", "ls"), True),
+        (("ls", "--url", "redis+sentinel://bob:pw@127.0.0.1:1,127.0.0.1:2/main"), True),
+        (("ls", "--option", "Password=pw"), True),
+        (("doctor", "redis://bob:pw@127.0.0.1:1"), True),
+        (("ls", "--url", "redis://bob@127.0.0.1:1"), False),
+        (("ls",), False),
+    ],
+)
+def test_a_password_on_the_command_line_is_warned_of(cli_of: Cli, words: tuple[str, ...], warned: bool) -> None:
+    """Other users see it in the list of processes; those of the environment and of profiles are not there."""
+    cli_of.environment["PYSTREAMS_URL"] = "redis://bob:pw@127.0.0.1:1"
+    said = cli_of.result(*words, "--option", "retryTimeoutMs=0").stderr
+    assert said.count("list of processes: set PYSTREAMS_PASSWORD") == (1 if warned else 0)
+    assert ":pw" not in said
+
+
 def test_errors_are_json_with_json(cli_of: Cli) -> None:
     """A program finds the id and the message on standard error."""
     error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]
-    assert (error["id"], error["message"][:17]) == ("NO_SUCH_STREAM", "[NO_SUCH_STREAM] ")
+    assert (error["id"], error["message"][:18]) == ("NO_SUCH_STREAM", "There is no stream")
 
 
 def test_a_user_without_permission_is_told_what_is_missing(

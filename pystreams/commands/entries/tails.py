@@ -85,9 +85,8 @@ def tail(
         start, limit = f"-{limit}", None
     position = positions.parse(start or "-10", "--from")
     wanted = None if condition is None else conditions.parse(condition)
-    decoding = None
-    if decode is not None:
-        decoding = Decoding(_decoder(run, decode, schema, message, registry), _fields(decoded))
+    decoder = None if decode is None else _decoder(run, decode, schema, message, registry)
+    decoding = None if decoder is None else Decoding(decoder, _fields(decoded))
     members = as_text if decoding is None else decoding.members
     spans: dict[bytes, tuple[StreamId, StreamId]] = {}
     for word in streams:
@@ -99,25 +98,20 @@ def tail(
         return
     several = len(spans) > 1 or any(map(is_glob, streams))
     lines = Lines(run.out, run.out.form, _fields(fields), several=several, decoding=decoding)
-    left, seen = [limit], [0]
+    left = [limit]
 
     def show(found: Iterable[Found]) -> bool:
         """Write entries; return whether to continue."""
         for name, (entry_id, words) in found:
-            seen[0] += 1
             if wanted is None or wanted(members(words)):
                 lines.write(name, entry_id, words)
-                if left[0] is not None:
-                    left[0] -= 1
-                    if not left[0]:
-                        return False
+                left[0] = None if left[0] is None else left[0] - 1
+                if left[0] == 0:
+                    return False
         return True
 
     more = show(tails.present(run.connection, spans))
-    if wanted is not None and seen[0]:
-        for path in wanted.unseen:
-            advice = ", and members need --decode" if decoding is None and "." in path else ""
-            run.out.warn(f"none of {numbers.things(seen[0], 'entry')} has {path}{advice}")
+    _warn_of_unseen(run, wanted, decoding)
     if not more or not follow:
         return
     run.out.flush()
@@ -126,6 +120,15 @@ def tail(
         run.out.flush()
         if not more:
             return
+
+
+def _warn_of_unseen(run: Run, condition: conditions.Condition | None, decoding: Decoding | None) -> None:
+    """Warn of names in a condition that no entry had."""
+    if condition is None or not condition.checked:
+        return
+    for path in condition.unseen:
+        advice = ", and members need --decode" if decoding is None and "." in path else ""
+        run.out.warn(f"none of {numbers.things(condition.checked, 'entry')} has {path}{advice}")
 
 
 def _decoder(run: Run, form: Format, schema: str | None, message: str | None, registry: str | None) -> Decoder:

@@ -101,7 +101,7 @@ def browse(asked: Asked) -> dict[str, Any]:
     return {
         "rows": [shapes.entry(each) for each in step.found],
         "scanned": step.scanned,
-        "unseen": holds.unseen if holds is not None and step.scanned else [],
+        "unseen": holds.unseen if holds is not None and holds.checked else [],
         "next": None if following is None else str(following),
         "progress": 1.0 if following is None else _share(begin or ends[0], end or ends[1], following),
     }
