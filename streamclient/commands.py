@@ -118,7 +118,7 @@ COMMANDS: dict[str, Sent] = {
     "XRANGE": Sent(
         1,
         True,
-        (Need.SEE_DELETION, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        (Need.SEE_DELETION, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
         probe=(KEY, "-", "+", "COUNT", 1),
     ),
     "XTRIM": Sent(1, True, (Need.TRIM_ON_WRITE, Need.OVERWRITE, Need.TRIM_ON_COMMIT), probe=(KEY, "MAXLEN", 0)),
@@ -174,7 +174,7 @@ COMMANDS: dict[str, Sent] = {
         STREAMS, False, (Need.READ_GROUP, Need.SHARED), probe=("GROUP", "g", "c", "COUNT", 1, "STREAMS", KEY, ">")
     ),
     "CLIENT REPLY": Sent(0, True, (Need.READ_GROUP,), without="entries are delivered with replies that are not used"),
-    "XPENDING": Sent(1, True, (Need.READ_GROUP, Need.SHARED), probe=(KEY, "g")),
+    "XPENDING": Sent(1, True, (Need.OVERWRITE, Need.READ_GROUP, Need.SHARED), probe=(KEY, "g")),
     "XACK": Sent(1, True, (Need.READ_GROUP, Need.DEAD_LETTERS), probe=(KEY, "g", "0-1")),
     "HGET": Sent(1, True, (Need.SHARED,)),
     "HKEYS": Sent(1, True, (Need.SHARED,)),

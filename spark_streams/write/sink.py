@@ -39,7 +39,8 @@ from streamclient.config.address import Address
 from streamclient.config.option import refuse
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
-from streamclient.streams.info import checked, pairs
+from streamclient.streams.info import checked
+from streamclient.streams.unfinished import unfinished
 from streamwire.stream_id import StreamId
 
 if hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -249,29 +250,22 @@ def _check_groups(address: Address, options: WriteOptions, streams: Sequence[byt
     """Warn of entries that groups have not finished and that overwriting removes, or raise OVERWRITE_UNREAD."""
     if not options.overwrites_unread and not streams:
         refuse(options, "overwrites_unread", "it needs the option 'stream'")
+    commands: list[Command] = [("XINFO", kind, stream) for stream in streams for kind in ("STREAM", "GROUPS")]
     with borrow(address) as connection:
-        replies = connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
+        replies = connection.pipeline(commands)
         if not options.overwrites_unread:
             replies = [
-                checked(connection, stream.decode("utf-8", "replace"), reply, "XINFO")
-                for stream, reply in zip(streams, replies, strict=True)
+                checked(connection, str(stream, "utf-8", "replace"), reply, f"XINFO {kind}")
+                for (_, kind, stream), reply in zip(commands, replies, strict=True)
             ]
-    for stream, reply in zip(streams, replies, strict=True):
-        groups = [_unfinished(pairs(group)) for group in reply] if isinstance(reply, list) else []
-        if any(groups):
-            name, listed = stream.decode("utf-8", "replace"), ", ".join(filter(None, groups))
+        found = unfinished(connection, list(zip(streams, replies[::2], replies[1::2], strict=True)))
+    for stream in streams:
+        listed = ", ".join(str(each) for each in found if each.stream == stream)
+        if listed:
+            name = stream.decode("utf-8", "replace")
             if not options.overwrites_unread:
                 fail("OVERWRITE_UNREAD", stream=name, address=address, groups=listed)
             _log.warning("Overwriting %s removes entries that groups have not finished: %s.", name, listed)
-
-
-def _unfinished(group: dict[bytes, Any]) -> str:
-    """Return a group's name with the numbers of its unread and pending entries; empty if it has neither."""
-    unread, pending = group.get(b"lag", 0), group[b"pending"]
-    if unread == 0 and not pending:
-        return ""
-    name = group[b"name"].decode("utf-8", "replace")
-    return f"{name} ({'an unknown number' if unread is None else unread} unread, {pending} pending)"
 
 
 def _check_eviction(address: Address, options: WriteOptions, streaming: bool) -> None:

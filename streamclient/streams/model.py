@@ -89,21 +89,25 @@ class StreamState:
         """Return the number of entries after `after`, and whether it is an upper bound; otherwise it is an
         estimate.
         """
-        if after >= self.last_id or not self.length or self.first_id is None:
-            return 0, True
-        if self.group is not None and self.group.last_delivered_id == after and self.group.lag is not None:
-            return min(self.group.lag, self.length), True
-        if after < self.first_id:
-            return self.length, True
+        at_group = self.group is not None and self.group.last_delivered_id == after
+        known = self.exact_backlog(after, self.group.lag if self.group is not None and at_group else None)
+        if known is not None or self.first_id is None:
+            return known or 0, True
         span = self.last_id.ms - self.first_id.ms
         part = (self.last_id.ms - after.ms) / span if span else 1.0
         return max(1, round(self.length * part)), False
 
-    def exact_backlog(self, after: StreamId) -> int | None:
-        """Return the number of entries after `after`; None if they would have to be counted."""
+    def exact_backlog(self, after: StreamId, lag: int | None = None) -> int | None:
+        """Return the number of entries after `after`; None if they would have to be counted.
+
+        `lag`: the server's number for a group at this position. It includes trimmed entries after the position, so it
+        counts only if the first entry was delivered, and never more than the stream has.
+        """
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0
-        return self.length if after < self.first_id else None
+        if after < self.first_id:
+            return self.length
+        return None if lag is None else min(lag, self.length)
 
 
 def last_id_of(state: StreamState | None) -> StreamId:

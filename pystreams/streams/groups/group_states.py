@@ -206,16 +206,14 @@ def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
 def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
     position = StreamId.parse(info[b"last-delivered-id"])
     lag = number(info.get(b"lag"))
-    exact = lag is not None
-    if lag is None and position <= stream.generated:
-        lag = stream.state.exact_backlog(position)
-        exact = lag is not None
+    if position <= stream.generated:
+        lag = stream.state.exact_backlog(position, lag)
     return Group(
         stream,
         info[b"name"],
         position,
         lag,
-        exact,
+        lag is not None,
         number(info.get(b"entries-read")),
         int(info[b"pending"]),
         int(info[b"consumers"]),

@@ -53,6 +53,19 @@ def test_a_lag_that_xinfo_does_not_tell_is_counted(client: redis.Redis, connecti
     assert (found.lag, found.exact, found.bounds) == (_AFTER, True, (_AFTER, _AFTER))
 
 
+def test_a_lag_has_no_trimmed_entries(client: redis.Redis, connection: Connection) -> None:
+    """Entries that were trimmed before a group received them are not part of its lag, whatever XINFO reports."""
+    client.xgroup_create("s", "g", "0", mkstream=True)
+    client.xadd("s", {"n": 0})
+    client.xreadgroup("g", "c", {"s": ">"})
+    for present in (3, 2, 0):
+        for n in range(4):
+            client.xadd("s", {"n": n})
+        client.xtrim("s", maxlen=present, approximate=False)
+        (found,) = _groups(connection, b"s")
+        assert (found.lag, found.exact) == (present, True)
+
+
 @pytest.mark.redis
 @pytest.mark.parametrize("entries", [1, 10, 100, 400, 4_000])
 def test_an_estimate_has_bounds(redis_process: servers.Running, entries: int) -> None:

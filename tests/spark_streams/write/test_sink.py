@@ -88,6 +88,29 @@ def test_overwriting_unread_entries_can_be_refused(client: redis.Redis, place: s
         planned(place.url, stream=None, overwrites_unread=False)
 
 
+def test_entries_that_are_gone_do_not_count_as_unread(
+    client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Trimmed and deleted entries are neither unread nor pending, and a stream without entries is overwritten."""
+    entries = [client.xadd("s", {"n": n}) for n in range(6)]
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "c", {"s": ">"}, count=4)
+    client.xtrim("s", minid=entries[2])
+    client.xdel("s", entries[3])
+    with pytest.raises(WriteError, match=r"g \(2 unread, 1 pending\)"):
+        planned(place.url, overwrites_unread=False)
+    for _ in range(3):
+        sink = planned(place.url)
+        sink.finish([wrote(sink, range(3))])
+    assert "g (3 unread, 0 pending)" in caplog.text
+    with pytest.raises(WriteError, match=r"g \(3 unread, 0 pending\)"):
+        planned(place.url, overwrites_unread=False)
+    planned(place.url).finish([])
+    sink = planned(place.url, overwrites_unread=False)
+    sink.finish([wrote(sink, range(3))])
+    assert numbers(client) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("mode", MODES[:3])
 def test_an_overwriting_write_that_is_repeated_keeps_its_rows(
     client: redis.Redis, place: servers.Running, mode: str

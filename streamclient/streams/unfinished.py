@@ -1,0 +1,92 @@
+"""Existing entries of streams that consumer groups have not read or acknowledged: those that emptying a stream takes.
+
+The numbers of XINFO GROUPS also include entries that were trimmed after a group's position or delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamclient.connection import Connection
+from streamclient.streams.info import pairs, stream_state
+from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
+from streamclient.streams.model import StreamState
+from streamclient.wire_errors import ResponseError
+from streamwire.stream_id import StreamId
+
+_PAGE = 1000  # pending entries of one reply
+_MOST = 100_000  # pending entries of a group that are examined; the rest counts as existing
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The existing entries of a stream that a group has yet to read, and those that it has yet to acknowledge."""
+
+    stream: bytes
+    group: bytes
+    unread: Backlog
+    pending: int
+
+    def __str__(self) -> str:
+        about = "" if self.unread.is_exact else "about "
+        name = self.group.decode("utf-8", "replace")
+        return f"{name} ({about}{self.unread.entries} unread, {self.pending} pending)"
+
+
+def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]) -> list[Unfinished]:
+    """Return the groups with such entries. `replies`: streams, each with the replies of XINFO STREAM and GROUPS."""
+    groups: list[tuple[bytes, StreamState, dict[bytes, Any], StreamId]] = []
+    for stream, reply, listed in replies:
+        if isinstance(reply, list) and isinstance(listed, list):
+            state = stream_state(reply, None)
+            several = map(pairs, listed)
+            groups += [(stream, state, group, StreamId.parse(group[b"last-delivered-id"])) for group in several]
+    unread: list[Backlog | None] = []
+    for _, state, group, position in groups:
+        known = state.exact_backlog(position, group.get(b"lag"))
+        unread.append(None if known is None else Backlog(known, known, known))
+    left: list[Asked] = [
+        (stream, state, position)
+        for (stream, state, _, position), known in zip(groups, unread, strict=True)
+        if known is None
+    ]
+    counted = iter(backlogs(connection, left, Budget(), nth=connection.capabilities.has("PS.NTH")) if left else ())
+    found: list[Unfinished] = []
+    for (stream, state, group, _), known in zip(groups, unread, strict=True):
+        pending = _pending(connection, stream, state, group)
+        found.append(Unfinished(stream, group[b"name"], next(counted) if known is None else known, pending))
+    return [each for each in found if each.unread.most or each.pending]
+
+
+def _pending(connection: Connection, stream: bytes, state: StreamState, group: dict[bytes, Any]) -> int:
+    """Return the number of a group's pending entries that exist; as the server counts them if it refuses to list."""
+    told, first = int(group[b"pending"]), state.first_id
+    if not told or first is None or not state.length:
+        return 0
+    (summary,) = connection.pipeline([("XPENDING", stream, group[b"name"])])
+    if isinstance(summary, ResponseError) or not summary[0]:
+        return told
+    if first <= StreamId.parse(summary[1]) and state.max_deleted_id < first:
+        return told
+    number = examined = 0
+    for page in _pages(connection, stream, group[b"name"], first):
+        number += len(page)
+        examined += len(page)
+        if state.max_deleted_id >= first:
+            replies = connection.pipeline([("XRANGE", stream, each, each) for each in page])
+            number -= sum(not reply for reply in replies)
+        if examined >= _MOST:
+            return min(told, state.length, number + told - examined)
+    return number
+
+
+def _pages(connection: Connection, stream: bytes, group: bytes, first: StreamId) -> Iterator[list[bytes]]:
+    """Yield the pending IDs from an ID on, in pages."""
+    while True:
+        (rows,) = connection.pipeline([("XPENDING", stream, group, str(first), "+", _PAGE)])
+        if isinstance(rows, ResponseError) or not rows:
+            return
+        yield [row[0] for row in rows]
+        first = StreamId.parse(rows[-1][0]).next()
