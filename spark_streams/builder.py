@@ -213,7 +213,9 @@ class Options(TypedDict, total=False):
     """Treatment of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null.
     `DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
-    """String column that receives such an entry as JSON, if the schema has the column. Default: _corrupt_record."""
+    """String column that receives such an entry, if the schema has the column: the value of `valueField` as text (Avro
+    and Protobuf: as Base64), or the whole entry as JSON if columns are fields, or the value is missing. Default:
+    _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
     """Meaning of numbers in timestamp columns. `iso`: none, except that `20130704` is a date. `seconds`,
     `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more digits:

@@ -256,8 +256,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "MALFORMED_ENTRY": Condition(
         DataError,
-        "Entry {entry} of '{stream}' has in its field '{field}' the text '{value}', which does not fit the type {type} "
-        "of column '{column}'.",
+        "Entry {entry} of '{stream}' has in its field '{field}' {found}.",
         "Correct the schema, or read with mode PERMISSIVE (null) or DROPMALFORMED.",
     ),
     "FIELDS_MISSING": Condition(

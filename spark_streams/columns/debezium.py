@@ -18,6 +18,8 @@ from streamwire.lazy import compute as pc
 
 #: The column of the event's key.
 KEY = "_key"
+#: The name of an event that cannot be decoded among the values that did not fit.
+VALUE = "value"
 
 _NULL = b"default"  # the sink's text for a null key or value
 _UNKNOWN = b"?"  # value for entries of neither format; it is not JSON, so the entry is malformed

@@ -20,6 +20,7 @@ from spark_streams.columns import variants
 from spark_streams.columns.types.scalar import of, parsed
 from spark_streams.columns.types.strings import dump
 from spark_streams.columns.types.table import scalar
+from streamclient.formats.schemas import UndecodableError
 
 Convert = Callable[[Any], Any]
 #: A column, null for missing, empty and malformed texts; and a boolean array of the malformed ones (None: none).
@@ -80,10 +81,12 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def member_texts(text: bytes) -> dict[str, str] | None:
-    """Return the text of each member of a JSON object, unchanged; None if the text is not a JSON object."""
+def member_texts(text: bytes) -> dict[str, str]:
+    """Return the text of each member of a JSON object, unchanged. Raises UndecodableError if it is no JSON object."""
     row = _object(text)
-    return None if row is None else {name: _exact(value) for name, value in row.items()}
+    if row is None:
+        raise UndecodableError("it is not a JSON object")
+    return {name: _exact(value) for name, value in row.items()}
 
 
 class _Written(decimal.Decimal):

@@ -18,10 +18,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
-from spark_streams.columns import debezium, json_reference, json_values, values, zones
+from spark_streams.columns import debezium, json_reference, json_values, values, variants, zones
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
     DELIVERIES,
@@ -43,6 +44,7 @@ from spark_streams.config.column_options import Mode
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from streamclient.codec.reply import Page
+from streamclient.formats.schemas import UndecodableError
 from streamwire.lazy import compute as pc
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
@@ -64,8 +66,8 @@ class ValueReader(Protocol):
     def text(self, value: bytes) -> str:
         """Return a malformed value as text, for the corrupt record."""
 
-    def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return each member of a value as JSON text; None if the value cannot be decoded."""
+    def member_texts(self, value: bytes) -> dict[str, str]:
+        """Return each member of a value as JSON text. Raises UndecodableError if the value cannot be decoded."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,10 @@ class ReadSchema:
         """Return the fields that the columns need; None for all fields."""
         if self.is_debezium or any(field.name == FIELDS and pa.types.is_map(field.type) for field in self.arrow):
             return None
-        if self.row_field is not None:
-            return [self.row_field.encode()]
         if self.corrupt in self.arrow.names:
             return None
+        if self.row_field is not None:
+            return [self.row_field.encode()]
         return [name.encode() for name in dict.fromkeys(self.field_columns())]
 
     def batch(
@@ -170,7 +172,7 @@ class ReadSchema:
                 row = pc.index(wrong, True).as_py()
                 if row >= 0 and (first is None or row < first[0]):
                     first = row, field
-                malformed = wrong if malformed is None else pc.or_(malformed, wrong)
+                malformed = _either(malformed, wrong)
                 misfits.append((field, wrong))
         if first is not None and self.mode == "FAILFAST":
             self._fail(first[1], page, stream, first[0])
@@ -196,15 +198,17 @@ class ReadSchema:
         return batch
 
     def _members(self, page: Page) -> dict[str, Converted]:
-        """Return the columns that are members of a JSON object."""
+        """Return the columns that are members of a value. An entry without the value's field is malformed."""
         texts = self.objects(page)
-        if texts is None:
-            return {}
         kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
-        if self.reader is not None:
-            return self.reader.members(texts, kinds) if kinds else {}
-        if not self.is_debezium or debezium.KEY not in kinds:
-            return json_values.members(texts, kinds) if kinds else {}
+        if texts is None or not kinds:
+            return {}
+        if not self.is_debezium:
+            read = json_values.members if self.reader is None else self.reader.members
+            absent = pc.is_null(texts) if texts.null_count else None
+            return {name: (column, _either(wrong, absent)) for name, (column, wrong) in read(texts, kinds).items()}
+        if debezium.KEY not in kinds:
+            return json_values.members(texts, kinds)
         key = {debezium.KEY: self._typed(debezium.keys(page), kinds.pop(debezium.KEY))}
         return key | (json_values.members(texts, kinds) if kinds else {})
 
@@ -299,32 +303,57 @@ class ReadSchema:
     def _rescued(self, page: Page, misfits: list[tuple[Any, Any]]) -> Any:
         """Return a JSON object of the values that did not fit for each malformed entry, null for others."""
         found: dict[int, dict[str, str]] = {}
-        objects = self.objects(page)
         for field, wrong in misfits:
             for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
-                found.setdefault(row, {})[field.name] = self._original(page, row, field, objects)
+                name, text = self._original(page, row, field)
+                found.setdefault(row, {})[name] = text
         return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
 
-    def _original(self, page: Page, row: int, field: Any, objects: Any) -> str:
-        """Return the original value of a column as JSON: a field's text as a string, or the text of a member."""
+    def _original(self, page: Page, row: int, field: Any) -> tuple[str, str]:
+        """Return a column and its original value as JSON: a field's text as a string, or the text of a member.
+
+        A value that cannot be decoded is returned whole, under the name of its field.
+        """
         if field.name == FIELDS and pa.types.is_map(field.type):
-            return self._record(page, row)
-        if self.is_debezium and field.name == debezium.KEY:
-            return quoted((debezium.keys(page)[row].as_py() or b"").decode("utf-8", "backslashreplace"))
+            return FIELDS, self._entry(page, row)
+        value, members = self._value(page, row, field.name)
+        if members is None:
+            return field.name, quoted((value or b"").decode("utf-8", "backslashreplace"))
+        if isinstance(members, UndecodableError):
+            return self.row_field or debezium.VALUE, "null" if value is None else quoted(self._text(value))
+        return field.name, members.get(field.name, "null")
+
+    def _value(
+        self, page: Page, row: int, column: str
+    ) -> tuple[bytes | None, dict[str, str] | UndecodableError | None]:
+        """Return the field's bytes from which a column is read, and the members of a value with all columns.
+
+        The members are an exception if the value cannot be decoded, and None if the column is the whole field.
+        """
+        objects = self.objects(page)
+        if self.is_debezium and column == debezium.KEY:
+            return debezium.keys(page)[row].as_py(), None
         if objects is None:
-            return quoted((page.column(field.name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace"))
-        value = objects[row].as_py() or b""
-        members = json_reference.member_texts(value) if self.reader is None else self.reader.member_texts(value)
-        return quoted(self._text(value)) if members is None else members.get(field.name, "null")
+            return page.column(column.encode())[row].as_py(), None
+        value = objects[row].as_py()
+        if value is None and not self.is_debezium:
+            return None, UndecodableError("it is missing")
+        try:
+            return value, (json_reference if self.reader is None else self.reader).member_texts(value or b"")
+        except UndecodableError as problem:
+            return value, problem
 
     def _text(self, value: bytes) -> str:
         """Return the text of a value that contains all columns."""
         return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
 
     def _record(self, page: Page, row: int) -> str:
-        if self.row_field is not None:
-            return self._text(page.column(self.row_field.encode())[row].as_py() or b"")
-        # For Debezium's formats, too, the record is the whole entry.
+        """Return the malformed value if it has all columns, otherwise the whole entry as JSON, also for Debezium."""
+        value = None if self.row_field is None else page.column(self.row_field.encode())[row].as_py()
+        return self._entry(page, row) if value is None else self._text(value)
+
+    @staticmethod
+    def _entry(page: Page, row: int) -> str:
         offsets, names, texts = page.fields()
         first, last = offsets[row].as_py(), offsets[row + 1].as_py()
         pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
@@ -337,14 +366,15 @@ class ReadSchema:
         entry, stream = page.ids()[row].as_py().decode(), _stream_at(origin, row)
         if field.name == FIELDS and pa.types.is_map(field.type):
             self._fail_in_map(page, row, stream, entry)
-        name = field.name if self.row_field is None else self.row_field
-        if self.is_debezium:
-            texts = debezium.keys(page) if name == debezium.KEY else debezium.values(page)
+        value, members = self._value(page, row, field.name)
+        if isinstance(members, UndecodableError):
+            name = self.row_field or debezium.VALUE
+            found = "no value" if value is None else f"the value '{_shown(value)}', which cannot be decoded: {members}"
         else:
-            texts = page.column(name.encode())
-        text = (texts[row].as_py() or b"").decode("utf-8", "backslashreplace")
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-        fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, value=shown, column=field.name, type=field.type)
+            name = field.name if self.row_field is None else self.row_field
+            text = _shown((value or b"") if members is None else members.get(field.name, "null").encode())
+            found = f"the text '{text}', which does not fit the type {_type_name(field.type)} of column '{field.name}'"
+        fail("MALFORMED_ENTRY", stream=stream, entry=entry, field=name, found=found)
 
     @staticmethod
     def _fail_in_map(page: Page, row: int, stream: str, entry: str) -> None:
@@ -363,6 +393,28 @@ def _stream_at(origin: Origin, row: int) -> str:
         return origin
     ends = np.cumsum([count for _, count in origin])
     return origin[int(np.searchsorted(ends, row, side="right"))][0]
+
+
+def _shown(value: bytes) -> str:
+    """Return the start of a value as printable text."""
+    text = value.decode("utf-8", "backslashreplace")
+    text = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _type_name(kind: Any) -> str:
+    """Return the name of a column's type in Spark."""
+    if variants.is_variant(kind):
+        return "variant"
+    try:
+        return str(from_arrow_type(kind).simpleString())
+    except PySparkException:  # a type with a variant inside
+        return str(kind)
+
+
+def _either(one: Any, other: Any) -> Any:
+    """Return the rows that either of two boolean arrays flags; None flags no row."""
+    return other if one is None else one if other is None else pc.or_(one, other)
 
 
 def _streams(origin: Origin, count: int) -> Any:

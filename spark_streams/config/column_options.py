@@ -47,7 +47,8 @@ class ColumnOptions:
         "columnNameOfCorruptRecord",
         TEXT,
         "_corrupt_record",
-        "String column that receives such an entry as JSON, if the schema has the column.",
+        "String column that receives such an entry, if the schema has the column: the value of `valueField` as text "
+        "(Avro and Protobuf: as Base64), or the whole entry as JSON if columns are fields, or the value is missing.",
     )
 
     timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(

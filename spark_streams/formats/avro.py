@@ -81,7 +81,7 @@ class AvroReader:
         known: dict[int, tuple[Callable[[bytes], Any], _Plan]] = {}
         plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)
         for value in texts.to_pylist():
-            if not value:
+            if value is None:
                 rows.add(None)
                 continue
             try:
@@ -101,16 +101,13 @@ class AvroReader:
         """Return a value as Base64."""
         return base64.b64encode(value).decode()
 
-    def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return each field of a value as JSON text; None if the value cannot be decoded."""
-        try:
-            if self.schema is not None and self.registry is None:
-                record = _plan(self.schema, self.source).read(value)
-            else:
-                schema_id, payload = split(value)
-                record = _resolved(schema_id, self)[0](payload)
-        except UndecodableError:
-            return None
+    def member_texts(self, value: bytes) -> dict[str, str]:
+        """Return each field of a value as JSON text. Raises UndecodableError if the value cannot be decoded."""
+        if self.schema is not None and self.registry is None:
+            record = _plan(self.schema, self.source).read(value)
+        else:
+            schema_id, payload = split(value)
+            record = _resolved(schema_id, self)[0](payload)
         return {name: dump(avro.as_json(each)) for name, each in record.items()}
 
 
@@ -163,7 +160,7 @@ def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any
     assert reader.registry is not None
     schema = reader.registry.schema(schema_id)
     if schema is None or schema.kind != "AVRO":
-        raise UndecodableError(f"no schema of Avro with the ID {schema_id}")
+        raise UndecodableError(f"{reader.registry} has no Avro schema with the ID {schema_id}")
     return _resolved_known(schema, schema_id, reader)
 
 

@@ -53,8 +53,8 @@ class JsonReader:
         """Return a value without its header."""
         return _without_header(value).decode("utf-8", "replace")
 
-    def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return the text of each member of a value, unchanged; None if the value is not an object."""
+    def member_texts(self, value: bytes) -> dict[str, str]:
+        """Return the text of each member of a value, unchanged. Raises UndecodableError if it is not an object."""
         return json_reference.member_texts(_without_header(value))
 
 

@@ -83,7 +83,7 @@ class ProtobufReader:
         own = self._own() if self.registry is None else None
         known: dict[tuple[int, tuple[int, ...]], _Plan] = {}
         for value in texts.to_pylist():
-            if value is None or (not value and own is None):
+            if value is None:
                 rows.add(None)
                 continue
             try:
@@ -105,14 +105,10 @@ class ProtobufReader:
             plan = known[schema_id, path] = _resolved(schema_id, path, self)
         return protobuf.parse(plan.kind, payload), plan
 
-    def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return each field of a message as JSON text; None if the message cannot be decoded."""
-        try:
-            message, plan = self._message(value, self._own() if self.registry is None else None, {})
-            found = plan.messages.as_json(message)
-        except UndecodableError:
-            return None
-        return {name: dump(each) for name, each in found.items()}
+    def member_texts(self, value: bytes) -> dict[str, str]:
+        """Return each field of a message as JSON text. Raises UndecodableError if it cannot be decoded."""
+        message, plan = self._message(value, self._own() if self.registry is None else None, {})
+        return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 
     def text(self, value: bytes) -> str:
         """Return a value as Base64."""
@@ -149,7 +145,7 @@ def _resolved(schema_id: int, path: tuple[int, ...], reader: ProtobufReader) -> 
     assert reader.registry is not None
     schema = reader.registry.schema(schema_id)
     if schema is None or schema.kind != "PROTOBUF":
-        raise UndecodableError(f"no schema of Protobuf with the ID {schema_id}")
+        raise UndecodableError(f"{reader.registry} has no Protobuf schema with the ID {schema_id}")
     messages = _messages(schema, f"{schema_id} at {reader.registry}")
     return _plan(messages, messages.at(path))
 

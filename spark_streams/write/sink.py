@@ -250,13 +250,13 @@ def _check_groups(address: Address, options: WriteOptions, streams: Sequence[byt
     """Warn of entries that groups have not finished and that overwriting removes, or raise OVERWRITE_UNREAD."""
     if not options.overwrites_unread and not streams:
         refuse(options, "overwrites_unread", "it needs the option 'stream'")
-    commands: list[Command] = [("XINFO", kind, stream) for stream in streams for kind in ("STREAM", "GROUPS")]
+    questions = [(kind, stream) for stream in streams for kind in ("STREAM", "GROUPS")]
     with borrow(address) as connection:
-        replies = connection.pipeline(commands)
+        replies = connection.pipeline([("XINFO", *question) for question in questions])
         if not options.overwrites_unread:
             replies = [
-                checked(connection, str(stream, "utf-8", "replace"), reply, f"XINFO {kind}")
-                for (_, kind, stream), reply in zip(commands, replies, strict=True)
+                checked(connection, stream.decode("utf-8", "replace"), reply, f"XINFO {kind}")
+                for (kind, stream), reply in zip(questions, replies, strict=True)
             ]
         found = unfinished(connection, list(zip(streams, replies[::2], replies[1::2], strict=True)))
     for stream in streams:

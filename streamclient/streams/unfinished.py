@@ -43,10 +43,7 @@ def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]
             state = stream_state(reply, None)
             several = map(pairs, listed)
             groups += [(stream, state, group, StreamId.parse(group[b"last-delivered-id"])) for group in several]
-    unread: list[Backlog | None] = []
-    for _, state, group, position in groups:
-        known = state.exact_backlog(position, group.get(b"lag"))
-        unread.append(None if known is None else Backlog(known, known, known))
+    unread = [state.exact_backlog(position, group.get(b"lag")) for _, state, group, position in groups]
     left: list[Asked] = [
         (stream, state, position)
         for (stream, state, _, position), known in zip(groups, unread, strict=True)
@@ -56,7 +53,8 @@ def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]
     found: list[Unfinished] = []
     for (stream, state, group, _), known in zip(groups, unread, strict=True):
         pending = _pending(connection, stream, state, group)
-        found.append(Unfinished(stream, group[b"name"], next(counted) if known is None else known, pending))
+        backlog = next(counted) if known is None else Backlog(known, known, known)
+        found.append(Unfinished(stream, group[b"name"], backlog, pending))
     return [each for each in found if each.unread.most or each.pending]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
+from pystreams.testing import SchemaRegistry, schema_registry
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import PystreamsError
@@ -50,12 +53,12 @@ def test_texts_of_fields_are_kept() -> None:
 
 
 def test_members_of_json_are_kept_as_they_were() -> None:
-    """Numbers as numbers with all digits, texts as texts; what is no object at all as text, of each column."""
+    """Numbers as numbers with all digits, texts as texts; what is no object at all as text, once."""
     schema = schema_of("n int, _rescued string").add("s", t.StructType().add("a", t.IntegerType()))
     entries = [{b"value": b'{"n":3000000000,"s":{"a":1.50}}'}, {b"value": b"nope"}, {b"value": b'{"n":"x"}'}]
     rescued, counts = read(schema, *entries, valueFormat="json")
     assert rescued[0] == {"n": 3000000000, "s": {"a": 1.5}}
-    assert rescued[1:] == [{"n": "nope", "s": "nope"}, {"n": "x"}]
+    assert rescued[1:] == [{"value": "nope"}, {"n": "x"}]
     assert counts == {"n": 3, "s": 2}
 
 
@@ -66,7 +69,7 @@ def test_values_of_avro_are_kept() -> None:
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro), {"n": 3_000_000_000})
     entries = [{b"value": buffer.getvalue()}, {b"value": b"\xff"}]
     said = {"valueFormat": "avro", "valueSchema": json.dumps(avro)}
-    assert read("n int, _rescued string", *entries, **said) == ([{"n": 3_000_000_000}, {"n": "/w=="}], {"n": 2})
+    assert read("n int, _rescued string", *entries, **said) == ([{"n": 3_000_000_000}, {"value": "/w=="}], {"n": 2})
 
 
 def test_debezium_and_maps_are_kept() -> None:
@@ -90,3 +93,60 @@ def test_the_column_is_a_string() -> None:
     """Another type is refused, as for the corrupt record."""
     with pytest.raises(PystreamsError, match=r"RESERVED_COLUMN.*_rescued"):
         read("n int, _rescued int")
+
+
+AVRO = json.dumps({"type": "record", "name": "Row", "fields": [{"name": "n", "type": ["null", "long"]}]})
+PROTO = 'syntax = "proto3"; message Row { optional int64 n = 1; }'
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry() as server:
+        yield server
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf", "json"])
+def test_an_entry_without_the_value_is_malformed(form: str) -> None:
+    """Its row is null with the whole entry as corrupt record; other modes drop or refuse it, naming the field."""
+    said = {"valueFormat": form, **({} if form == "json" else {"valueSchema": {"avro": AVRO, "protobuf": PROTO}[form]})}
+    known = options.read_options({"stream": "s", **said})
+    columns = ReadSchema.of(schema_of("n long, _corrupt_record string"), known, reader=resolution.reader(known))
+    assert columns.needed_fields() is None
+    (row,) = columns.batch(page_of({b"other": b"x"}), "s").to_pylist()
+    assert row == {"n": None, "_corrupt_record": '{"other": "x"}'}
+    assert read("n long, _rescued string", {b"other": b"x"}, **said) == ([{"value": None}], {"n": 1})
+    known = replace(known, mode="DROPMALFORMED")
+    columns = ReadSchema.of(schema_of("n long"), known, reader=resolution.reader(known))
+    assert columns.batch(page_of({b"other": b"x"}), "s").num_rows == 0
+    with pytest.raises(PystreamsError, match=r"Entry 1-1 of 's' has in its field 'value' no value\."):
+        read("n long", {b"other": b"x"}, mode="FAILFAST", **said)
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+@pytest.mark.parametrize(
+    ("value", "cause"),
+    [
+        (b"\0\0\0\0\x63\0abc", r"'\\x00\\x00\\x00\\x00c\\x00abc', .*: http\S+ has no \w+ schema with the ID 99\."),
+        (
+            b"hello",
+            "'hello', which cannot be decoded: the value does not begin with a zero byte and the ID of a schema",
+        ),
+        (b"", "'', which cannot be decoded: the value does not begin with a zero byte"),
+    ],
+)
+def test_the_error_names_why_a_value_cannot_be_decoded(
+    registry: SchemaRegistry, form: str, value: bytes, cause: str
+) -> None:
+    """An unknown ID of a schema and a missing header are told apart, also from a value that does not fit its column."""
+    schema = {"avro": AVRO, "protobuf": PROTO}[form]
+    said = {"valueFormat": form, "valueSchema": schema, "schemaRegistry.url": registry.url, "mode": "FAILFAST"}
+    with pytest.raises(PystreamsError, match=cause):
+        read("n long", {b"value": value}, **said)
+
+
+def test_the_error_names_the_member_and_the_type_in_spark() -> None:
+    """A value that can be decoded is not shown whole, but its member that does not fit."""
+    with pytest.raises(PystreamsError, match=r"the text '3000000000', which does not fit the type int of column 'n'"):
+        read("n int", {b"value": b'{"n":3000000000,"m":1}'}, valueFormat="json", mode="FAILFAST")
+    with pytest.raises(PystreamsError, match=r"the value 'nope', which cannot be decoded: it is not a JSON object"):
+        read("n int", {b"value": b"nope"}, valueFormat="json", mode="FAILFAST")
