@@ -1,6 +1,6 @@
 // Parts shared by screens: panels, tiles, status, sparklines, bars, empty states.
 
-import { h, replaceUnlessEqual, s, text } from "./dom.js";
+import { h, replace, replaceUnlessEqual, s, text } from "./dom.js";
 import { count, things } from "./format.js";
 
 export function panel(title, ...children) {
