@@ -88,25 +88,25 @@ FAILURES: dict[str, Failure] = {
     "CHECKPOINT_MALFORMED": Failure(
         CommandError,
         "The checkpoint in {file} cannot be read: {reason}.",
-        "Name the checkpoint of a query that reads with format pystreams, and see that it is whole.",
+        "Name the checkpoint of a query that reads with format pystreams, and check that no file is missing.",
         Status.FAILED,
     ),
     "FILE_EXISTS": Failure(
         CommandError,
         "The file {file} exists.",
-        "Write to another one, or go on with it: --resume.",
+        "Write to another file, or continue this one with --resume.",
         Status.FAILED,
     ),
     "STREAM_NOT_EMPTY": Failure(
         CommandError,
         "The stream '{stream}' has had entries up to {last}.",
-        "Choose another one. If earlier work was broken off, --resume goes on behind that entry.",
+        "Choose another stream. If an earlier run was interrupted, --resume continues after that entry.",
         Status.FAILED,
     ),
     "STREAM_DIFFERS": Failure(
         CommandError,
-        "The stream '{stream}' ends at {last}, which {other} does not have: it holds something else.",
-        "Choose another stream, or remove this one and begin again.",
+        "The stream '{stream}' ends at {last}, an entry that {other} lacks: the stream is no copy.",
+        "Choose another stream, or remove this one and start again.",
         Status.FAILED,
     ),
     "ID_NOT_RISING": Failure(
@@ -135,7 +135,7 @@ FAILURES: dict[str, Failure] = {
     ),
     "NO_SUCH_CLIENT": Failure(
         CommandError,
-        "{node} has no client {client} among those that were chosen.",
+        "{node} has no client {client} that matches the options.",
         "'pystreams server clients' lists its clients.",
         Status.MISSING,
     ),
@@ -190,7 +190,7 @@ FAILURES: dict[str, Failure] = {
     "FILE_UNUSABLE": Failure(
         CommandError,
         "The file {file} cannot be used: {reason}.",
-        "Check its path and who may use it.",
+        "Check its path and permissions.",
         Status.MISSING,
     ),
     "MALFORMED_ROW": Failure(
@@ -202,7 +202,7 @@ FAILURES: dict[str, Failure] = {
     "ROW_REFUSED": Failure(
         CommandError,
         "{address} refused a row for the stream '{stream}': {reason}. Rows that were added: {added}.",
-        "Correct what it says. The rows before it are in the stream.",
+        "Correct that row. The rows before it are in the stream.",
         Status.FAILED,
     ),
     "PACKAGE_MISSING": Failure(
@@ -237,25 +237,25 @@ FAILURES: dict[str, Failure] = {
     ),
     "MISSING_SERVER": Failure(
         OptionsError,
-        "The job {job} has no server: without one it would start an engine that ends with it, and its data.",
+        "The job {job} has no server. It would start an engine whose data is lost when the job ends.",
         "Add --url or set PYSTREAMS_URL; or keep an engine's data in a directory: --option embedded.dir=DIR.",
         Status.USAGE,
     ),
     "MISSING_CHECKPOINT": Failure(
         OptionsError,
-        "The job {job} has no checkpoint: a restart would not know what is done.",
+        "The job {job} has no checkpoint: a restart would start over.",
         "Add --checkpoint URI, a directory that is this job's alone.",
         Status.USAGE,
     ),
     "CHECKPOINT_TAKEN": Failure(
         OptionsError,
         "The checkpoint {checkpoint} belongs to {before}; this is {now}.",
-        "Go on with those settings, or name a directory that is this job's alone.",
+        "Continue with those settings, or name a directory that is this job's alone.",
         Status.USAGE,
     ),
     "NO_COLUMNS": Failure(
         OptionsError,
-        "Nothing in {source} says which columns there are: no file, or none with content.",
+        "The columns of {source} are unknown: it has no file, or only empty ones.",
         "Name them, --schema 'customer string, price double', or run the job when there are files.",
         Status.USAGE,
     ),
@@ -273,8 +273,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "NO_SPARK_SUBMIT": Failure(
         CommandError,
-        "There is no spark-submit beside {python}, in SPARK_HOME or on PATH.",
-        "Install Spark for this Python, pip install 'pystreams[spark]'; or set SPARK_HOME to the Spark that is there.",
+        "There is no spark-submit next to {python}, in SPARK_HOME or on PATH.",
+        "Install Spark for this Python, pip install 'pystreams[spark]'; or set SPARK_HOME to an installed Spark.",
         Status.MISSING,
     ),
     "NO_JAVA": Failure(
@@ -293,13 +293,13 @@ FAILURES: dict[str, Failure] = {
     "REPLAY_OTHER": Failure(
         CommandError,
         "The checkpoint {checkpoint} belongs to another replay: that of {before}, not of {now}.",
-        "Go on with that one's flags, or name another checkpoint for a new replay.",
+        "Continue with the flags of that replay, or name another checkpoint for a new replay.",
         Status.FAILED,
     ),
     "ARCHIVE_NOT_TEXT": Failure(
         CommandError,
-        "The entry {entry} of '{stream}' has bytes that are no text.",
-        "Keep bytes: --binary, and another directory.",
+        "The entry {entry} of '{stream}' has bytes that are not text.",
+        "Write bytes (--binary) to another directory.",
         Status.FAILED,
     ),
     "LEFTOVERS": Failure(
@@ -311,7 +311,7 @@ FAILURES: dict[str, Failure] = {
     "ARCHIVE_DIFFERS": Failure(
         CommandError,
         "Files of {directory} were merged, but the merged file has another number of rows. Nothing was changed.",
-        "See that no other program changes these files, and run the job again.",
+        "Make sure that no other program changes these files, and run the job again.",
         Status.FAILED,
     ),
     "INVALID_VALUE": Failure(

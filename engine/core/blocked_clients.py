@@ -50,7 +50,7 @@ class Blocked:
     def wake(self, session: Session) -> None:
         """Time the session out, or run its command again, at its ``engine.core.clients.session.Waiter.wake_at``.
 
-        After a run that keeps waiting, the wake time may be a new one.
+        If the command keeps waiting, it may set a new wake time.
         """
         changes = self._ctx.changes
         waiter = session.waiter

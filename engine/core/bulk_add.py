@@ -32,7 +32,8 @@ class _Part:
 
     __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: The IDs as bulk strings, grouped by number of digits: the common start, and the end of each.
+    #: The IDs as bulk strings, grouped by the number of digits of the sequence number. A group has the start that its
+    #: IDs share, and the end of each ID.
     groups: list[tuple[bytes, list[bytes]]]
     #: The IDs as numbers.
     ms: array[int]
@@ -44,7 +45,7 @@ class _Part:
         self.bodies = bodies
         self.sizes = sizes
         self.count = len(bodies)
-        #: Indices of these commands in the run, unless it has only this part.
+        #: Indices of these commands in the run; empty if all commands of the run are for this key.
         self.rows: list[int] = []
         #: The first ID.
         self.first = 0
@@ -58,7 +59,7 @@ class _Part:
         return [stem + text for stem, texts in self.groups for text in texts]
 
     def replies(self) -> list[bytes]:
-        """Return the bytes of ``reply_rows``, joined to few buffers."""
+        """Return the bytes of ``reply_rows``, joined into a few buffers."""
         if self.explicit is not None:
             return [b"".join(self.explicit)]
         return [stem + stem.join(texts) for stem, texts in self.groups]
@@ -111,7 +112,7 @@ class Added:
         return replies
 
     def buffers(self) -> list[bytes]:
-        """Return the bytes of ``rows``, joined to few buffers."""
+        """Return the bytes of ``rows``, joined into a few buffers."""
         if self._one:
             return [self._one]
         return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()

@@ -1,7 +1,6 @@
 r"""Completion for bash, zsh and fish, of names that may contain any bytes: unprintable names are not offered.
 
-Bash passes the whole line instead of its own words: those break at each colon, which most names of streams and all URLs
-contain. Completions for bash are escaped here, since a stream may be called `a; reboot`; the other shells escape them
+Bash passes the whole line, because it splits words at each colon, which most names of streams and all URLs contain. Completions for bash are escaped here, since a stream may be called `a; reboot`; the other shells escape them
 themselves. The script for fish is not click's, which cuts names at a comma.
 """
 
@@ -81,7 +80,7 @@ class Bash(_Printable, BashComplete):
     source_template: ClassVar[str] = _SOURCE_BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the last one, and what there is of that."""
+        """Return the arguments before the cursor: the complete ones, and the unfinished one (empty after a space)."""
         words = split_arg_string(self._line)
         if not words or self._line[-1:].isspace():
             return words[1:], ""
@@ -92,7 +91,7 @@ class Bash(_Printable, BashComplete):
         return os.environ.get("COMP_LINE", "")
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return a line of the answer. Bash puts it behind the last character at which it breaks words."""
+        """Return one line of output, without the part of the word that bash keeps: up to the last `:` or `=`."""
         if item.type != "plain":
             return f"{item.type},"
         begun = self.get_completion_args()[1]

@@ -2,7 +2,7 @@
 
 All records are decoded in parallel, field by field, each from its own offset. Only records with plain fields are
 supported: numbers, booleans, texts, bytes and enums, each with or without null. Every step moves the offsets forward.
-So if each record ends exactly at the end of its value, it was read within its bounds; otherwise the page is declined.
+The page is declined unless each record ends exactly at the end of its value; so no step has read past a value.
 """
 
 from __future__ import annotations

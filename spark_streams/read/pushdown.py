@@ -46,9 +46,7 @@ class PushdownReader(BatchReader):
 
 
 def _streams(one: Filter) -> tuple[set[str] | None]:
-    """Return the streams whose rows can pass, as a set in a tuple; None instead of the set if the filter does not
-    restrict them.
-    """
+    """Return a tuple with the set of streams whose rows can pass the filter; with None if it restricts no streams."""
     if getattr(one, "attribute", None) != (STREAM,):
         return (None,)
     if isinstance(one, EqualTo):

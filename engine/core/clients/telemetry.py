@@ -1,7 +1,7 @@
 """Command timings: totals and a histogram per command, the slow log, and latency events.
 
 Times are arguments, in nanoseconds; the core reads a stopwatch that the shell supplies. Only commands that take at
-least ``threshold_ns`` are passed to ``note``; for all others, that comparison is the only cost besides the counters. A
+least ``threshold_ns`` are passed to ``note``; all others cost a comparison and the counters. A
 histogram's bucket n counts durations from 2**(n-1) to below 2**n nanoseconds.
 """
 

@@ -8,8 +8,8 @@ an image costs next to nothing, regardless of the number and size of the keys. W
 thread can read it at any time.
 
 When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), and the walk may
-meet that name there. Either the walk has already taken it, or its key was added later. It is therefore recorded as
-done, like every key that was taken out of order.
+meet that name there. The image must not take it a second time, or at all if the key was added later; so the name is
+recorded as done, like every key that was taken out of order.
 """
 
 from __future__ import annotations

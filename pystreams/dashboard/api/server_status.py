@@ -60,7 +60,10 @@ _SECTIONS = {
 
 
 def server(asked: Asked) -> dict[str, Any]:
-    """Return the server's facts; None for those that the user may not read. `node`: a node of a cluster."""
+    """Return the server's facts; None for those that the user may not read.
+
+    In a cluster, the parameter `node` of the request names the node.
+    """
     with asked.access.lend() as connection:
         nodes = connection.topology.masters() if connection.topology.is_cluster else []
         node = asked.choice("node", [str(each) for each in nodes], str(nodes[0])) if nodes else ""
@@ -178,11 +181,8 @@ class Cached:
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
         session = asked.access.session
-        user = (
-            session.user,
-            session.whole,
-            asked.text("node"),
-        )  # a server's user may have the same name as sessions by token
+        # `whole` tells apart an ACL user from a session by token with the same name.
+        user = (session.user, session.whole, asked.text("node"))
         at, found = self._kept.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:
             found = server(asked)

@@ -32,7 +32,7 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
     return deadline
 
 
-#: The syntax of these options for the reference.
+#: Syntax of EX and its variants, for commands' usage lines.
 TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
 #: Option with a time -> whether the time is in seconds, and whether it is since the epoch.
 _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
@@ -75,7 +75,7 @@ def is_past(ctx: Context, deadline: int) -> bool:
 
 
 def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
-    """Set the deadline of an existing key, or delete the key if it is in the past. Records the effect and the event."""
+    """Set the deadline of an existing key, or delete the key if the deadline is past. Records the effect and the event."""
     if is_past(ctx, deadline):
         ctx.db.delete(key)
         ctx.effect(b"DEL", key)

@@ -1,6 +1,6 @@
 """Streamed responses: chunks are sent until they end or the browser disconnects.
 
-The HTTP server (`app.run.Watch`) disconnects a browser that never reads. `SENT` shows it whether chunks are sent.
+The HTTP server (`app.run.Watch`) disconnects a browser that never reads. It reads the progress of a response from `SENT`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ SENT = "pystreams.sent"
 
 
 class Streamed(Response):
-    """A response that is sent until the browser disconnects or the chunks end. `left` is called then in any case.
+    """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is always called.
 
-    `counted`: whether to count sent chunks, for responses so long that a slow browser always has unread data.
+    `counted`: whether to count sent chunks. Needed for long responses, where unread data alone does not show that the
+    browser has stopped reading.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Decoders:
 
 
 class _Tolerant(Decoder):
-    """A decoder that returns values unchanged if their registry or package is missing."""
+    """A decoder that treats values as undecodable if their registry or package is missing."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
@@ -70,7 +70,7 @@ class Reader:
         self._decoding = Decoding(_Tolerant(self._decoder))
 
     def of(self, found: Entry) -> Reader:
-        """Return how an entry of the stream is read."""
+        """Return the reader for an entry: for a dead letter, one with the rules of the original stream, too."""
         letter = dead_letters.parsed(found)
         return self if letter is None else Reader(self._decoders, self._masks, *self._streams, letter.stream)
 
