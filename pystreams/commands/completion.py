@@ -1,6 +1,7 @@
 r"""Completion for bash, zsh and fish, of names that may contain any bytes: unprintable names are not offered.
 
-Bash passes the whole line, because it splits words at each colon, which most names of streams and all URLs contain. Completions for bash are escaped here, since a stream may be called `a; reboot`; the other shells escape them
+Bash passes the whole line, because it splits words at each colon, which most names of streams and all URLs contain.
+Completions for bash are escaped here, since a stream may be called `a; reboot`; the other shells escape them
 themselves. The script for fish is not click's, which cuts names at a comma.
 """
 

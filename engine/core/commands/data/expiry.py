@@ -75,7 +75,10 @@ def is_past(ctx: Context, deadline: int) -> bool:
 
 
 def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
-    """Set the deadline of an existing key, or delete the key if the deadline is past. Records the effect and the event."""
+    """Set the deadline of an existing key, or delete the key if the deadline is past.
+
+    Records the effect and the event.
+    """
     if is_past(ctx, deadline):
         ctx.db.delete(key)
         ctx.effect(b"DEL", key)

@@ -87,7 +87,7 @@ class Reader:
         return self._mask.words(words, lambda value: self._decoder.decode(value).value)
 
     def members(self, masked: Sequence[bytes]) -> Members:
-        """Return the fields in masked words, with the members of decoded values, for evaluating conditions."""
+        """Return the texts of fields and of decoded values' members, by name. `masked`: names and masked values."""
         return self._decoding.members(masked)
 
     def texts(self, masked: Sequence[bytes]) -> list[bytes]:
