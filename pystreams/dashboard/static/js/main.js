@@ -152,7 +152,7 @@ class Frame {
   }
 
   failed(title, message) {
-    replace(this.main, this.banner, panel("", h("div", { class: "empty", role: "alert" }, h("strong", {}, title), h("p", {}, message),
+    replace(this.main, this.banner, panel(h("h1", {}, title), h("div", { class: "empty", role: "alert" }, h("p", {}, message),
       h("p", {}, h("a", { href: "#/" }, "Go to the overview")))));
     document.title = "pystreams";
   }
@@ -242,7 +242,8 @@ export async function enter() {
   const given = location.hash.match(/^#token=(.+)$/);
   const refused = location.hash.match(/^#login=(\w+)$/);
   if (refused) failed = REFUSALS[refused[1]] ?? "";
-  if (given || refused) history.replaceState(null, "", location.pathname); // keeps the token out of the browser's history
+  const stray = location.hash.length > 1 && !/^#(\/|main$)/.test(location.hash) && !given && !refused; // a token without its name, too
+  if (given || refused || stray) history.replaceState(null, "", location.pathname); // keeps the token out of the browser's history
   try {
     if (given) remember(await post("login", { token: decodeURIComponent(given[1]) }));
     else remember(await get("session"));
@@ -251,6 +252,7 @@ export async function enter() {
     try { remember(await get("session")); } catch { /* the login page says what failed */ }
   }
   if (!state.session) {
+    if (stray) failed = "The address has no token: it ends with #token= and the token.";
     document.title = "Log in · pystreams";
     replace(app, login(failed, enter));
     app.querySelector("input")?.focus();

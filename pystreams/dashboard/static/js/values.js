@@ -1,4 +1,4 @@
-// One value of an entry: its text with limited height and a copy button; a tree if it is JSON or was decoded.
+// One value of an entry, and the tools for it: its text with limited height and a copy button; a tree if it is JSON or was decoded.
 
 import { h, replace } from "./dom.js";
 import { things } from "./format.js";
@@ -46,7 +46,7 @@ const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
 // `shown`: the value with escapes, possibly truncated; `source`: the whole text, null if truncated or not text;
 // `decoded`: {format, name, schema_id, json} for a value in another format, {problem} if decoding failed, else null.
 export function valueView(name, shown, source, decoded = null) {
-  const place = h("div", {});
+  const place = h("div", { class: "value" });
   const json = parsed(decoded?.json ?? source);
   const plain = () => replace(place, h("div", { class: `pre${shown.length > LONG ? " clamped" : ""}`,
     ...(shown.length > LONG ? { tabindex: "0", role: "region", "aria-label": `Value of ${name}` } : {}) }, shown));
@@ -61,8 +61,8 @@ export function valueView(name, shown, source, decoded = null) {
   const format = decoded?.json ? [FORMATS[decoded.format] ?? decoded.format, decoded.name, decoded.schema_id === null ? null : `schema ${decoded.schema_id}`].filter(Boolean).join(", ") : null;
   const trees = [["text", decoded?.json ? "Bytes" : "Text"], ["tree", decoded?.json ? "Decoded" : "JSON"]];
   if (decoded?.json && json !== null) tree(); else plain();
-  return h("div", { class: "value" }, h("div", { class: "row" },
+  return { view: place, tools: h("div", { class: "row" },
     h("button", { type: "button", class: "button quiet", "aria-label": `Copy ${name}`, onclick: copy }, whole ? "Copy" : "Copy the visible part"),
     format ? h("span", { class: "badge" }, format) : null, decoded?.problem ? h("span", { class: "hint" }, decoded.problem) : null,
-    json === null ? null : segments(`View of ${name}`, trees, decoded?.json ? "tree" : "text", (kind) => (kind === "tree" ? tree() : plain()))), place);
+    json === null ? null : segments(`View of ${name}`, trees, decoded?.json ? "tree" : "text", (kind) => (kind === "tree" ? tree() : plain()))) };
 }

@@ -138,3 +138,32 @@ def test_pages_name_no_commands_of_the_shell(shown: Shown, client: redis.Redis) 
         text = page.locator("main").inner_text()
         assert "pystreams " not in text.replace("pystreams engine", ""), path
         assert " --" not in text, path
+
+
+def test_addresses_that_lead_nowhere_say_so(opened: Opened, client: redis.Redis) -> None:
+    """An unknown page has a heading; a fragment that is no token leaves the address, and the login page says why."""
+    page = opened()
+    page.goto(f"{page.url.partition('#')[0]}#/nonsense")
+    expect(page.get_by_role("heading", level=1, name="There is no such page.")).to_be_visible()
+    stray = opened(fragment="#a-token-without-its-name")
+    expect(stray.get_by_role("alert")).to_have_text("The address has no token: it ends with #token= and the token.")
+    assert "a-token" not in stray.url
+
+
+def test_texts_are_whole_on_a_phone(opened: Opened, client: redis.Redis) -> None:
+    """Reasons wrap, long names keep to three lines, and a pending entry is shown with its consumer and deliveries."""
+    fill(client)
+    letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6}
+    client.xadd("failed", {**letter, "_reason": "delivered more than five times", "n": 1})
+    client.xadd("n" * 300, {"n": 1})
+    page = opened(viewport={"width": 390, "height": 800})
+    base = page.url.partition("#")[0]
+    page.goto(f"{base}#/letters/failed")
+    label = page.locator(".bars .label", has_text="more than five times")
+    assert label.evaluate("(one) => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight + 1")
+    page.goto(f"{base}#/stream/{'n' * 300}")
+    assert page.get_by_role("heading", level=1).evaluate("(one) => one.clientHeight") < 90
+    page.goto(f"{base}#/pending/orders/billing")
+    page.get_by_role("button", name="1-0", exact=True).click()
+    for words in ("Consumer", "alice", "Deliveries"):
+        expect(page.get_by_role("dialog")).to_contain_text(words)

@@ -11,13 +11,17 @@ import { valueView } from "../values.js";
 
 const SIZE = 50;
 
-export async function open(stream, id) {
+// `more`: further facts, as pairs.
+export async function open(stream, id, more = []) {
   const body = h("div", { class: "screen" });
   const element = dialog(id, body, button("Close", () => element.close()), true);
   try {
     const found = await get("entry", { stream, id });
-    replace(body, facts([["Time", found.time], ["Size", bytes(found.bytes)]]),
-      h("dl", { class: "entry", "aria-label": "Fields" }, found.fields.map(([name, value], at) => [h("dt", {}, name), h("dd", {}, valueView(name, value, found.sources[at], found.decoded[at]))])),
+    replace(body, facts([["Time", found.time], ["Size", bytes(found.bytes)], ...more]),
+      h("dl", { class: "entry", "aria-label": "Fields" }, found.fields.map(([name, value], at) => {
+        const { tools, view } = valueView(name, value, found.sources[at], found.decoded[at]);
+        return [h("dt", { class: "row spread" }, h("span", {}, name), tools), h("dd", {}, view)];
+      })),
       found.more ? h("p", { class: "muted" }, `and ${count(found.more)} more fields`) : null);
   } catch (failure) {
     replace(body, h("p", { class: "error", role: "alert" }, failure.message));

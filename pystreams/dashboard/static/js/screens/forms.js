@@ -36,7 +36,7 @@ export function groupForm(stream, again) {
 }
 
 export function trimForm(stream, groups, again) {
-  const by = h("select", { name: "by" }, h("option", { value: "acked" }, "entries that every group has acknowledged"),
+  const by = h("select", { name: "by" }, h("option", { value: "acked" }, "entries acknowledged by all groups"),
     h("option", { value: "maxlen" }, "all but the newest entries"), h("option", { value: "older" }, "entries older than"));
   const value = h("input", { name: "value", placeholder: "1000000 or 7d", spellcheck: "false" });
   const shown = field("Number, or age", value);

@@ -31,7 +31,7 @@ const COLUMNS = [
   { id: "bad", title: "Stalled groups", right: true, value: (row) => bad(row), cell: (row) => (bad(row) ? h("span", { class: "badge bad" }, count(bad(row))) : count(bad(row))) },
   { id: "memory", title: "Memory", right: true, class: "optional", value: (row) => bytes(row.server?.memory) },
   { id: "product", title: "Product", class: "nowrap optional", value: (row) => row.server?.product ?? "" },
-  { id: "rights", title: "Rights", class: "optional", value: (row) => (row.user === null ? "" : `${row.user}, ${row.changes ? "may change" : "read-only"}`) },
+  { id: "rights", title: "Rights", class: "nowrap optional", value: (row) => (row.user === null ? "" : `${row.user}, ${row.changes ? "may change" : "read-only"}`) },
 ];
 
 export async function servers() {
