@@ -341,16 +341,11 @@ _OF_THE_CONNECTOR = {
     "CONNECTION_BROKEN": Status.UNREACHABLE,
     "REGISTRY_UNREACHABLE": Status.UNREACHABLE,
     "REGISTRY_LOGIN_REFUSED": Status.UNREACHABLE,
+    "EMBEDDED_OUT_OF_REACH": Status.UNREACHABLE,
     "NOT_PERMITTED": Status.NOT_PERMITTED,
-    "INVALID_OPTION": Status.USAGE,
-    "UNKNOWN_OPTION": Status.USAGE,
-    "OPTION_ELSEWHERE": Status.USAGE,
-    "FOREIGN_OPTION": Status.USAGE,
-    "CONFLICTING_OPTIONS": Status.USAGE,
-    "SCHEMA_UNUSABLE": Status.USAGE,
-    "SCHEMA_MISSING": Status.USAGE,
-    "MESSAGE_MISSING": Status.USAGE,
-    "PROTO_TEXT": Status.USAGE,
+    "STREAM_MISSING": Status.MISSING,
+    "GROUP_LOST": Status.MISSING,
+    "SUBJECT_MISSING": Status.MISSING,
 }
 
 
@@ -358,4 +353,5 @@ def status_of(failure: PystreamsError) -> Status:
     """Return the exit status of the process for this error."""
     if failure.condition in FAILURES:
         return FAILURES[failure.condition].status
-    return _OF_THE_CONNECTOR.get(failure.condition, Status.FAILED)
+    otherwise = Status.USAGE if isinstance(failure, OptionsError) else Status.FAILED
+    return _OF_THE_CONNECTOR.get(failure.condition, otherwise)

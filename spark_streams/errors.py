@@ -160,8 +160,7 @@ _TABLE: dict[str, Condition] = {
         StreamError,
         "There is no stream {stream} at {address}.",
         "Correct the name (for several, set the option 'streams'), or set failOnMissingStream to false: then "
-        "it has no rows. The embedded engine holds the streams of one application: to read another's, set the "
-        "option 'url' to a server that both use.",
+        "it has no rows.",
     ),
     "STREAM_LOST": Condition(
         StreamError,

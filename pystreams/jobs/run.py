@@ -24,6 +24,7 @@ from pystreams.jobs.flags import Reading, split
 from pystreams.jobs.session import session
 from pystreams.jobs.shutdown import Stop, StopRequestedError
 from pystreams.values.names import printable
+from pystreams.values.numbers import things
 from spark_streams.config import options as of_connector
 from spark_streams.embedded import launcher
 from spark_streams.monitor import StreamMonitor
@@ -251,7 +252,7 @@ class Run:
         if failure is not None and not (stopped and StopRequestedError.__name__ in str(failure)):
             raise self._of_batch or failure
         self.committed = watch.seen
-        self.say(f"{'stopped' if stopped else 'done'}: {self.rows:,} rows in {self.batches:,} batches")
+        self.say(f"{'stopped' if stopped else 'done'}: {things(self.rows, 'row')} in {things(self.batches, 'batch')}")
 
     def _end(self, query: StreamingQuery, watch: _Progress) -> None:
         """Wait until the running batch ends and Spark has recorded that, then stop the query."""

@@ -10,7 +10,7 @@ def count(value: int | None, *, exact: bool = True) -> str:
 
 def things(value: int | None, noun: str, *, exact: bool = True) -> str:
     """Return a number, as `count` writes it, with its noun in singular or plural."""
-    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     return f"{count(value, exact=exact)} {noun if value == 1 else several}"
 
 

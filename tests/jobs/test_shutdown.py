@@ -32,7 +32,7 @@ def test_sigterm_to_spark_submit_ends_the_job_after_its_batch(jobs: Jobs) -> Non
         job.process.wait(PATIENCE)
         text = job.text
     assert "stopping after this batch" in text
-    ended = re.search(r"stopped: ([0-9,]+) rows in ([0-9]+) batches", text)
+    ended = re.search(r"stopped: ([0-9,]+) rows in ([0-9]+) batch", text)
     assert ended is not None, text
     assert "Traceback" not in text
     rows = int(ended[1].replace(",", ""))

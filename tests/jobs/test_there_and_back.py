@@ -32,7 +32,7 @@ def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: 
         shutil.copy(file, landing)
     jobs.run(ingest, *words)
     shutil.copy(departures.files[-1], landing)
-    assert f"done: {ROWS // FILES:,} rows in 1 batches" in jobs.run(ingest, *words)
+    assert f"done: {ROWS // FILES:,} rows in 1 batch" in jobs.run(ingest, *words)
     assert jobs.rows("flights") == departures.rows
     written = jobs.entries("flights")
 
@@ -141,5 +141,5 @@ def test_a_job_in_a_thread_leaves_the_programs_session_running(jobs: Jobs, spark
     words = ["--stream", "s", "--where", "n > 0", "--schema", "n int", "--to", "stream:alerts"]
     with ThreadPoolExecutor(1) as pool:
         said = pool.submit(jobs.run, aggregate, *words, "--checkpoint", jobs.path("checkpoint")).result()
-    assert "done: 1 rows in 1 batches" in said
+    assert "done: 1 row in 1 batch" in said
     assert (jobs.client.xlen("alerts"), spark.range(3).count()) == (1, 3)

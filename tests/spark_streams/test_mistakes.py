@@ -279,7 +279,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a misspelt stream in a batch": (
         lambda at: at.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
-        r"Correct the name .*or set failOnMissingStream to false",
+        r"Correct the name .*or set failOnMissingStream to false: then it has no rows\.$",
     ),
     "a pattern that nothing matches in a batch": (
         lambda at: at.batch(streamPattern="weahter:*"),

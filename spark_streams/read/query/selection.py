@@ -12,6 +12,9 @@ from streamclient.config.address import Address
 from streamclient.streams.model import StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer
 
+#: What a user who names no server may not expect of the embedded engine.
+_ALONE = ", which has the streams of this application only: to read another's, set the option 'url' to a server of both"
+
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
     """Return the streams that the options name, or those that match their pattern now."""
@@ -29,7 +32,8 @@ def check_exist(options: ReadOptions, states: Mapping[str, StreamState | None], 
     if not states and options.pattern is not None:
         missing = [f"that matches '{options.pattern}'"]
     if missing:
-        fail("STREAM_MISSING", stream=" or ".join(missing), address=address)
+        where = f"{address}{_ALONE}" if address.driver else address
+        fail("STREAM_MISSING", stream=" or ".join(missing), address=where)
 
 
 class Selection:

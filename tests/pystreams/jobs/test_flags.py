@@ -291,3 +291,19 @@ def test_a_table_of_iceberg_is_named_and_made(form: str, said: list[Any], monkey
     prepared = writer.format.return_value.outputMode.return_value.partitionBy.return_value
     assert prepared.mock_calls == said
     writer.format.assert_called_once_with(form)
+
+
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("STREAM_MISSING", Status.MISSING),
+        ("GROUP_LOST", Status.MISSING),
+        ("SERVER_UNREACHABLE", Status.UNREACHABLE),
+        ("NOT_PERMITTED", Status.NOT_PERMITTED),
+        ("MISSING_STREAM", Status.USAGE),
+        ("ENTRIES_LOST", Status.FAILED),
+    ],
+)
+def test_an_error_of_the_connector_has_the_exit_status_of_its_kind(condition: str, status: Status) -> None:
+    """Also if it comes out of Spark; a condition without a status of its own is wrong usage if options are wrong."""
+    assert _of_spark(f"Exception: [{condition}] There is something.") == status

@@ -9,9 +9,15 @@ import tomllib
 
 import pytest
 import redis
+from chispa.formatting import FormattingConfig
+from chispa.rows_comparer import assert_basic_rows_equality
+from chispa.schema_comparer import assert_schema_equality
+from pyspark.sql import Row
+from pyspark.sql.types import StructType
 
 from pystreams.testing import FaultProxy, Server, add, engine, entries, wait_until
 from pystreams.testing.clock import VARIABLE
+from pystreams.testing.queries import _as_assertion
 from spark_streams.embedded import discards
 from tests import ROOT
 
@@ -107,3 +113,16 @@ print(*sorted(set(sys.modules) - before))
     assert f'"{VARIABLE}"' in (ROOT / "engine" / "shell" / "clock.py").read_text()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert entry == {"pystreams.testing.plugin": "pystreams.testing.plugin"}
+
+
+def test_a_difference_is_an_assertion_that_names_both_sides() -> None:
+    """Rows and schemas that differ are under `actual` and `expected`, without colours, since this is no terminal."""
+    rows = (
+        r"the stream s is not as expected:\n[+-]+\n\| +actual +\| +expected +\|\n[+-]+\n\| +a=1, b=x +\| +a=2, b=x +\|"
+    )
+    with pytest.raises(AssertionError, match=rows) as found, _as_assertion("s"):
+        assert_basic_rows_equality([Row(a=1, b="x")], [Row(a=2, b="x")], False, FormattingConfig())
+    assert "\x1b" not in str(found.value)
+    one, other = (StructType().add("a", kind) for kind in ("integer", "long"))
+    with pytest.raises(AssertionError, match=r"\| +actual +\| +expected +\|"), _as_assertion("s"):
+        assert_schema_equality(one, other, True, False)

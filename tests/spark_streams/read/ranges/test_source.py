@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from spark_streams.config import options
 from spark_streams.errors import StreamError
+from spark_streams.read.query.selection import check_exist
+from streamclient.config.address import Address
 from streamclient.link import Command, Link
 from streamclient.streams import group_reads, sampling
 from streamclient.streams.entries import xrange
@@ -410,3 +413,11 @@ def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
     assert {group["name"] for group in site.client.xinfo_groups("s")} == names
     one.reader.stop()
     other.reader.stop()
+
+
+def test_only_the_embedded_engine_is_said_to_be_of_one_application() -> None:
+    """A missing stream of the embedded engine may be at another one; a server that the user named has no such hint."""
+    for address, hinted in ((Address("redis://h"), False), (Address("unix:///x", driver="1-1"), True)):
+        with pytest.raises(StreamError, match="STREAM_MISSING") as missing:
+            check_exist(options.read_options({"stream": "s"}), {"s": None}, address)
+        assert ("set the option 'url'" in str(missing.value)) == hinted
