@@ -72,6 +72,7 @@ class Connection:
         self.address = address
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
+        self._sent_before = 0  # by links that were closed
         #: Changes whenever a link is opened, and is unique among connections: the server may have been replaced.
         self.generation = 0
         self._requests: dict[bytes, _Request] = {}
@@ -85,7 +86,16 @@ class Connection:
     def close(self) -> None:
         """Close all links."""
         while self._links:
-            self._links.popitem()[1].close()
+            self._ended(self._links.popitem()[1])
+
+    def _ended(self, link: Link) -> None:
+        self._sent_before += link.sent
+        link.close()
+
+    @property
+    def sent(self) -> int:
+        """Number of commands sent to all servers, without encoded ones."""
+        return self._sent_before + sum(link.sent for link in list(self._links.values()))
 
     def link(self, key: bytes | None) -> Link:
         """Return the link to the server that has the key (None: any). Tries once; raises `UNREACHABLE`."""
@@ -157,7 +167,9 @@ class Connection:
         """Close a link that is broken or whose server has changed its role, and search for the servers again."""
         if link is not None:
             link.close()
-            self._links.pop(link.endpoint, None)
+            known = self._links.pop(link.endpoint, None)
+            if known is not None:
+                self._ended(known)
         self.topology.invalidate()
 
     def unreachable(self, cause: BaseException) -> PystreamsError:

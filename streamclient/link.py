@@ -69,6 +69,8 @@ class Link:
         self._provider = provider_of(login)
         self._answers = _answers(login)
         self.last_used = time.monotonic()
+        #: Number of commands sent by `send`, `pipeline` and `request`.
+        self.sent = 0
         self._skips: bool | None = None
         self._ahead = b""  # bytes of later replies that came with an earlier one
         self._due: list[bytes] = []  # tokens of raw requests without a received reply, in order
@@ -184,6 +186,7 @@ class Link:
     def send(self, commands: Sequence[Command]) -> None:
         """Send commands without reading replies."""
         self._socket().sendall(b"".join(map(_packed, commands)))
+        self.sent += len(commands)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised."""

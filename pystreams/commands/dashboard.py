@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pystreams.dashboard.api.requests.reading import Decoders
     from pystreams.dashboard.app.oidc import Provider
     from pystreams.dashboard.app.run import Target
+    from pystreams.metrics.exporter import Exporter
 
 _SHORTEST_TOKEN = 16
 _READS = (
@@ -212,7 +213,9 @@ def _targets(
         changes, masked = (None, []) if name is None else profiles.dashboard(file, name)
         address = address_of(each, f"+echo {_READS}")
         allowed = allow_changes and changes is not False
-        found.append(Target(address, allowed, name or "", (*masks, *masked), decoders, _metrics(each, stack)))
+        target = Target(address, allowed, name or "", (*masks, *masked), decoders)
+        exporter = _exporter(each, stack)
+        found.append(target if exporter is None else replace(target, metrics=exporter.page, sent=exporter.sent))
     return found
 
 
@@ -275,15 +278,15 @@ def _provider(given: Mapping[str, str | None]) -> Provider | None:
     return Provider(**texts)
 
 
-def _metrics(wanted: Wanted, stack: ExitStack) -> Callable[[str], tuple[bytes, str]] | None:
-    """Return the function that makes the page for Prometheus until the stack ends; None without the extra."""
+def _exporter(wanted: Wanted, stack: ExitStack) -> Exporter | None:
+    """Return the exporter for Prometheus, which the stack closes; None without the extra."""
     if find_spec("prometheus_client") is None:
         return None
     from pystreams.metrics import collector, exporter  # noqa: PLC0415 - an extra, which the dashboard does without
 
     made = exporter.Exporter(collector.Collector(wanted))
     stack.callback(made.close)
-    return made.page
+    return made
 
 
 VERBS = (ui,)

@@ -346,7 +346,9 @@ def _change_users(
         for each in nodes:
             servers.users(run.connection, each, [user])  # NO_SUCH_USER if the server does not have it
         commands.append(("ACL", "DELUSER", user))
-        plans.append(f"remove the user {names.shown(user)} of {place} and disconnect its clients")
+        own = run.connection.address.login.username or "default"
+        who = ", your own login," if user == own.encode() else ""
+        plans.append(f"remove the user {names.shown(user)}{who} of {place} and disconnect its clients")
     if save:
         commands.append(("ACL", "SAVE"))
         plans.append(f"write the ACL file of {place}")

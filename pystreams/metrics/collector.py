@@ -60,7 +60,7 @@ class Collector:
         self._names = _Names(self._chosen)
         self._history = History()
         self._queries = Queries()
-        self._scrapes = 0
+        self._scrapes = self._sent_before = 0
         #: The failure of the last scrape.
         self.failure: PystreamsError | None = None
 
@@ -92,8 +92,15 @@ class Collector:
         """Close the connection. It is opened again on demand."""
         if self._connection is not None:
             self._connection.close()
+            self._sent_before += self._connection.sent
             self._connection = None
             self._names.connection_lost()
+
+    @property
+    def sent(self) -> int:
+        """Number of commands sent to the server. May be read by other threads."""
+        connection = self._connection
+        return self._sent_before + (0 if connection is None else connection.sent)
 
     def _connected(self) -> Connection:
         if self._connection is None:

@@ -46,6 +46,10 @@ class Exporter:
             if self._scrape is None or self._scrape.done():
                 self._collector.close()
 
+    def sent(self) -> int:
+        """Return the number of commands sent to the server."""
+        return self._collector.sent
+
     def page(self, accept: str = "") -> tuple[bytes, str]:
         """Return the current exposition and its content type. `accept`: the header of the request."""
         return exposition(self.samples(), accept)

@@ -44,15 +44,15 @@ def product(facts: dict[str, str] | Any) -> str:
 def news(state: State, *, whole: bool) -> dict[str, Any]:
     """Return the news for browsers after each sample: only numbers, no names.
 
-    `whole`: whether the session may see every stream; only then the totals are included.
+    `whole`: whether the session may see every stream; only then the totals are included, once there is a sample.
     """
     snapshot = state.snapshot
     return {
         "number": state.number,
         "at": snapshot.at,
         "problem": state.problem,
-        "since": state.since,
-        "totals": asdict(snapshot.totals) if whole else None,
+        "age_ms": state.age_ms,
+        "totals": asdict(snapshot.totals) if whole and snapshot.at else None,
         "server": server_facts(snapshot),
     }
 
@@ -99,9 +99,11 @@ def _curve(asked: Asked, name: str) -> Curve:
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
-    """Return the totals of the streams that the session's user may see; None if there are too many to check."""
+    """Return the totals of the streams that the session's user may see; None without a sample, or if there are too
+    many to check.
+    """
     names = list(asked.snapshot.streams)
-    if len(names) > _MOST_SUMMED:
+    if len(names) > _MOST_SUMMED or not asked.snapshot.at:
         return None
     return asdict(asked.snapshot.totals_of(asked.access.visible(names)))
 

@@ -115,16 +115,27 @@ class Endpoints:
         return JSONResponse(self._facts(request, self.session_of(request)))
 
     def _facts(self, request: Request, session: Session | None) -> dict[str, Any]:
-        """Return the facts that a page needs first; names of other servers only if the browser has a session."""
-        known = session is not None or any(each.session_of(request) is not None for each in self.every)
-        servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in self.every]
+        """Return the facts that a page needs first."""
+        visible = self._visible(request, session)
+        servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in visible]
         facts = login.facts(self.rules, session, self.sampler.span_ms)
-        return {**facts, "oidc": self.oidc, "servers": servers if known else []}
+        return {**facts, "oidc": self.oidc, "servers": servers}
+
+    def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
+        """Return the servers that the browser may know, with its sessions: all for a session of the dashboard's own
+        user, else those that the browser is logged in to. `session`: the one of this server, if it is new.
+        """
+        sessions = {each: each.session_of(request) for each in self.every}
+        if session is not None:
+            sessions[self] = session
+        if any(found is not None and found.whole for found in sessions.values()):
+            return sessions
+        return {each: found for each, found in sessions.items() if found is not None}
 
     async def servers(self, request: Request) -> Response:
         """Return the state of all servers from their last samples, without a request to any server."""
-        sessions = {each: each.session_of(request) for each in self.every}
-        if not any(sessions.values()):
+        sessions = self._visible(request)
+        if not sessions:
             return _NOT_LOGGED_IN
         return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
 

@@ -11,18 +11,22 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from authlib.integrations.base_client import OAuthError
-from authlib.integrations.starlette_client import OAuth
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from pystreams.dashboard.app.endpoints import Endpoints
+
+with warnings.catch_warnings():  # it announces changes of its own dependencies, which an operator cannot act on
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from authlib.integrations.base_client import OAuthError
+    from authlib.integrations.starlette_client import OAuth
 
 _log = logging.getLogger("pystreams.dashboard")
 

@@ -83,6 +83,8 @@ class Target:
     masks: Sequence[str] = ()
     decoders: Decoders = AUTOMATIC
     metrics: Metrics | None = None
+    #: Returns the number of commands sent for `metrics`.
+    sent: Callable[[], int] = lambda: 0
 
 
 class Watch:
@@ -304,7 +306,7 @@ def _part(target: Target, settings: Settings, token: str, audit: Audit | None, s
         except OSError as cause:
             _log.warning("The history of %s is kept in memory alone: %s", target.address.shown, cause)
     history = History(budget=_HISTORY_BYTES // servers)
-    sampler = Sampler(target.address, settings.interval, history, store)
+    sampler = Sampler(target.address, settings.interval, history, store, target.sent)
     opened, masks = is_open(settings), Masks(target.masks)
     rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
     return Part(rules, sampler, target.metrics)

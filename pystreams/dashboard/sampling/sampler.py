@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 from pystreams.dashboard.history.series import Curve, History
 from pystreams.dashboard.history.store import STEP_MS, Store
-from pystreams.dashboard.sampling.server_sample import CountingConnection, ServerSamples, numbers_of
+from pystreams.dashboard.sampling.server_sample import ServerSamples, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
 from streamclient.config.address import Address
-from streamclient.connection import BROKEN
+from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 
 INTERVAL = 2.0
@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
 _FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
 _PAUSE_GONE = 1.0
 _RETRY_MS = 500
-_ANSWER_SECONDS = 10.0  # timeout of a reply, after which the server counts as unreachable
+_ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
 _PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the sample before it
 _COMMANDS_PER_SECOND = 250
 _JUDGED = 3  # the pause depends on the fastest of this many samples, since one may be slow by chance
@@ -36,17 +36,25 @@ _JUDGED = 3  # the pause depends on the fastest of this many samples, since one 
 class State:
     """State of the sampling. `number` grows with every sample and every failure; `problem` is None without a failure.
 
-    `since`: time of the last change between working and failing, in milliseconds by this machine's clock.
+    `answered`: start of the last complete sample, or of the sampling, in seconds of the monotonic clock.
     """
 
     number: int
     snapshot: Snapshot
     problem: str | None
-    since: int
+    answered: float
+
+    @property
+    def age_ms(self) -> int:
+        """Age of the snapshot; before the first one, the time for which the server has not answered."""
+        return round((time.monotonic() - self.answered) * 1000)
 
 
 class Sampler:
-    """Samples the server until `stop`. `state`: the last state, for any thread; `told`: called after each sample."""
+    """Samples the server until `stop`. `state`: the last state, for any thread; `told`: called after each sample.
+
+    `also_sent`: returns the number of this process's other commands to the server.
+    """
 
     def __init__(
         self,
@@ -54,11 +62,13 @@ class Sampler:
         interval: float = INTERVAL,
         history: History | None = None,
         store: Store | None = None,
+        also_sent: Callable[[], int] = lambda: 0,
     ) -> None:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
         self.told: Callable[[], None] = lambda: None
-        self.state = State(0, EMPTY, "The server has not been asked yet.", _now())
+        self.state = State(0, EMPTY, "The server has not been asked yet.", time.monotonic())
+        self._also_sent = also_sent
         self._history = History() if history is None else history
         self._history_lock = threading.Lock()
         self._store = store
@@ -124,24 +134,25 @@ class Sampler:
                 self._became(self.state.snapshot, "The sampler has failed. See the log, and restart the dashboard.")
 
     def _sample_until_end(self) -> None:
-        connection: CountingConnection | None = None
-        samples, took = ServerSamples(), deque[float](maxlen=_JUDGED)
+        connection: Connection | None = None
+        samples, took = ServerSamples(self._also_sent), deque[float](maxlen=_JUDGED)
         while not self._ended:
             pause = self._interval
             self._wake.clear()
             try:
                 if connection is None:
-                    connection = CountingConnection(self._address)
+                    connection = Connection(self._address)
                 if self._changed:
                     self._changed = False
                     samples.forget_names()
+                began = time.monotonic()
                 snapshot = samples.sample(connection)
                 numbers = numbers_of(snapshot)
                 with self._history_lock:
                     self._history.add(snapshot.at, numbers)
                 if self._store is not None:
                     self._store.add(snapshot.at, numbers)
-                self._became(snapshot, None)
+                self._became(snapshot, None, began)
                 took.append(snapshot.took)
                 pause = max(pause, pause_after(min(took), snapshot.sent))
             except (PystreamsError, *BROKEN) as failure:
@@ -150,15 +161,14 @@ class Sampler:
                     connection = None
                 self._became(self.state.snapshot, str(failure))
                 pause = _PAUSE_GONE
-                samples = ServerSamples()
+                samples = ServerSamples(self._also_sent)
             self._wake.wait(pause)
         if connection is not None:
             connection.close()
 
-    def _became(self, snapshot: Snapshot, problem: str | None) -> None:
+    def _became(self, snapshot: Snapshot, problem: str | None, answered: float | None = None) -> None:
         before = self.state
-        since = before.since if (before.problem is None) == (problem is None) and before.number else _now()
-        self.state = State(before.number + 1, snapshot, problem, since)
+        self.state = State(before.number + 1, snapshot, problem, before.answered if answered is None else answered)
         self.told()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -65,20 +65,11 @@ def info_of(reply: Any) -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
-class CountingConnection(Connection):
-    """A connection that counts the commands that it sends."""
-
-    sent = 0
-
-    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        self.sent += len(commands)
-        return super().pipeline(commands)
-
-
 class ServerSamples:
-    """Successive samples of one server."""
+    """Successive samples of one server. `also_sent`: returns the number of this process's other commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, also_sent: Callable[[], int] = lambda: 0) -> None:
+        self._also_sent = also_sent
         self._names: list[bytes] = []
         self._letters: list[bytes] = []
         self._number = 0
@@ -92,7 +83,7 @@ class ServerSamples:
     def sample(self, connection: Connection) -> Snapshot:
         """Take a sample, and return it."""
         begin = time.monotonic()
-        sent = _sent(connection)
+        sent = connection.sent
         now = paged_calls.now_ms(connection)
         if self._number % _NAMES_EVERY == 0:
             self._names = sorted(inventory.scan(connection))
@@ -110,15 +101,15 @@ class ServerSamples:
         took = time.monotonic() - begin
         facts = info(connection)
         letters = [name for name in self._letters if name in rows]
-        commands = self._command_rates(now, facts, _sent(connection))
-        return Snapshot(now, rows, groups, facts, letters, took, commands, _sent(connection) - sent)
+        commands = self._command_rates(now, facts, connection.sent + self._also_sent())
+        return Snapshot(now, rows, groups, facts, letters, took, commands, connection.sent - sent)
 
     def forget_names(self) -> None:
         """Search for streams and dead letters again in the next sample."""
         self._number = 0
 
     def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
-        """Return commands per second: those of the sampler as "own", all others as "others"."""
+        """Return commands per second: those of the dashboard as "own", all others as "others"."""
         total = facts.get("total_commands_processed", "")
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
@@ -168,10 +159,6 @@ class ServerSamples:
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:
             samples.append(group.sample)
         return status
-
-
-def _sent(connection: Connection) -> int:
-    return connection.sent if isinstance(connection, CountingConnection) else 0
 
 
 def _rows(now: int, streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:

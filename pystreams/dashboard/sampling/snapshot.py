@@ -49,7 +49,7 @@ class Snapshot:
     """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
     `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second, of the
-    sampler and of all other clients.
+    dashboard and of all other clients.
     """
 
     def __init__(

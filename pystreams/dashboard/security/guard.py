@@ -12,6 +12,7 @@ Contents of requests are never logged or sent back.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +39,9 @@ HEADERS = {
 
 
 TOO_LARGE = f"A request may have {BODY_BYTES // 1024} KiB."
+_HOST = re.compile(r"(?:\[([^\]]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
+#: Only for configured names: browsers apply it to all ports of a name, and localhost has other programs.
+STRICT_TRANSPORT = "max-age=31536000"
 
 
 class TooLargeError(Exception):
@@ -46,10 +50,7 @@ class TooLargeError(Exception):
 
 def host_is_known(host: str, names: Collection[str]) -> bool:
     """Return whether a Host header is allowed: an IP address, localhost or one of the names, with any port."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
+    name = _name_of(host)
     if name == "localhost" or name in names:
         return True
     try:
@@ -57,6 +58,12 @@ def host_is_known(host: str, names: Collection[str]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a Host header; empty if it is not a name or address with an optional port."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()
 
 
 def refusal(method: str, size: int, headers: Headers, names: Collection[str]) -> tuple[int, str, str] | None:
@@ -102,6 +109,8 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
+                if scope.get("scheme") == "https" and _name_of(Headers(scope=scope).get("host", "")) in self._names:
+                    headers.setdefault("strict-transport-security", STRICT_TRANSPORT)
             await send(message)
 
         size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")

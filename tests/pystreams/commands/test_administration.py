@@ -191,3 +191,9 @@ def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Pat
         "server", "clients", "--kill", str(cli.json("server", "clients")["clients"][0]["id"]), "--yes", status=2
     )
     cli.failure("server", "replication", "--failover", "--yes", status=2)
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_removing_the_own_user_says_so(cli_of: Cli, place: servers.Running) -> None:
+    """The preview names the login of the command itself, which its removal would disconnect."""
+    assert "the user default, your own login, of " in cli_of("server", "acl", "default", "--rm", "--dry-run")

@@ -7,6 +7,7 @@ import json
 import signal
 import socket
 import threading
+import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -166,7 +167,7 @@ def test_a_tail_that_fails_says_why_and_ends() -> None:
 
 
 def test_a_server_that_hangs_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that accepts connections but never replies is reported after a while, until it replies again."""
+    """A server that stops replying is reported, with the time since its last answer, until it replies again."""
     monkeypatch.setattr(sampler_module, "_ANSWER_SECONDS", 0.3)
     with servers.redis() as one:
         sampler = Sampler(address_of(one.url), 0.05)
@@ -174,7 +175,10 @@ def test_a_server_that_hangs_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
         try:
             wait_for(lambda: sampler.state.problem is None, "the first sample")
             one.process.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
             wait_for(lambda: sampler.state.problem is not None, "the server to be missed")
+            silent = round((time.monotonic() - stopped) * 1000)
+            assert sampler.state.age_ms >= silent >= 300
         finally:
             one.process.send_signal(signal.SIGCONT)
         wait_for(lambda: sampler.state.problem is None, "the server to be back")

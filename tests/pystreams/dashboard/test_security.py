@@ -14,7 +14,7 @@ from pystreams.commands.verbs import NEEDS
 from pystreams.dashboard.api import overview
 from pystreams.dashboard.app import run
 from pystreams.dashboard.app.site import QUESTIONS
-from pystreams.dashboard.security.guard import BODY_BYTES, host_is_known
+from pystreams.dashboard.security.guard import BODY_BYTES, Guard, host_is_known
 from pystreams.dashboard.security.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, Dashboard, Started, address_of
@@ -86,11 +86,23 @@ def test_sessions_and_plans_are_limited() -> None:
         ("localhost.evil.example.com", False),
         ("", False),
         ("[::1", False),
+        ("127.0.0.1:8379.evil.example.com", False),
+        ("evil.example.com@127.0.0.1", False),
     ],
 )
 def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> None:
     """Another site's host name that resolves to this server is rejected."""
     assert host_is_known(host, {"streams.example.com"}) == known
+
+
+@pytest.mark.parametrize(
+    ("url", "strict"),
+    [("https://streams.example.com", True), ("http://streams.example.com", False), ("https://localhost", False)],
+)
+def test_a_configured_name_stays_with_https(url: str, strict: bool) -> None:
+    """Browsers that used HTTPS with a configured name keep to it; localhost has other programs."""
+    web = TestClient(Guard(PlainTextResponse("."), ["streams.example.com"]), base_url=url)
+    assert ("strict-transport-security" in web.get("/").headers) == strict
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)

@@ -90,7 +90,7 @@ class Frame {
     this.lost = 0;
     this.sample = sample;
     if (sample.problem !== null && sample.number > 0) {
-      this.warn(sample.at ? "Server unreachable" : "No connection", `${sample.problem} ${sample.at ? `The data shown is ${duration(Date.now() - sample.since)} old. ` : ""}This page continues when the server is back.`);
+      this.warn(sample.at ? "Server unreachable" : "No connection", `${sample.problem} ${sample.at ? `The data shown is ${duration(sample.age_ms)} old. ` : ""}This page continues when the server is back.`);
     } else this.warn(null);
     text(this.product, sample.server.product);
     const bad = sample.totals?.statuses ? (sample.totals.statuses.stop ?? 0) + (sample.totals.statuses.stall ?? 0) : 0;

@@ -28,15 +28,17 @@ export async function overview({ query }) {
     label: "Streams", columns: columns("streams", { name: (row) => streamLink(row.name) }), key: (row) => row.name.key, sort: "status", order: "falling",
     onsort: () => { pager.page = 0; list(); },
     empty: () => (search.value ? nothing("No stream matches.", "Search for a part of the name; upper and lower case are equal.")
-      : nothing("There are no streams.", "A stream appears here with its first entry.")),
+      : known ? nothing("There are no streams.", "A stream appears here with its first entry.") : nothing("The server has not answered yet.")),
   });
   search.addEventListener("input", debounced(() => { pager.page = 0; list(); }));
   const asked = { number: 0 };
+  let known = false; // whether there is a sample
 
   async function list() {
     const number = asked.number += 1;
     const found = await get("streams", { search: search.value, sort: table.sort, order: table.order, page: pager.page, size: SIZE });
     if (number !== asked.number) return;
+    known = found.at > 0;
     table.update(found.rows);
     pager.update(found.rows.length, found.total);
   }
@@ -48,18 +50,18 @@ export async function overview({ query }) {
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
-    tiles.set("behind", found.furthest ? seconds(found.furthest.lag_seconds) : duration(0), found.furthest ? groupLink(found.furthest) : "everything is delivered");
+    tiles.set("behind", found.furthest ? seconds(found.furthest.lag_seconds) : duration(found.at ? 0 : null), found.furthest ? groupLink(found.furthest) : found.at ? "everything is delivered" : "no answer yet");
     tiles.set("pending", count(totals.pending), "not acknowledged");
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
     chartRate.update(found.curves);
     chartLag.update(found.curves);
     const others = found.attention_total === null ? null : found.attention_total - found.attention.length;
-    replaceIfChanged(attention, [found.attention, totals.groups, others], () => (found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
+    replaceIfChanged(attention, [found.attention, totals.groups, others, found.at === 0], () => (found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
       h("a", { href: `#/group/${row.stream.key}/${row.name.key}` }, status(row.status),
         h("span", { class: "what" }, h("strong", {}, row.name.text), h("span", { class: "muted" }, ` of ${row.stream.text}`)),
         h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))),
     others === 0 ? null : h("a", { href: "#/groups?status=attention&sort=behind", class: "more" }, others === null ? "More groups" : things(others, "more group")))
-      : h("p", { class: "allwell" }, status("ok"), totals.groups ? "All groups advance." : "There are no consumer groups yet.")));
+      : h("p", { class: "allwell" }, found.at ? status("ok") : null, totals.groups ? "All groups advance." : found.at ? "There are no consumer groups yet." : "The server has not answered yet.")));
   }
 
   const refresh = () => Promise.all([summary(), list()]);

@@ -11,7 +11,7 @@ const NONE = "–";
 
 const health = (row) => {
   if (row.user === null) return ["", "Not logged in"];
-  if (row.problem !== null) return ["stop", row.number ? `No answer for ${duration(Date.now() - row.since)}` : "Connecting"];
+  if (row.problem !== null) return ["stop", row.number ? `No answer for ${duration(row.age_ms)}` : "Connecting"];
   return ["ok", "Connected"];
 };
 const bad = (row) => (row.totals ? (row.totals.statuses.stop ?? 0) + (row.totals.statuses.stall ?? 0) : null);
