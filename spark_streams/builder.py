@@ -53,8 +53,8 @@ class Options(TypedDict, total=False):
     tls_verify: Literal["full", "ca", "none"]
     """Checks of the server's certificate: `full` (CA and host name), `ca` (only CA) or `none`. Default: full."""
     retryTimeoutMs: int | str | timedelta
-    """Time of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.
-    Default: 15s."""
+    """Time of retries when a connection breaks or the server is not ready, also at first contact, so that a query may
+    start during a failover. Set it longer than a failover takes. Default: 15s."""
     stream: str
     """Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken literally.
     A write without it needs the column `_stream`, which then names each row's stream."""

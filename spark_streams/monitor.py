@@ -60,6 +60,8 @@ from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell
+_RETRY_MS = 500  # Spark calls all listeners in turn, so a server that is away must not hold them up
+_REST_SECONDS = 30.0  # time for which a server that did not answer is not asked again
 
 _log = logging.getLogger("spark_streams")
 
@@ -93,7 +95,8 @@ class StreamMonitor(StreamingQueryListener):
         clock: Callable[[], float] = time.time,
         **connection: str,
     ) -> None:
-        self._server = options.server({**({} if url is None else {"url": url}), **connection})
+        server = {} if url is None else {"url": url}
+        self._server = options.server({"retryTimeoutMs": str(_RETRY_MS), **server, **connection})
         self._group = group
         self._callback = callback
         self._stream = stream
@@ -102,6 +105,7 @@ class StreamMonitor(StreamingQueryListener):
         self._counted = ZERO  # up to this ID the counts of malformed values are known
         self._parts: dict[tuple[str, int, str], dict[str, int]] = {}  # by query, batch and task
         self._refusal = ""
+        self._rests_until = 0.0  # on the monotonic clock
         self._elsewhere: set[str] = set()  # queries already reported as having no streams on this server
         self.latest: dict[str, QueryReport] = {}
 
@@ -147,12 +151,15 @@ class StreamMonitor(StreamingQueryListener):
         `batch_ms`: how long the batch took.
         """
         ours = [source for source in (_source(*one) for one in sources) if source is not None]
-        if not ours:
+        if not ours or time.monotonic() < self._rests_until:
             return
         try:
             each = [found for source in ours for found in self._reports(query, batch, source, batch_ms / 1000)]
         except PystreamsError as problem:
-            _log.warning("Query %s could not be monitored: %s", query, problem)
+            rests = problem.condition == "SERVER_UNREACHABLE"
+            self._rests_until = time.monotonic() + _REST_SECONDS if rests else 0.0
+            after = f" No query is, for {_REST_SECONDS:g} s." if rests else ""
+            _log.warning("Query %s could not be monitored: %s%s", query, problem, after)
             return
         self._check_found(query, ours, each)
         for found in each:

@@ -93,7 +93,8 @@ class ConnectOptions:
         "retryTimeoutMs",
         duration(),
         address.RETRY_MS,
-        "Time of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.",
+        "Time of retries when a connection breaks or the server is not ready, also at first contact, so that a query "
+        "may start during a failover. Set it longer than a failover takes.",
     )
 
     def _check_one_secret(self, in_url: Login) -> None:

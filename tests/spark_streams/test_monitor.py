@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -103,6 +104,21 @@ def test_a_stream_that_cannot_be_written_disturbs_nobody(site: Site, caplog: pyt
     # The stream of the reports themselves: a query that reads it would never rest.
     StreamMonitor(site.url, stream="s").report("q", 1, sources, 1000)
     assert (sorted(site.client.keys()), site.client.xlen("s")) == (keys, 10)
+
+
+def test_a_server_that_is_away_holds_up_no_listener(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says so once, after a fraction of the time that a query retries, and later batches ask nothing."""
+    site.add("s", 10)
+    query = site.query(stream="s", group="g")
+    query.trigger()
+    monitor = StreamMonitor("redis://127.0.0.1:1")
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        for batch in range(100):
+            monitor.report("q", batch, [(None, query.log[-1], 10)], 1000)
+    assert time.monotonic() - began < 8
+    assert caplog.text.count("Query q could not be monitored: [SERVER_UNREACHABLE]") == 1
+    assert monitor.latest == {}
 
 
 def _made(stream: str, lag: int | None) -> StreamReport:
