@@ -23,17 +23,8 @@ DIRECTIVES_PART = Part(_REFERENCE / "directives.md", r"<!-- directives: .*? -->\
 _NO_UPPER_BOUND = (I32_MAX, (1 << 32) - 1, I64_MAX)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")
-
-
 def _words(one: Command) -> str:
     return f"{one.name.upper().replace('|', ' ')} {one.syntax}".strip()
-
-
-def _table(title: str, head: str, rows: list[str]) -> str:
-    columns = head.count("|") + 1
-    return f"\n## {title}\n\n| {head} |\n{'|---' * columns}|\n{''.join(rows)}"
 
 
 def _line(one: Command) -> str:
@@ -67,13 +58,15 @@ def commands() -> str:
     own = [one for one in everything if one.name.startswith("ps.")]
     special = [one for one in everything if one not in own and _differs(one)]
     segments = [one for one in everything if one not in own and "segment" in one.complexity]
-    own_rows = [f"| `{_cell(_words(one))}` | {one.complexity.rstrip('.')} |\n" for one in own]
-    here = [f"| `{one.name.upper().replace('|', ' ')}` | {one.summary} |\n" for one in special]
-    here += [f"| `{one.name.upper().replace('|', ' ')}` | Costs {one.complexity} |\n" for one in segments]
+    own_rows = [f"* `{one.name.upper()}`: {one.complexity.rstrip('.')}\n" for one in own]
+    names: dict[str, list[str]] = {}
+    for text, one in [(one.summary, one) for one in special] + [(f"Costs {one.complexity}", one) for one in segments]:
+        names.setdefault(text, []).append(f"`{one.name.upper().replace('|', ' ')}`")
+    here = [f"* {' '.join(several)}: {text}\n" for text, several in names.items()]
     blocks = [
-        _table("The engine's own", "command | complexity", own_rows),
-        "\nEffects and replies: [The engine's own commands](extensions.md).\n",
-        _table("Different on the engine", "command | here", here),
+        "\n## The engine's own\n\n[Arguments, effects and replies](extensions.md); the complexity:\n\n",
+        *own_rows,
+        f"\n## Different on the engine\n\n{''.join(here)}",
         "\n## As in Redis: streams\n\nA line begins with the first release of Redis with the command; `...`: one or"
         " more.\n",
     ]
