@@ -264,7 +264,7 @@ def changes(log: Audit) -> None:
             "ada",
             "replay",
             "failed",
-            "Replay 12 dead letters of failed to where they came from.",
+            "Replay 12 dead letters of failed to the original streams.",
             {"Length": "176"},
             {"Length": "164"},
             "Replayed 12 dead letters.",

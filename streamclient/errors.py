@@ -66,7 +66,7 @@ _TABLE: dict[str, Condition] = {
     "REGISTRY_REFUSED": Condition(
         ServerError,
         "The schema registry at {registry} answered {request} with status {status}: {reason}.",
-        "See that the option schemaRegistry.url is that of a registry with Confluent's interface, with its path, and "
+        "Check that the option schemaRegistry.url is that of a registry with Confluent's interface, with its path, and "
         "what its log says.",
     ),
     "SCHEMA_INCOMPATIBLE": Condition(
@@ -146,8 +146,8 @@ _TABLE: dict[str, Condition] = {
     "UNKNOWN_COMMAND": Condition(
         ServerError,
         "{address} does not know the command {command}: {reason}.",
-        "See that the option 'url' names a Redis 5 or later, a Valkey or the engine. For Sentinels it must begin with "
-        "redis+sentinel://.",
+        "Check that the option 'url' names a Redis 5 or later, a Valkey or the engine. For Sentinels it must begin "
+        "with redis+sentinel://.",
     ),
     "NOT_A_CLUSTER": Condition(
         ServerError,

@@ -183,7 +183,7 @@ def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any)
     def act(page: list[Letter]) -> int:
         return len(dead_letters.put_back(run.connection, stream, page, to, keep=keep))
 
-    where = " to where they came from" if to is None else f" to {names.shown(to)}"
+    where = " to the original streams" if to is None else f" to {names.shown(to)}"
     _change(run, stream, chosen, ("replay", "replayed"), where, act)
 
 

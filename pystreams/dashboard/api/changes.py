@@ -318,7 +318,7 @@ def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
         number, at_least = _count(_letter_pages(connection, asked))
         count = f"{at_least}{numbers.things(number, 'dead letter')}"
         to = asked.key_or_none("to")
-        where = "" if word == "Remove" else " to where they came from" if to is None else f" to {names.shown(to)}"
+        where = "" if word == "Remove" else " to the original streams" if to is None else f" to {names.shown(to)}"
         stream = asked.key("stream")
         found = inventory.need(connection, stream)
         left = f"{'at most ' if at_least else ''}{found.length - number:,}"

@@ -147,7 +147,7 @@ def test_dead_letters_are_counted_replayed_and_removed(client: redis.Redis, dash
     assert [len(page["rows"]), len(rest["rows"]), rest["next"]] == [15, 5, None]
     assert page["rows"][0]["fields"] == [["n", "39"]]
     plan, done = dashboard.change("replay", stream="failed", origin="payments")
-    assert plan["plan"] == "Replay 10 dead letters of failed to where they came from."
+    assert plan["plan"] == "Replay 10 dead letters of failed to the original streams."
     assert (done["count"], client.xlen("payments"), client.xlen("failed")) == (10, 10, 30)
     assert dashboard.post("purge", stream="failed").status_code == 400
     _, done = dashboard.change("purge", stream="failed", reason="no number")
