@@ -87,6 +87,7 @@ class PystreamsDataSource(DataSource):
         if "provider" in self.options:  # among a table's properties, which Spark adds to the user's
             fail("TABLE_NOT_KEPT")
         options.check_read(self.options)
+        _check_kept(options.read_options(self.options).address)
         from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY
 
         if options.says_schema(self.options):
@@ -176,6 +177,14 @@ def _read_schema(schema: StructType, given: ReadOptions) -> ReadSchema:
 def _address(given: ReadOptions) -> Address:
     address = _started(given.address)
     return replace(address, needs=permissions.for_read(given, address))
+
+
+def _check_kept(server: Address | Embedded) -> None:
+    """Refuse a service without a server where Spark asks for the columns, as a dry run of a pipeline does."""
+    if isinstance(server, Embedded) and server.directory is None:
+        from spark_streams.embedded import drivers
+
+        drivers.check_service()
 
 
 def _started(server: Address | Embedded) -> Address:

@@ -15,6 +15,7 @@ import pytest
 from spark_streams.embedded import drivers, processes
 from spark_streams.embedded.processes import Process
 from spark_streams.errors import EmbeddedError, OptionsError
+from spark_streams.source import PystreamsDataSource
 from streamclient.config.address import Address
 
 SPARKS = re.compile("|".join(drivers.SET_BY_SPARK))
@@ -138,3 +139,13 @@ def test_a_client_of_spark_connect_gets_no_engine_of_its_own(
     with pytest.raises(OptionsError, match=r"CONNECT_CLIENT.*'url'") if refused else nullcontext():
         drivers.check_client(drivers.find_process())
     drivers.check_client(Process.of(os.getppid()))
+
+
+def test_a_service_without_a_server_is_refused_when_its_columns_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a pipeline's dry run fails, which asks for no reader; a url or a data directory of the engine is enough."""
+    monkeypatch.delenv("PYSTREAMS_URL", raising=False)
+    monkeypatch.setattr(processes, "spark_service", lambda: "a declarative pipeline")
+    with pytest.raises(OptionsError, match=r"\[EMBEDDED_NOT_KEPT\] No server is named, and a declarative pipeline"):
+        PystreamsDataSource({"stream": "s"}).schema()
+    for said in ({"url": "redis://h"}, {"embedded.dir": "/data"}):
+        assert PystreamsDataSource({"stream": "s", **said}).schema()
