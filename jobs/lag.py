@@ -35,7 +35,7 @@ from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
 
 _KINDS = ("console", "stream", "metrics")
-_LOOKS = 5
+_SAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def lag(
                 inventory.need(
                     connection, names.from_shell(name)
                 )  # fails for a stream that does not exist at the start
-            found = _look(connection, streams, pattern, wanted, history, Budget.deciding(above))
+            found = _sample(connection, streams, pattern, wanted, history, Budget.deciding(above))
             if wanted is not None and not found and run.once:
                 where = ", ".join(streams) or pattern
                 fail("NO_SUCH_GROUP", stream=where, group=names.shown(wanted), address=connection.address.shown)
@@ -141,7 +141,7 @@ def lag(
             return
 
 
-def _look(
+def _sample(
     connection: Connection,
     streams: Sequence[str],
     pattern: str,
@@ -158,9 +158,9 @@ def _look(
     for gone in history.keys() - {(each.stream.name, each.name) for each in found}:
         del history[gone]  # a group that is created again is a new one
     for each in found:
-        looks = history.setdefault((each.stream.name, each.name), [])
-        looks.append(each.sample)
-        del looks[:-_LOOKS]
+        samples = history.setdefault((each.stream.name, each.name), [])
+        samples.append(each.sample)
+        del samples[:-_SAMPLES]
     return [
         GroupRow(each, status.judge(history[each.stream.name, each.name]))
         for each in sorted(found, key=lambda each: (each.stream.name, each.name))

@@ -50,7 +50,7 @@ class GroupRow:
 
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
-        """Return a group with the status that one look shows."""
+        """Return a group with the status that one sample shows."""
         return cls(group, judge([group.sample]))
 
     @property

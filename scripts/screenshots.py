@@ -281,8 +281,8 @@ def changes(log: Audit) -> None:
             "before": before,
             "after": after,
         }
-        number = log.begin(record)
-        log.end(number, {**record, "event": "done", "result": result})
+        number = log.record_start(record)
+        log.record_result(number, {**record, "event": "done", "result": result})
 
 
 @contextlib.contextmanager
@@ -349,7 +349,7 @@ SCREENS = {
 }
 
 
-def take(page: Page, url: str, screen: str, path: Path, *, whole: bool = False) -> None:
+def capture(page: Page, url: str, screen: str, path: Path, *, whole: bool = False) -> None:
     """One picture."""
     page.goto(f"{url}{SCREENS[screen]}")
     page.wait_for_selector("main .screen")
@@ -393,15 +393,15 @@ def main() -> None:
                     for width in map(int, widths.split(",")):
                         page.set_viewport_size({"width": width, "height": 860})
                         for screen in wanted:
-                            take(page, url, screen, directory / f"{screen}-{width}.png", whole=True)
+                            capture(page, url, screen, directory / f"{screen}-{width}.png", whole=True)
                     return
                 for screen in wanted:
-                    take(page, url, screen, directory / f"dashboard-{screen}.png")
+                    capture(page, url, screen, directory / f"dashboard-{screen}.png")
                 dark = opened(browser, url, "dark")
                 narrow = opened(browser, url, "light", 390, 844)
                 for screen in [screen for screen in wanted if screen in _IN_OTHER_FORMS]:
-                    take(dark, url, screen, directory / f"dashboard-{screen}-dark.png")
-                    take(narrow, url, screen, directory / f"dashboard-{screen}-narrow.png")
+                    capture(dark, url, screen, directory / f"dashboard-{screen}-dark.png")
+                    capture(narrow, url, screen, directory / f"dashboard-{screen}-narrow.png")
         finally:
             ended.set()
             producer.join()

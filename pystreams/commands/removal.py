@@ -33,7 +33,7 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     """
     matches = itertools.chain.from_iterable(matching(run, word) for word in streams)
     chosen = dict.fromkeys(no_more_than(limit, "streams", matches))
-    found = sorted(inventory.look(run.connection, chosen, memory=False), key=lambda each: each.name)
+    found = sorted(inventory.read_streams(run.connection, chosen, memory=False), key=lambda each: each.name)
     if not found:
         run.done("No stream matches.", {"removed": 0, "streams": []}, "streams")
         return

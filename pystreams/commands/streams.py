@@ -87,7 +87,7 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
             requested = list(itertools.islice(matching, limit + 1)) if limit else list(matching)
             more = bool(limit) and len(requested) > limit
             found = []
-            for stream in inventory.look(run.connection, sorted(requested[:limit] if limit else requested)):
+            for stream in inventory.read_streams(run.connection, sorted(requested[:limit] if limit else requested)):
                 advance(1)
                 found.append(stream)
             return found, more
@@ -95,7 +95,7 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 
         def counted() -> Any:
             nonlocal count
-            for stream in inventory.look(run.connection, matching, memory=sort == "bytes"):
+            for stream in inventory.read_streams(run.connection, matching, memory=sort == "bytes"):
                 count += 1
                 advance(1)
                 yield stream
@@ -105,7 +105,9 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 
         found = heapq.nlargest(limit, counted(), key) if limit else sorted(counted(), key=key)[::-1]
         if sort != "bytes":
-            sized = {stream.name: stream for stream in inventory.look(run.connection, [each.name for each in found])}
+            sized = {
+                stream.name: stream for stream in inventory.read_streams(run.connection, [each.name for each in found])
+            }
             found = [sized[stream.name] for stream in found if stream.name in sized]
         return found, count > len(found)
 
@@ -173,7 +175,7 @@ def report(run: Run, top: int) -> None:
     budget, exact = Budget(), True
     with run.out.progress("streams") as advance:
         for page in paged_calls.pages(inventory.scan(run.connection)):
-            streams = list(inventory.look(run.connection, page, memory=False))
+            streams = list(inventory.read_streams(run.connection, page, memory=False))
             totals["streams"] += len(streams)
             totals["entries"] += sum(stream.length for stream in streams)
             largest = heapq.nlargest(top, [*largest, *((stream.length, stream.name) for stream in streams)])

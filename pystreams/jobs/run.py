@@ -240,13 +240,13 @@ class Run:
         try:
             while query.isActive and not self.stop.requested.is_set():
                 self._pause(query)
-                watch.look(query)
+                watch.report_new(query)
             if self.stop.requested.is_set():
                 self._end(query, watch)
         finally:
             if query.isActive:
                 query.stop()
-        watch.look(query)
+        watch.report_new(query)
         failure = query.exception()
         stopped = self.stop.requested.is_set()
         if failure is not None and not (stopped and StopRequestedError.__name__ in str(failure)):
@@ -263,7 +263,7 @@ class Run:
         deadline = time.monotonic() + _COMMIT_SECONDS
         while began and _is_busy(query) and watch.seen == before and time.monotonic() < deadline:
             self._pause(query)
-            watch.look(query)
+            watch.report_new(query)
         query.stop()
 
     def _pause(self, query: StreamingQuery) -> None:
@@ -299,7 +299,7 @@ class _Progress:
         self._monitor = monitor
         self.seen = -1
 
-    def look(self, query: StreamingQuery) -> None:
+    def report_new(self, query: StreamingQuery) -> None:
         """Report the batches that have ended since the last call."""
         for progress in query.recentProgress:
             if progress.batchId > self.seen and progress.numInputRows:

@@ -134,7 +134,7 @@ class Collector:
         """Yield the samples of contents: streams, groups, consumers, and reports of Spark queries."""
         database = f"db{connection.address.login.database}"
         now = paged_calls.now_ms(connection)
-        self._queries.look(connection, now)
+        self._queries.read_new(connection, now)
         for each in self._queries.latest.values():
             yield from of_streams.of_query(QueryRow(each.report, each.at, now))
         chosen, more = self._names.now(connection)
@@ -151,11 +151,11 @@ class Collector:
             if time.monotonic() > end or group_count > _GROUPS:
                 more = True
                 break
-            looked = list(inventory.look(connection, page, memory=False))
-            shown += len(looked)
-            for stream in looked:
+            streams = list(inventory.read_streams(connection, page, memory=False))
+            shown += len(streams)
+            for stream in streams:
                 yield from of_streams.of_stream(StreamRow(stream, now), database)
-            for group in groups.groups_of(connection, looked, now, consumers=asks, budget=budget):
+            for group in groups.groups_of(connection, streams, now, consumers=asks, budget=budget):
                 group_count += 1
                 row = GroupRow(group, self._history.judge(group))
                 yield from of_streams.of_group(row, database, consumers=self._chosen.consumers)

@@ -105,7 +105,7 @@ def _on(connection: Connection, link: Link, command: Command) -> Any:
     return reply
 
 
-def look(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
+def read_streams(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
     """Yield the states of streams, except those that are gone meanwhile."""
     for page in pages(names):
         sizes: list[Any] = [None] * len(page)
@@ -160,7 +160,7 @@ def measured(connection: Connection, streams: Sequence[Stream], seconds: float) 
     begin = time.monotonic()
     before = {stream.name: stream for stream in streams}
     time.sleep(seconds)
-    found = list(look(connection, before))
+    found = list(read_streams(connection, before))
     passed = time.monotonic() - begin
     return [replace(stream, rate=_grown(before[stream.name], stream) / passed) for stream in found]
 

@@ -36,7 +36,7 @@ class Queries:
         self._after: StreamId | None = None
         self.latest: dict[str, Reported] = {}
 
-    def look(self, connection: Connection, now: int) -> list[Reported]:
+    def read_new(self, connection: Connection, now: int) -> list[Reported]:
         """Return new reports, oldest first; the first call returns the last few hundred. `now`: milliseconds since
         1970.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pystreams.streams.paged_calls import ask, ask_all, pages, pairs
 from streamclient.connection import Connection
 
-_LOOKED = 20  # entries that are read at a time, to see that they exist
+_PAGE = 20  # entries that are read at a time, to see that they exist
 
 
 def streams(connection: Connection, names: Sequence[bytes]) -> int:
@@ -21,7 +21,7 @@ def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list
     """Return the IDs that the stream has. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
     ask(connection, "XINFO", "STREAM", stream)
     found: list[bytes] = []
-    for page in pages(ids, _LOOKED):
+    for page in pages(ids, _PAGE):
         replies = ask_all(connection, [("XRANGE", stream, entry_id, entry_id) for entry_id in page])
         found += [entry_id for entry_id, reply in zip(page, replies, strict=True) if reply]
     return found

@@ -48,18 +48,18 @@ def follow(
     `lost`.
     """
     after = dict(positions)
-    for page in persistently(lambda: _news(connection, after), lost):
+    for page in retry_forever(lambda: _news(connection, after), lost):
         for name, entry in page:
             after[name] = StreamId.parse(entry[0])
         yield page
 
 
-def persistently(look: Callable[[], list[Found]], lost: Callable[[str], None]) -> Iterator[list[Found]]:
-    """Yield results of `look` endlessly. `lost` gets one message when the server is gone, and one when it is back."""
+def retry_forever(read: Callable[[], list[Found]], lost: Callable[[str], None]) -> Iterator[list[Found]]:
+    """Yield results of `read` endlessly. `lost` gets one message when the server is gone, and one when it is back."""
     gone = False
     while True:
         try:
-            page = look()
+            page = read()
         except (PystreamsError, *BROKEN) as failure:
             if isinstance(failure, PystreamsError) and failure.condition not in _WAITS_FOR:
                 raise

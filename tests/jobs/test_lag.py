@@ -1,4 +1,4 @@
-"""The job `lag` where groups and streams come and go between its looks."""
+"""The job `lag` where groups and streams come and go between its samples."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: 
     """A stream that was deleted and recreated has not gone back; the state of deleted groups is dropped."""
     history: dict[tuple[bytes, bytes], list[Sample]] = {}
 
-    def look(*streams: str) -> dict[tuple[str, str], Status]:
-        found = lag._look(connection, streams, "s*", None, history, Budget())
+    def sample(*streams: str) -> dict[tuple[str, str], Status]:
+        found = lag._sample(connection, streams, "s*", None, history, Budget())
         return {(row.group.stream.name.decode(), row.group.name.decode()): row.status for row in found}
 
     for stream in ("s", "s2"):
         client.xadd(stream, {"n": 1})
         client.xgroup_create(stream, "g", "$")
-    assert look() == {("s", "g"): Status.OK, ("s2", "g"): Status.OK}
+    assert sample() == {("s", "g"): Status.OK, ("s2", "g"): Status.OK}
     client.delete("s")
     client.xgroup_destroy("s2", "g")
     client.set("s3", "no stream")
-    assert (look(), look("s", "s2", "s3"), history) == ({}, {}, {})
+    assert (sample(), sample("s", "s2", "s3"), history) == ({}, {}, {})
     client.xadd("s", {"n": 1}, id="1-0")
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"})
-    assert look() == {("s", "g"): Status.OK}
+    assert sample() == {("s", "g"): Status.OK}
     client.xgroup_setid("s", "g", "0")
-    assert look("s", "missing") == {("s", "g"): Status.REWIND}
+    assert sample("s", "missing") == {("s", "g"): Status.REWIND}
 
 
 @pytest.mark.parametrize(("words", "status", "says"), _WRONG, ids=lambda value: str(value)[:20])

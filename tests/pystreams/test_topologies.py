@@ -97,7 +97,7 @@ def _seen(wanted: Wanted, client: redis.Redis | redis.RedisCluster) -> None:
         client.xreadgroup("h", "c", {name: ">"}, count=2)
     with dashboard_of(wanted, changes=True) as dashboard:
         assert dashboard.log_in().status_code == 200
-        dashboard.looked()
+        dashboard.wait_for_sample()
         streams = dashboard.get("streams", search="s", sort="name", order="rising")["rows"]
         assert [(each["name"]["text"], each["length"], each["lag"], each["pending"]) for each in streams] == [
             (name, 3, 1, 2) for name in _STREAMS

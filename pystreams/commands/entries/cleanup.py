@@ -65,7 +65,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
     """List the dead letters of a stream, or the streams with dead letters."""
     if stream is None:
         found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection)))
-        streams = list(inventory.look(run.connection, found, memory=False))
+        streams = list(inventory.read_streams(run.connection, found, memory=False))
         if run.out.structured:
             rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]
             run.out.document({"streams": rows}, "streams")

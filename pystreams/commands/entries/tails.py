@@ -145,7 +145,7 @@ def _decoder(run: Run, form: Format, schema: str | None, message: str | None, re
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
     """Return the range of a stream that is shown before it is followed."""
     if follow:
-        found = next(inventory.look(run.connection, [name], memory=False), None)
+        found = next(inventory.read_streams(run.connection, [name], memory=False), None)
         if found is None:
             return ZERO, ZERO
     else:

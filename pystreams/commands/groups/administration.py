@@ -114,7 +114,8 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 @limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two samples.")
-@click.option("--looks", type=click.IntRange(1), help="Number of samples after which to stop.")
+@click.option("--samples", type=click.IntRange(1), help="Number of samples after which to stop.")
+@click.option("--looks", type=click.IntRange(1), hidden=True, help="Former name of --samples.")
 @click.option(
     "--fail-above", type=int, metavar="N", help="Maximum lag; ends with status 3 if a lag is or may be larger."
 )
@@ -130,6 +131,7 @@ def lag(
     limit: int,
     watch: bool,
     interval: str,
+    samples: int | None,
     looks: int | None,
     fail_above: int | None,
     fail_behind: str | None,
@@ -150,19 +152,20 @@ def lag(
     pause = times.duration(interval, "--interval") / 1000
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
     window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
-    samples: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
-    for look in itertools.count(1):
+    history: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
+    last = samples or looks
+    for number in itertools.count(1):
         now = paged_calls.now_ms(run.connection)
         with run.out.progress("groups") as advance:
             budget = Budget.deciding(fail_above)
-            shown, more = _looked(run, pattern, group, sort, limit, now, advance, budget)
-        if group is not None and not shown and look == 1:
+            shown, more = _sample(run, pattern, group, sort, limit, now, advance, budget)
+        if group is not None and not shown and number == 1:
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
         rows: list[GroupRow] = []
         for each in shown:
-            history = samples[each.stream.name, each.name]
-            history.append(each.sample)
-            rows.append(GroupRow(each, judge(history)))
+            recent = history[each.stream.name, each.name]
+            recent.append(each.sample)
+            rows.append(GroupRow(each, judge(recent)))
         _show(run, rows, now, more=more, watch=watch)
         far = [] if fail_above is None else [row.group for row in rows if row.group.may_exceed(fail_above)]
         for each in far:
@@ -177,13 +180,13 @@ def lag(
             for row in rows
         ):
             found(run)
-        if not watch or look == looks:
+        if not watch or number == last:
             return
         run.out.flush()
         time.sleep(pause)
 
 
-def _looked(
+def _sample(
     run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any, budget: Budget
 ) -> tuple[list[Group], bool]:
     """Return the groups to show, and whether there are more."""

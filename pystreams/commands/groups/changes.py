@@ -242,7 +242,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
     """
     position = positions.parse(at, "--at")
     after = None
-    there = next(inventory.look(run.connection, [stream], memory=False), None) if make_stream else None
+    there = next(inventory.read_streams(run.connection, [stream], memory=False), None) if make_stream else None
     if not (make_stream and position.kind in ("start", "end", "id")):
         there = inventory.need(run.connection, stream)
     if position.kind == "start":

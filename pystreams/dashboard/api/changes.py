@@ -415,21 +415,23 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
             value="...",
             expected="it must be of the plan of this change, ten minutes old at most",
         )
-    record = _begun(asked, action, planned)
+    record = _record_start(asked, action, planned)
     try:
         with asked.access.lend() as connection:
             done = kind.act(connection, replace(asked, given=planned.parameters))
     except BaseException as failure:
-        _ended(asked, planned, {**record, "event": "failed", "result": str(failure)})
+        _record_result(asked, planned, {**record, "event": "failed", "result": str(failure)})
         raise
-    _ended(asked, planned, {**record, "event": "done", "result": done.sentence, "count": done.count, "more": done.more})
+    _record_result(
+        asked, planned, {**record, "event": "done", "result": done.sentence, "count": done.count, "more": done.more}
+    )
     if not done.more:
         session.carried_out(number)
     asked.sampler.hurry()
     return {"done": done.sentence, "count": done.count, "more": done.more}
 
 
-def _begun(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
+def _record_start(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
     """Record the start of a change, unless an earlier part has; return the facts for its records.
 
     Raises AUDIT_UNWRITABLE, so that no change is made without a record.
@@ -446,12 +448,12 @@ def _begun(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
     }
     if asked.audit is not None and not planned.record:
         try:
-            planned.record = asked.audit.begin(record)
+            planned.record = asked.audit.record_start(record)
         except UnwritableError as cause:
             fail("AUDIT_UNWRITABLE", file=asked.audit.path, reason=cause)
     return record
 
 
-def _ended(asked: Asked, planned: Planned, record: Mapping[str, Any]) -> None:
+def _record_result(asked: Asked, planned: Planned, record: Mapping[str, Any]) -> None:
     if asked.audit is not None:
-        asked.audit.end(planned.record, record)
+        asked.audit.record_result(planned.record, record)

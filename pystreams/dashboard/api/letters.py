@@ -14,7 +14,7 @@ from pystreams.values import fields, times
 from streamwire.stream_id import LAST, StreamId
 
 _SAMPLE = 5_000
-_LOOKED = 10_000
+_MOST_EXAMINED = 10_000
 _MOST = 20
 _REASON = 160
 
@@ -46,15 +46,15 @@ def overview(asked: Asked) -> dict[str, Any]:
     name = asked.key("stream")
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
-        looked = [each for page in entries.pages_back(connection, name, LAST, most=_SAMPLE) for each in page]
+        examined = [each for page in entries.pages_back(connection, name, LAST, most=_SAMPLE) for each in page]
     reader = asked.reader(name)
-    heads = (reader.entry((entry_id, words[: dead_letters.HEAD])) for entry_id, words in looked)
+    heads = (reader.entry((entry_id, words[: dead_letters.HEAD])) for entry_id, words in examined)
     letters = [letter for letter in map(dead_letters.parsed, heads) if letter is not None]
     reasons = Counter(_short(letter.reason) for letter in letters)
     origins = Counter(letter.stream for letter in letters)
     return {
         "length": found.length,
-        "looked": len(looked),
+        "looked": len(examined),
         "sample": len(letters),
         "reasons": [[reason, count] for reason, count in reasons.most_common(_MOST)],
         "origins": [{"name": shapes.name(origin), "count": count} for origin, count in origins.most_common(_MOST)],
@@ -81,21 +81,21 @@ def page(asked: Asked) -> dict[str, Any]:
     start = asked.id("at") or LAST
     meant, reader = which(asked, asked.snapshot.at), asked.reader(name)
     found: list[Letter] = []
-    looked, following = 0, None
+    examined, following = 0, None
     with asked.access.lend() as connection:
-        for some in entries.pages_back(connection, name, start, most=_LOOKED):
+        for some in entries.pages_back(connection, name, start, most=_MOST_EXAMINED):
             for each in some:
-                looked += 1
+                examined += 1
                 one = dead_letters.parsed(reader.entry(each))
                 if one is not None and meant.has(one):
                     found.append(replace(one, words=reader.of(each).texts(one.words)))
-                if len(found) == size or looked == _LOOKED:
+                if len(found) == size or examined == _MOST_EXAMINED:
                     following = str(StreamId.parse(each[0]).before())
                     break
             if following is not None:
                 break
     return {
         "rows": list(map(letter, found)),
-        "looked": looked,
+        "looked": examined,
         "next": following,
     }

@@ -52,17 +52,17 @@ class News:
         self._words: dict[bool, tuple[int, bytes]] = {}
         self.closing = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start to listen to the sampler, in the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._sampler.told = self._told
+        self._sampler.on_sample = self._on_sample
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Release all listeners."""
         self.closing = True
         self._wake()
 
-    def _told(self) -> None:
+    def _on_sample(self) -> None:
         """Wake the listeners. Called in the sampler's thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
@@ -94,7 +94,7 @@ class News:
 
 
 class Tail:
-    """New entries of a stream that match a condition. `look` is called in a thread."""
+    """New entries of a stream that match a condition. `read_new` is called in a thread."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -103,7 +103,7 @@ class Tail:
         self._after = asked.id("after")
         self._reader = asked.reader(self._name)
 
-    def look(self) -> tuple[dict[str, Any] | None, bool]:
+    def read_new(self) -> tuple[dict[str, Any] | None, bool]:
         """Return the new entries, and whether more may already be there."""
         with self._asked.access.lend() as connection:
             if self._after is None:
@@ -126,14 +126,14 @@ class Tail:
 
 
 async def tail(
-    look: Callable[[], Any], first: dict[str, Any], valid: Callable[[], bool], failed: Callable[[Exception], Any]
+    read_new: Callable[[], Any], first: dict[str, Any], valid: Callable[[], bool], failed: Callable[[Exception], Any]
 ) -> AsyncIterator[bytes]:
-    """Yield the results of repeated `look` calls as events, until one fails. `failed` describes the failure."""
+    """Yield the results of repeated `read_new` calls as events, until one fails. `failed` describes the failure."""
     yield event("entries", first)
     quiet = 0.0
     while valid():
         try:
-            document, more = await look()
+            document, more = await read_new()
         except Exception as failure:  # noqa: BLE001 - every failure is sent to the browser
             yield event("failure", failed(failure))
             return

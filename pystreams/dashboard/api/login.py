@@ -65,7 +65,7 @@ def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[s
     """Return a session of the dashboard's own user. `host`: the client's address."""
     if not check_token(rules, sessions, host, token):
         raise RefusedError(403, "LOGIN_REFUSED", "This is not the token. 'pystreams ui' shows it when it starts.")
-    return sessions.begin(rules.address, TOKEN_USER, whole=True)
+    return sessions.start(rules.address, TOKEN_USER, whole=True)
 
 
 def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password: str) -> tuple[str, Session]:
@@ -89,7 +89,7 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
         raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
     sessions.succeeded(host, user)
     own = rules.address.login.username or "default"
-    return sessions.begin(address, user or "default", whole=(user or "default") == own)
+    return sessions.start(address, user or "default", whole=(user or "default") == own)
 
 
 def _too_many() -> RefusedError:

@@ -24,7 +24,7 @@ AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1�
 DELIVERIES = (2, 3, 5, 10, 20)
 DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
 _WHOLE, _STRETCHES, _STRETCH = 20_000, 20, 500
-_LOOKED = 20_000  # maximum number of entries examined per request to fill a page
+_MOST_EXAMINED = 20_000  # maximum number of entries examined per request to fill a page
 _MOST_CONSUMERS = 100
 
 
@@ -96,13 +96,13 @@ def entries(asked: Asked) -> dict[str, Any]:
     meant = which(asked)
     found: list[Pending] = []
     following: StreamId | None = asked.id("after") or ZERO
-    looked = 0
+    examined = 0
     with asked.access.lend() as connection:
-        while following is not None and len(found) < size and looked < _LOOKED:
+        while following is not None and len(found) < size and examined < _MOST_EXAMINED:
             consumer: Command = () if meant.consumer is None else (meant.consumer,)
             asked_for = min(1000, size if meant.is_all else 1000)
             rows = ask(connection, "XPENDING", stream, group, str(following), "+", asked_for, *consumer)
-            looked += len(rows)
+            examined += len(rows)
             following = StreamId.parse(rows[-1][0]).next() if len(rows) == asked_for else None
             for row in rows:
                 entry = pending.parsed(row)
@@ -121,6 +121,6 @@ def entries(asked: Asked) -> dict[str, Any]:
             }
             for each in found
         ],
-        "looked": looked,
+        "looked": examined,
         "next": None if following is None else str(following),
     }

@@ -95,7 +95,7 @@ class Endpoints:
 
     def close(self) -> None:
         """Close all connections to the server."""
-        self.news.end()
+        self.news.stop()
         for way in list(self._ways.values()):
             way.close()
 
@@ -178,12 +178,12 @@ class Endpoints:
         if token:  # the token is valid for all servers of the dashboard
             for each in self.every:
                 if each is not self:
-                    each.admit(request, answer, each.begin(login.TOKEN_USER, operator=True)[0])
+                    each.admit(request, answer, each.start_session(login.TOKEN_USER, operator=True)[0])
         return answer
 
-    def begin(self, user: str, *, operator: bool) -> tuple[str, Session]:
+    def start_session(self, user: str, *, operator: bool) -> tuple[str, Session]:
         """Start a session as the dashboard's own user of the server."""
-        return self.sessions.begin(self.rules.address, user, whole=True, operator=operator)
+        return self.sessions.start(self.rules.address, user, whole=True, operator=operator)
 
     async def log_out(self, request: Request) -> Response:
         """End the browser's sessions of all servers."""
@@ -267,7 +267,7 @@ class Endpoints:
         self._tails += 1
         try:
             followed = live.Tail(self._asked(request, session, _query(request)))
-            first, _ = await self.in_thread(followed.look)
+            first, _ = await self.in_thread(followed.read_new)
         except (PystreamsError, *BROKEN) as failure:
             self._tails -= 1
             return self._failed_for(request, failure)
@@ -276,7 +276,7 @@ class Endpoints:
             self._tails -= 1
 
         nothing = {"rows": [], "after": "", "skipped": 0}
-        events = live.tail(lambda: self.in_thread(followed.look), first or nothing, self._valid(request), _document)
+        events = live.tail(lambda: self.in_thread(followed.read_new), first or nothing, self._valid(request), _document)
         return live.EventStream(events, left)
 
     async def export(self, request: Request) -> Response:

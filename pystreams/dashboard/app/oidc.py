@@ -85,12 +85,12 @@ class Oidc:
     def routes(self, every: Sequence[Endpoints]) -> list[BaseRoute]:
         """Return the routes for the start and end of a login."""
 
-        async def end(request: Request) -> Response:
-            return await self._end(request, every)
+        async def callback(request: Request) -> Response:
+            return await self._finish_login(request, every)
 
-        return [Route("/oidc/login", self._begin), Route("/oidc/callback", end)]
+        return [Route("/oidc/login", self._start_login), Route("/oidc/callback", callback)]
 
-    async def _begin(self, request: Request) -> Response:
+    async def _start_login(self, request: Request) -> Response:
         """Redirect the browser to the provider."""
         now = time.monotonic()
         while self._started and (
@@ -118,7 +118,7 @@ class Oidc:
         )
         return answer
 
-    async def _end(self, request: Request, every: Sequence[Endpoints]) -> Response:
+    async def _finish_login(self, request: Request, every: Sequence[Endpoints]) -> Response:
         """Check the provider's response, and start a session for each server."""
         started, session = self._started.pop(request.cookies.get(self._cookie, ""), (0.0, {}))
         if time.monotonic() - started > _STARTED_SECONDS:
@@ -154,7 +154,7 @@ class Oidc:
         user = next(str(claims[name]) for name in _NAMES if claims.get(name))[:_MOST_CHARACTERS]
         answer = RedirectResponse("/", 303)
         for each in every:
-            each.admit(request, answer, each.begin(user, operator=provider.operator in found)[0])
+            each.admit(request, answer, each.start_session(user, operator=provider.operator in found)[0])
         answer.delete_cookie(self._cookie, path="/oidc", httponly=True, samesite="lax")
         return answer
 

@@ -135,7 +135,7 @@ def site(
     async def running(app: Starlette) -> AsyncIterator[None]:
         del app
         for each in every:
-            each.news.begin()
+            each.news.start()
             each.sampler.start()
         try:
             yield
@@ -147,7 +147,7 @@ def site(
 
     def end() -> None:
         for each in every:
-            each.news.end()
+            each.news.stop()
 
     app = Guard(Starlette(routes=routes, lifespan=running, exception_handlers={TooLargeError: _too_large}), names)
     return Site(app, end)

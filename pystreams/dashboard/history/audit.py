@@ -37,13 +37,13 @@ class Audit:
         self.path = path
         self._lock = threading.Lock()
 
-    def begin(self, facts: Mapping[str, Any]) -> str:
+    def record_start(self, facts: Mapping[str, Any]) -> str:
         """Record the start of a change; return its ID. Raises UnwritableError."""
         number = secrets.token_hex(8)
         self._append({"event": "begun", "id": number, **facts})
         return number
 
-    def end(self, number: str, facts: Mapping[str, Any]) -> None:
+    def record_result(self, number: str, facts: Mapping[str, Any]) -> None:
         """Record the result of a change. A line that cannot be written goes to the log of the process."""
         try:
             self._append({"id": number, **facts})

@@ -58,7 +58,7 @@ class History:
         if self._times and at < self._times[-1]:
             at = self._times[-1]  # the server's clock went back
         if not self._times or at - self._times[-1] >= self.step_ms:
-            self._begin(at)
+            self._start_column(at)
         column = len(self._times) - 1
         for key, value in values.items():
             row = self._rows.get(key)
@@ -83,7 +83,7 @@ class History:
         values = [None if math.isnan(value) else float(value) for value in cells[first:]]
         return Curve(self._times[first:], values)
 
-    def _begin(self, at: int) -> None:
+    def _start_column(self, at: int) -> None:
         """Start a new column, and drop columns that are too old."""
         old = sum(1 for time in self._times if time <= at - self.span_ms)
         old = max(old, len(self._times) + 1 - self._columns)

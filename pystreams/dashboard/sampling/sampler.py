@@ -66,7 +66,7 @@ class Sampler:
     ) -> None:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
-        self.told: Callable[[], None] = lambda: None
+        self.on_sample: Callable[[], None] = lambda: None
         self.state = State(0, EMPTY, "The server has not been asked yet.", time.monotonic())
         self._also_sent = also_sent
         self._history = History() if history is None else history
@@ -169,7 +169,7 @@ class Sampler:
     def _became(self, snapshot: Snapshot, problem: str | None, answered: float | None = None) -> None:
         before = self.state
         self.state = State(before.number + 1, snapshot, problem, before.answered if answered is None else answered)
-        self.told()
+        self.on_sample()
 
 
 def pause_after(took: float, sent: int) -> float:

@@ -104,7 +104,7 @@ class Sessions:
         self._failures: deque[tuple[float, str, str]] = deque(maxlen=_MOST_FAILURES)
         self._lock = threading.Lock()
 
-    def begin(self, address: Address, user: str, *, whole: bool, operator: bool = True) -> tuple[str, Session]:
+    def start(self, address: Address, user: str, *, whole: bool, operator: bool = True) -> tuple[str, Session]:
         """Start a session. Returns the number for its cookie, and the session."""
         now = self._clock()
         session = Session(address, user, whole, now, now, operator)

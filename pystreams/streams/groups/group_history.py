@@ -18,19 +18,19 @@ class History:
     """Judges groups by their samples so far."""
 
     def __init__(self) -> None:
-        self._looks: dict[tuple[bytes, bytes], deque[Sample]] = {}
+        self._samples: dict[tuple[bytes, bytes], deque[Sample]] = {}
         self._swept = 0
 
     def judge(self, group: Group) -> Status:
         """Return the status of the group; `group` is its newest sample."""
         now = group.sample
-        looks = self._looks.setdefault((group.stream.name, group.name), deque())
-        status = judge([*looks, now])
-        if not looks or now.at - looks[-1].at >= _APART_MS:
-            looks.append(now)
+        samples = self._samples.setdefault((group.stream.name, group.name), deque())
+        status = judge([*samples, now])
+        if not samples or now.at - samples[-1].at >= _APART_MS:
+            samples.append(now)
         # Keep one sample older than the limit: it shows whether the position has been unchanged for that long.
-        while len(looks) > 1 and now.at - looks[1].at >= LIMIT_MS:
-            looks.popleft()
+        while len(samples) > 1 and now.at - samples[1].at >= LIMIT_MS:
+            samples.popleft()
         return status
 
     def sweep(self, now: int) -> None:
@@ -38,5 +38,5 @@ class History:
         if now - self._swept < LIMIT_MS:
             return
         self._swept = now
-        for key in [key for key, looks in self._looks.items() if now - looks[-1].at > _FORGET_MS]:
-            del self._looks[key]
+        for key in [key for key, samples in self._samples.items() if now - samples[-1].at > _FORGET_MS]:
+            del self._samples[key]

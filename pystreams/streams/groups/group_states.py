@@ -14,7 +14,7 @@ from pystreams.errors import fail
 from pystreams.streams import ids
 from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.groups.status import Sample
-from pystreams.streams.inventory import Stream, look, parsed
+from pystreams.streams.inventory import Stream, parsed, read_streams
 from pystreams.streams.paged_calls import ask, failure, number, pages, pairs
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
@@ -142,7 +142,7 @@ def groups(
     connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True, budget: Budget | None = None
 ) -> Iterator[Group]:
     """Return the groups of these streams; see `groups_of`."""
-    return groups_of(connection, look(connection, names, memory=False), now, details=details, budget=budget)
+    return groups_of(connection, read_streams(connection, names, memory=False), now, details=details, budget=budget)
 
 
 def groups_of(

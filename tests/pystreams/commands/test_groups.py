@@ -76,7 +76,8 @@ def test_lag_in_seconds_is_the_age_of_the_first_entry_that_is_left(cli_of: Cli, 
         (("--fail-above", "6"), 3),
         (("--fail-behind", "1h"), 3),
         (("--fail-status",), 0),
-        (("--watch", "--interval", "0", "--looks", "3"), 0),
+        (("--watch", "--interval", "0", "--samples", "3"), 0),
+        (("--watch", "--interval", "0", "--looks", "3"), 0),  # its former name
         (("--watch", "--interval", "0", "--fail-above", "1"), 3),
     ],
 )

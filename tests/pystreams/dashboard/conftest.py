@@ -76,7 +76,7 @@ class Dashboard:
         assert done.status_code == 200, done.text
         return plan.json(), done.json()
 
-    def looked(self) -> int:
+    def wait_for_sample(self) -> int:
         """Wait for a sample that starts after this call; return its number."""
         number = self.sampler.state.number
         self.sampler.hurry()

@@ -19,7 +19,7 @@ def test_streams_are_sorted_searched_and_paged_on_the_server(client: redis.Redis
         for _ in range(at % 5 + 1):
             client.xadd(f"s{at:02}", {"a": 1})
     client.xgroup_create("s07", "g", "0")
-    dashboard.looked()
+    dashboard.wait_for_sample()
     first = dashboard.get("streams", sort="name", size=10)
     assert (_names(first["rows"])[0], len(first["rows"]), first["total"]) == ("s00", 10, 25)
     last = dashboard.get("streams", sort="name", order="falling", size=10, page=2)
@@ -44,7 +44,7 @@ def test_hostile_names_and_values_come_back_as_texts(client: redis.Redis, dashbo
     for name in names:
         client.xadd(name, {name: name})
         client.xgroup_create(name, name, "0")
-    dashboard.looked()
+    dashboard.wait_for_sample()
     rows = dashboard.get("streams")["rows"]
     assert len(rows) == len(names)
     for row in rows:
@@ -229,7 +229,7 @@ def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
         client.xgroup_create(f"s{at}", "g", "0")
     client.xadd("new", {"n": 1})
     client.xgroup_create("new", "well", "0")
-    dashboard.looked()
+    dashboard.wait_for_sample()
     found = dashboard.get("overview")
     assert [row["stream"]["text"] for row in found["attention"]] == ["s9", "s8", "s7", "s6", "s5", "s4"]
     assert (found["attention_total"], found["furthest"]["stream"]["text"]) == (10, "s9")

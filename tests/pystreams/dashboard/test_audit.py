@@ -106,7 +106,7 @@ def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Runnin
     path = tmp_path / "audit.jsonl"
     log = Audit(path)
     for number in range(250):
-        log.begin({"n": number, "filling": "x" * 1000})
+        log.record_start({"n": number, "filling": "x" * 1000})
     with path.open("a") as file:
         file.write('{"n": 250, "fill')
     seen, at = [], None
@@ -117,13 +117,13 @@ def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Runnin
             break
     assert seen == list(range(248, -1, -2))
     path.rename(tmp_path / "audit.jsonl.1")
-    log.begin({"n": 1})
+    log.record_start({"n": 1})
     assert [record["n"] for record in log.page(None, 10, lambda _: True)[0]] == [1]
 
 
 def test_an_offset_behind_the_end_of_the_log_means_its_end(place: servers.Running, tmp_path: Path) -> None:
     """After a rotation, or by any number in a request, the newest changes are found at once."""
     audit = Audit(tmp_path / "audit.jsonl")
-    number = audit.begin({"action": "trim"})
+    number = audit.record_start({"action": "trim"})
     found, following = audit.page(2**53, 10, lambda _: True)
     assert ([record["id"] for record in found], following) == ([number], None)

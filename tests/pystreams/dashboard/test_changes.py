@@ -137,7 +137,7 @@ def test_dead_letters_are_counted_replayed_and_removed(client: redis.Redis, dash
         reason = "no number" if at % 2 else "too often"
         letter = {"_original_stream": origin, "_original_id": f"{at}-0", "_original_deliveries": 6, "_reason": reason}
         client.xadd("failed", {**letter, "n": at}, id=f"{at}-0")
-    dashboard.looked()
+    dashboard.wait_for_sample()
     assert [row["name"]["text"] for row in dashboard.get("letters")["rows"]] == ["failed"]
     found = dashboard.get("letters/overview", stream="failed")
     assert dict(found["reasons"]) == {"no number": 20, "too often": 20}

@@ -82,10 +82,10 @@ def test_looks_and_entries_come_over_one_connection_each(
         wait_for(lambda: server.started and sampler.state.number, "the dashboard")
         cookie = _log_in(port)
         with (
-            _asked(port, "/api/events", cookie) as looks,
+            _asked(port, "/api/events", cookie) as samples,
             _asked(port, "/api/tail?stream=s&where=n%3E5", cookie) as tail,
         ):
-            first, second = _next(looks)["number"], _next(looks)["number"]
+            first, second = _next(samples)["number"], _next(samples)["number"]
             assert second > first
             assert _next(tail)["rows"] == []
             for at in range(4, 8):
@@ -151,13 +151,13 @@ def _next(one: socket.socket) -> dict[str, Any]:
 def test_a_tail_that_fails_says_why_and_ends() -> None:
     """The browser is notified, and reconnects by itself."""
 
-    async def look() -> tuple[None, bool]:
+    async def read_new() -> tuple[None, bool]:
         raise OSError("gone")
 
     async def told() -> list[bytes]:
         return [
             each
-            async for each in live.tail(look, {"rows": []}, lambda: True, lambda failure: {"message": str(failure)})
+            async for each in live.tail(read_new, {"rows": []}, lambda: True, lambda failure: {"message": str(failure)})
         ]
 
     assert asyncio.run(told()) == [

@@ -13,7 +13,7 @@ def test_the_last_report_of_each_query_is_shown_with_its_trend(client: redis.Red
     assert dashboard.get("queries") == {"rows": [], "streams": []}
     client.xadd("orders", {"n": 1}, id="7-0")
     client.xgroup_create("orders", "g", "5-0")
-    dashboard.looked()
+    dashboard.wait_for_sample()
     for batch in range(3):
         each = StreamReport("q", batch, "orders", "6-0", "7-0", 1, True, 1, 90, 1, "g", 0, 10, 5.0, 0, batch)
         words = to_fields(summary("q", "id-of-q", batch, 100 * batch, 1000, [each]))

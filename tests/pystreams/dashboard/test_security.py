@@ -33,7 +33,7 @@ def test_a_session_ends_after_rest_after_a_week_and_at_log_out() -> None:
     """Each end is reported to the session's owner; a wrong number finds nothing."""
     clock, ended = _Clock(), list[Session]()
     sessions = Sessions(clock, ended.append)
-    numbers = [sessions.begin(_ADDRESS, "u", whole=True)[0] for _ in range(3)]
+    numbers = [sessions.start(_ADDRESS, "u", whole=True)[0] for _ in range(3)]
     assert sessions.find(numbers[0] + "x") is None
     clock.now = IDLE_SECONDS - 1
     assert sessions.find(numbers[0]) is not None
@@ -42,7 +42,7 @@ def test_a_session_ends_after_rest_after_a_week_and_at_log_out() -> None:
     sessions.end(numbers[0])
     assert sessions.find(numbers[0]) is None
     assert len(ended) == 3
-    number, _ = sessions.begin(_ADDRESS, "u", whole=True)
+    number, _ = sessions.start(_ADDRESS, "u", whole=True)
     for _ in range(LONGEST_SECONDS // IDLE_SECONDS + 1):
         clock.now += IDLE_SECONDS - 1
         alive = sessions.find(number)
@@ -53,9 +53,9 @@ def test_sessions_and_plans_are_limited() -> None:
     """The oldest go. A plan confirms its own change, once, for ten minutes."""
     clock = _Clock()
     sessions = Sessions(clock)
-    first, _ = sessions.begin(_ADDRESS, "u", whole=True)
+    first, _ = sessions.start(_ADDRESS, "u", whole=True)
     for _ in range(MOST_SESSIONS):
-        _, session = sessions.begin(_ADDRESS, "u", whole=True)
+        _, session = sessions.start(_ADDRESS, "u", whole=True)
     assert sessions.find(first) is None
     plan = session.propose("seek", {"to": "+1"}, {"to": "(5-0"}, 0)
     confirmed = session.confirmed(plan, "seek", {"to": "+1"}, 1)
@@ -197,7 +197,7 @@ def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
         streams = dashboard.get("streams")
         assert ([row["name"]["text"] for row in streams["rows"]], streams["total"]) == (["mine:1", "mine:2"], 2)
         assert {row["stream"]["text"] for row in dashboard.get("groups")["rows"]} == {"mine:1", "mine:2"}
-        dashboard.looked()
+        dashboard.wait_for_sample()
         found = dashboard.get("overview")
         assert (found["totals"]["streams"], found["totals"]["groups"], found["totals"]["lag"]) == (2, 2, 2)
         assert found["curves"]["entries"] == {"at": [], "values": []}
@@ -296,7 +296,7 @@ def test_the_rules_that_the_command_names_are_enough(
     client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~*", *rules)
     try:
         dashboard = started(f"redis://viewer:view-pass@{place.host}:{place.port}", changes=True)
-        dashboard.looked()
+        dashboard.wait_for_sample()
         assert dashboard.sampler.state.problem is None
         dashboard.log_in(user="viewer", password="view-pass")
         for path in (*QUESTIONS, "server"):

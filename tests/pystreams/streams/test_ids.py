@@ -81,9 +81,9 @@ def test_no_large_entry_is_sent_to_know_what_streams_are_like(client: redis.Redi
     names = sorted(inventory.scan(connection))
     before = client.info("stats")["total_net_output_bytes"]
     for _ in range(2):
-        looked = list(inventory.look(connection, names))
-        assert {(each.length, str(each.first), str(each.last)) for each in looked} == {(3, "1-0", "3-0")}
-        assert {group.behind_ms is not None for group in groups.groups_of(connection, looked, 5000)} == {True}
+        streams = list(inventory.read_streams(connection, names))
+        assert {(each.length, str(each.first), str(each.last)) for each in streams} == {(3, "1-0", "3-0")}
+        assert {group.behind_ms is not None for group in groups.groups_of(connection, streams, 5000)} == {True}
     assert client.info("stats")["total_net_output_bytes"] - before < 100_000
 
 

@@ -8,7 +8,7 @@ from pystreams.streams.groups.status import Sample, Status, judge
 from streamwire.stream_id import StreamId
 
 
-def look(
+def sample(
     at: int = 0,
     position: int = 5,
     lag: int | None = 0,
@@ -17,36 +17,36 @@ def look(
     oldest: int = 0,
     idle: int | None = 0,
 ) -> Sample:
-    """A look after `at` seconds; ages are in seconds too."""
+    """A sample after `at` seconds; ages are in seconds too."""
     behind_ms = None if behind is None else behind * 1000
     idle_ms = None if idle is None else idle * 1000
     return Sample(at * 1000, StreamId(position, 0), lag, behind_ms, pending, oldest * 1000, idle_ms)
 
 
 @pytest.mark.parametrize(
-    ("looks", "status"),
+    ("samples", "status"),
     [
-        ([look()], Status.OK),
-        ([look(idle=None)], Status.OK),
-        ([look(lag=10, behind=5, idle=3)], Status.OK),
-        ([look(lag=10, behind=300, idle=3)], Status.OK),
-        ([look(lag=10, behind=300, idle=None)], Status.STOP),
-        ([look(lag=10, behind=300, idle=90)], Status.STOP),
-        ([look(lag=None, behind=None, idle=90)], Status.STOP),
-        ([look(lag=10, behind=5, idle=90)], Status.OK),
-        ([look(pending=3, oldest=90, idle=2)], Status.STALL),
-        ([look(pending=3, oldest=90, idle=90)], Status.STOP),
-        ([look(pending=3, oldest=5, idle=2)], Status.OK),
-        ([look(0, lag=10, behind=100), look(60, lag=10, behind=160)], Status.STALL),
-        ([look(0, lag=10, behind=100), look(60, position=6, lag=10, behind=160)], Status.OK),
-        ([look(0, lag=10, behind=100), look(30, lag=10, behind=130)], Status.OK),
-        ([look(0, position=n, lag=n, behind=1) for n in (1, 2, 3)], Status.WARNING),
-        ([look(0, position=n, lag=lag, behind=1) for n, lag in ((1, 5), (2, 6), (3, 6))], Status.OK),
-        ([look(0, position=n, lag=n, behind=1) for n in (1, 2)], Status.OK),
-        ([look(0, position=9), look(5, position=4, lag=5, behind=9)], Status.REWIND),
-        ([look(0, position=9), look(5, position=4), look(10, position=4)], Status.REWIND),
+        ([sample()], Status.OK),
+        ([sample(idle=None)], Status.OK),
+        ([sample(lag=10, behind=5, idle=3)], Status.OK),
+        ([sample(lag=10, behind=300, idle=3)], Status.OK),
+        ([sample(lag=10, behind=300, idle=None)], Status.STOP),
+        ([sample(lag=10, behind=300, idle=90)], Status.STOP),
+        ([sample(lag=None, behind=None, idle=90)], Status.STOP),
+        ([sample(lag=10, behind=5, idle=90)], Status.OK),
+        ([sample(pending=3, oldest=90, idle=2)], Status.STALL),
+        ([sample(pending=3, oldest=90, idle=90)], Status.STOP),
+        ([sample(pending=3, oldest=5, idle=2)], Status.OK),
+        ([sample(0, lag=10, behind=100), sample(60, lag=10, behind=160)], Status.STALL),
+        ([sample(0, lag=10, behind=100), sample(60, position=6, lag=10, behind=160)], Status.OK),
+        ([sample(0, lag=10, behind=100), sample(30, lag=10, behind=130)], Status.OK),
+        ([sample(0, position=n, lag=n, behind=1) for n in (1, 2, 3)], Status.WARNING),
+        ([sample(0, position=n, lag=lag, behind=1) for n, lag in ((1, 5), (2, 6), (3, 6))], Status.OK),
+        ([sample(0, position=n, lag=n, behind=1) for n in (1, 2)], Status.OK),
+        ([sample(0, position=9), sample(5, position=4, lag=5, behind=9)], Status.REWIND),
+        ([sample(0, position=9), sample(5, position=4), sample(10, position=4)], Status.REWIND),
     ],
 )
-def test_the_table_of_statuses(looks: list[Sample], status: Status) -> None:
+def test_the_table_of_statuses(samples: list[Sample], status: Status) -> None:
     """Each row is a history of a group, and the word for it."""
-    assert judge(looks) == status
+    assert judge(samples) == status

@@ -42,7 +42,7 @@ class Access:
         if not self._places.acquire(timeout=_PATIENCE):
             raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="it takes long to answer")
         try:
-            connection = self._take()
+            connection = self._reuse_or_open()
             try:
                 yield connection
             except BROKEN as cause:
@@ -61,14 +61,14 @@ class Access:
         finally:
             self._places.release()
 
-    def _take(self) -> Connection:
-        while (connection := self._idle_one()) is not None:
+    def _reuse_or_open(self) -> Connection:
+        while (connection := self._pop_idle()) is not None:
             if connection.usable():
                 return connection
             connection.close()
         return Connection(self._address)
 
-    def _idle_one(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         try:
             return self._idle.pop()
         except IndexError:
@@ -84,7 +84,7 @@ class Access:
     def close(self) -> None:
         """Close the idle connections. Lent ones are closed when they are returned."""
         self._closed = True
-        while (connection := self._idle_one()) is not None:
+        while (connection := self._pop_idle()) is not None:
             connection.close()
 
     def visible(self, names: Sequence[bytes]) -> set[bytes]:

@@ -78,7 +78,7 @@ def test_no_screen_has_a_serious_finding(opened: Opened, dashboard: str, axe: st
     found: dict[str, Any] = {}
     page = opened(url=dashboard, color_scheme=theme)
 
-    def look(name: str, show: Callable[[], Any]) -> None:
+    def check(name: str, show: Callable[[], Any]) -> None:
         show()
         if findings := _findings(page, axe):
             found[name] = findings
@@ -86,16 +86,16 @@ def test_no_screen_has_a_serious_finding(opened: Opened, dashboard: str, axe: st
     for path, text in SCREENS:
         page.goto(f"{dashboard}#/{path}")
         expect(page.locator("main")).to_contain_text(text)
-        look(path, lambda: None)
+        check(path, lambda: None)
     for path, button in DIALOGS:
         page.goto(f"{dashboard}#/{path}")
         page.get_by_role("button", name=button).first.click()
         expect(page.get_by_role("dialog")).to_be_visible()
-        look(f"{path} {button}", lambda: None)
+        check(f"{path} {button}", lambda: None)
         page.keyboard.press("Escape")
     page.keyboard.press("?")
-    look("keys", lambda: expect(page.get_by_role("dialog")).to_be_visible())
+    check("keys", lambda: expect(page.get_by_role("dialog")).to_be_visible())
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Log out").click()
-    look("login", lambda: expect(page.get_by_role("heading", name="Log in")).to_be_visible())
+    check("login", lambda: expect(page.get_by_role("heading", name="Log in")).to_be_visible())
     assert found == {}
