@@ -116,8 +116,7 @@ class Options(TypedDict, total=False):
     """Regular expression for the whole name, in place of `streamPattern`: literal characters, `.`, `.*`, `.+` and sets
     such as `[a-c]`."""
     streamPatternRefreshMs: int | str | timedelta
-    """Time between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger. Default:
-    10s."""
+    """Time between scans of all keys for new streams that match `streamPattern`. 0: at each trigger. Default: 10s."""
     startingOffsets: str | Mapping[str, str]
     """Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID
     (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a checkpoint. In a streaming

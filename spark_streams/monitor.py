@@ -78,11 +78,11 @@ class _Source:
 class StreamMonitor(StreamingQueryListener):
     """Reports every batch of every query that reads pystreams.
 
-    `callback` gets a `StreamReport` for each stream. The `QueryReport` goes to the stream `stream` (None: to none),
-    which keeps about `maxlen` of them; the user needs `+xadd` for it. `latest` has the last one of each query, by its
-    name (its ID, if it has none). `url` is that of the monitored queries, `group` a group to look at instead of theirs;
-    `connection` are further options of the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. OptionsError for an
-    option that is not one. `clock` gives seconds since 1970.
+    `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream` (None: it is not
+    written), which keeps about `maxlen` of them; the user needs `+xadd` for it. `latest` has the last one of each
+    query, by its name, or by its ID if it has no name. `url` is that of the monitored queries, `group` a group to
+    report instead of theirs; `connection` are further options of the connection, such as
+    `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` gives seconds since 1970.
     """
 
     def __init__(

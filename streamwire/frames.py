@@ -61,7 +61,7 @@ def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
     return words
 
 
-def begins(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints | None:
+def find_starts(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints | None:
     """Return the likely start of each of the `count` frames in `buffer[start:stop]`; None if the guess fails.
 
     The starts are not verified. A line end must precede the frames, and `AFTER` readable bytes must follow.

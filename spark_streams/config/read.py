@@ -60,7 +60,7 @@ class RangeOptions:
         "streamPatternRefreshMs",
         duration(),
         10_000,
-        "Time between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger.",
+        "Time between scans of all keys for new streams that match `streamPattern`. 0: at each trigger.",
     )
     starting_offsets: str | None = option(
         "startingOffsets",

@@ -110,7 +110,7 @@ class _Walk:
             raise _DeclinedError
         self.at[rows] = at
 
-    def take(self, rows: Any, size: int) -> Any:
+    def read(self, rows: Any, size: int) -> Any:
         """Return the next `size` bytes of each of these rows, and advance their offsets."""
         at = self.at[rows]
         self.move(rows, at + size)
@@ -122,7 +122,7 @@ def _column(walk: _Walk, field: PlainField, *, is_needed: bool) -> Any:
     everywhere = np.arange(len(walk.at))
     rows, gone = everywhere, None
     if field.null is not None:
-        branches = walk.take(everywhere, 1)[:, 0]
+        branches = walk.read(everywhere, 1)[:, 0]
         gone = branches == 2 * field.null
         if np.any(branches[~gone] != 2 * (1 - field.null)):
             raise _DeclinedError
@@ -153,7 +153,7 @@ def _symbols(walk: _Walk, rows: Any, field: PlainField) -> Any:
 
 
 def _booleans(walk: _Walk, rows: Any, _: PlainField) -> Any:
-    found = walk.take(rows, 1)[:, 0]
+    found = walk.read(rows, 1)[:, 0]
     if np.any(found > 1):
         raise _DeclinedError
     return pa.array(found.astype(bool))
@@ -161,7 +161,7 @@ def _booleans(walk: _Walk, rows: Any, _: PlainField) -> Any:
 
 def _floats(walk: _Walk, rows: Any, field: PlainField) -> Any:
     kind = np.dtype("<f4" if field.kind == "float" else "<f8")
-    return pa.array(np.ascontiguousarray(walk.take(rows, kind.itemsize)).view(kind)[:, 0])
+    return pa.array(np.ascontiguousarray(walk.read(rows, kind.itemsize)).view(kind)[:, 0])
 
 
 def _texts(walk: _Walk, rows: Any, field: PlainField) -> Any:

@@ -81,7 +81,7 @@ class AvroTypes:
 
     def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
         """Return the type. `inside`: names of the enclosing records. Raises UndecodableError for too many members."""
-        self._budget.take()
+        self._budget.spend()
         if isinstance(schema, list):
             return self._union(schema, inside)
         if isinstance(schema, str):

@@ -125,9 +125,9 @@ class _Field:
     """One field of a message: its Arrow type, and a function from messages (or None) to an array of its values."""
 
     arrow: Any
-    take: Callable[[Sequence[Any]], Any]
+    decode: Callable[[Sequence[Any]], Any]
     #: Converts a stored value to one for the message's constructor; None if the value stays the same.
-    give: Callable[[Any], Any] | None = None
+    encode: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _plan(messages: Messages, kind: Any) -> _Plan:
 
 def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:
     """Return these fields of messages as arrays of the schema's types, without fields that the schema lacks."""
-    return {name: plan.fields[name].take(messages) for name in names if name in plan.fields}
+    return {name: plan.fields[name].decode(messages) for name in names if name in plan.fields}
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class _Making:
 
 def _fields(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> dict[str, _Field]:
     """Return the fields of a message. `inside`: names of the enclosing messages. Raises UndecodableError."""
-    making.budget.take(len(descriptor.fields))
+    making.budget.spend(len(descriptor.fields))
     if len(inside) == LEVELS:
         raise UndecodableError(f"it is nested in more than {LEVELS} levels")
     return {each.name: _field(each, making, (*inside, descriptor.full_name)) for each in descriptor.fields}
@@ -185,27 +185,29 @@ def _field(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
         return _map(field, making, inside)
     inner = _value(field, making, inside)
     if field.is_repeated:
-        give = inner.give
+        encode = inner.encode
         return _Field(
             pa.list_(inner.arrow),
             lambda rows: _lists([None if row is None else of(row) for row in rows], inner),
-            None if give is None else lambda values: [give(value) for value in values],
+            None if encode is None else lambda values: [encode(value) for value in values],
         )
     if not field.has_presence:
         return _Field(
-            inner.arrow, lambda rows: inner.take([None if row is None else of(row) for row in rows]), inner.give
+            inner.arrow, lambda rows: inner.decode([None if row is None else of(row) for row in rows]), inner.encode
         )
     default = field.default_value if field.has_default_value else None
     return _Field(
         inner.arrow,
-        lambda rows: inner.take([None if row is None else of(row) if row.HasField(name) else default for row in rows]),
-        inner.give,
+        lambda rows: inner.decode(
+            [None if row is None else of(row) if row.HasField(name) else default for row in rows]
+        ),
+        inner.encode,
     )
 
 
 def _lists(rows: list[Any], inner: _Field) -> Any:
     """Return repeated values as an array of lists."""
-    values = inner.take([value for row in rows if row is not None for value in row])
+    values = inner.decode([value for row in rows if row is not None for value in row])
     return pa.ListArray.from_arrays(_bounds(rows), values)
 
 
@@ -219,18 +221,18 @@ def _bounds(rows: list[Any]) -> Any:
 def _map(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
     key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
     keys, items = _value(key, making, inside), _value(value, making, inside)
-    of, give = attrgetter(field.name), items.give
+    of, encode_item = attrgetter(field.name), items.encode
 
-    def take(rows: Sequence[Any]) -> Any:
+    def decode(rows: Sequence[Any]) -> Any:
         found = [None if row is None else of(row) for row in rows]
-        names = keys.take([name for each in found if each is not None for name in each])
-        values = items.take([each[name] for each in found if each is not None for name in each])
+        names = keys.decode([name for each in found if each is not None for name in each])
+        values = items.decode([each[name] for each in found if each is not None for name in each])
         return pa.MapArray.from_arrays(_bounds(found), names, values)
 
-    def given(pairs: Any) -> Any:
-        return {name: item if give is None else give(item) for name, item in pairs}
+    def encode(pairs: Any) -> Any:
+        return {name: item if encode_item is None else encode_item(item) for name, item in pairs}
 
-    return _Field(pa.map_(keys.arrow, items.arrow), take, given)
+    return _Field(pa.map_(keys.arrow, items.arrow), decode, encode)
 
 
 def _value(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
@@ -259,8 +261,8 @@ def _message(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> _Fiel
         inner = _value(descriptor.fields_by_name["value"], making, inside)
         return _Field(
             inner.arrow,
-            lambda values: inner.take([None if value is None else value.value for value in values]),
-            lambda value: {"value": value if inner.give is None else inner.give(value)},
+            lambda values: inner.decode([None if value is None else value.value for value in values]),
+            lambda value: {"value": value if inner.encode is None else inner.encode(value)},
         )
     fields = {} if google in _JSON or full in inside else _fields(descriptor, making, inside)
     if not fields:
@@ -271,13 +273,13 @@ def _message(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> _Fiel
         )
     arrow = pa.struct([(name, each.arrow) for name, each in fields.items()])
 
-    def take(values: Sequence[Any]) -> Any:
+    def decode(values: Sequence[Any]) -> Any:
         gone = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(
-            [each.take(values) for each in fields.values()], fields=list(arrow), mask=gone
+            [each.decode(values) for each in fields.values()], fields=list(arrow), mask=gone
         )
 
-    return _Field(arrow, take, lambda value: _keywords(value, fields))
+    return _Field(arrow, decode, lambda value: _keywords(value, fields))
 
 
 def _keywords(value: Mapping[str, Any], fields: Mapping[str, _Field]) -> dict[str, Any]:
@@ -285,21 +287,21 @@ def _keywords(value: Mapping[str, Any], fields: Mapping[str, _Field]) -> dict[st
     found = {}
     for name, each in value.items():
         if each is not None:
-            give = fields[name].give
-            found[name] = each if give is None else give(each)
+            encode = fields[name].encode
+            found[name] = each if encode is None else encode(each)
     return found
 
 
 def _times(arrow: Any) -> Callable[[Sequence[Any]], Any]:
     """Return a function from Timestamps or Durations to an array of microseconds; null for those out of range."""
 
-    def take(values: Sequence[Any]) -> Any:
+    def decode(values: Sequence[Any]) -> Any:
         micros = [None if value is None else value.seconds * _MICROS + value.nanos // _NANOS for value in values]
         return pa.array([each if each is None or abs(each) < 2**63 else None for each in micros], pa.int64()).view(
             arrow
         )
 
-    return take
+    return decode
 
 
 def _seconds(micros: int) -> dict[str, int]:

@@ -39,7 +39,7 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> BatchP
     """Return the page if `buffer[start:stop]` is verified to be `count` frames; None to decline."""
     if count < 1 or stop > _MAX_BYTES or start < len(b"\r\n") or len(buffer) < stop + AFTER:
         return None
-    begins = frames.begins(buffer, start, stop, count)
+    begins = frames.find_starts(buffer, start, stop, count)
     if begins is None or begins[0] != start:
         return None
     edges = np.append(begins, stop)
@@ -79,7 +79,7 @@ class TokenPage:
         self._ids = Values(np.frombuffer(buffer, np.uint8), begins[self._rows], (ends - begins)[self._rows])
         self._coded: tuple[dict[bytes, int], _Ints, _Ints, _Ints] | None = None
 
-    def _take(self, tokens: _Ints) -> Any:
+    def _gather(self, tokens: _Ints) -> Any:
         return self._tokens.take(pa.array(2 * tokens))
 
     def _by_name(self) -> tuple[dict[bytes, int], _Ints, _Ints, _Ints]:
@@ -88,7 +88,7 @@ class TokenPage:
             rows = np.repeat(np.arange(self.count), self._widths)
             within = np.arange(rows.size) - np.repeat(self._rows, self._widths)
             names = np.flatnonzero(within & 1)
-            encoded = self._take(names).dictionary_encode()
+            encoded = self._gather(names).dictionary_encode()
             codes = {name: code for code, name in enumerate(encoded.dictionary.to_pylist())}
             self._coded = codes, encoded.indices.to_numpy().astype(np.int64), rows[names], names
         return self._coded
@@ -97,7 +97,7 @@ class TokenPage:
         return bytes(self._tokens[2 * int(self._rows[-1])].as_py())
 
     def ids(self) -> Any:
-        return self._take(self._rows)
+        return self._gather(self._rows)
 
     def milliseconds(self) -> Any:
         return milliseconds(self._ids, self.ids)
@@ -128,4 +128,4 @@ class TokenPage:
         last.sort()
         tokens = token_of[last]
         offsets = np.concatenate(([0], np.cumsum(np.bincount(row_of[last], minlength=self.count))))
-        return pa.array(offsets.astype(np.int32)), self._take(tokens), self._take(tokens + 1)
+        return pa.array(offsets.astype(np.int32)), self._gather(tokens), self._gather(tokens + 1)

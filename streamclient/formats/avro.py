@@ -227,14 +227,14 @@ def _twin() -> tuple[Any, Any]:
                 before = self.fo.tell()
                 yield
                 if self.fo.tell() == before:
-                    self.budget.take()
+                    self.budget.spend()
 
     return twin, Octets
 
 
 def _counted(read: Callable[..., Any]) -> Callable[..., Any]:
     def counted(decoder: Any, *rest: Any) -> Any:
-        decoder.budget.take()
+        decoder.budget.spend()
         return read(decoder, *rest)
 
     return counted

@@ -37,7 +37,7 @@ class Budget:
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
-    def take(self, count: int = 1) -> None:
+    def spend(self, count: int = 1) -> None:
         """Count items. Raises UndecodableError above the maximum."""
         self._left -= count
         if self._left < 0:

@@ -153,7 +153,7 @@ def schema_in(form: str, path: str, message: str | None = None) -> Schema:
 def _json(value: bytes) -> Any:
     budget = Budget(most_items(len(value)))
     try:
-        budget.take(_opened(value))
+        budget.spend(_opened(value))
         found = json.loads(value.decode(), parse_constant=str, parse_float=_finite)
         if b"\\u" in value:
             json.dumps(found, ensure_ascii=False).encode()  # raises for a lone surrogate, which is not text
@@ -191,7 +191,7 @@ def _message_pack(value: bytes) -> Any:
     budget = Budget(most_items(len(value)))
 
     def counted(item: Any) -> Any:
-        budget.take()
+        budget.spend()
         return item
 
     try:

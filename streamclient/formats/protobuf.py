@@ -203,7 +203,7 @@ class _Count:
 
     def _below(self, descriptor: Any, at: int, end: int) -> list[tuple[Any, int, int]]:
         """Count a message, and return the types and ranges of those in it."""
-        self._budget.take()
+        self._budget.spend()
         found: list[tuple[Any, int, int]] = []
         groups: list[Any] = []  # types of the messages around a group
         ranges: dict[int, tuple[int, int]] = {}
@@ -223,7 +223,7 @@ class _Count:
                     ranges[tag >> 3] = (at, min(at + size, end))
                 at += size
             elif kind == _START:
-                self._budget.take(inner is not None)
+                self._budget.spend(inner is not None)
                 groups.append(descriptor)
                 descriptor = inner
             elif kind == _END and groups:

@@ -90,10 +90,10 @@ class RedisDelivery:
         requested = [
             (stream, name) for stream, (last, names, _) in pending.items() if last > uptos[stream] for name in names
         ]
-        looks: list[Command] = [
+        reads: list[Command] = [
             ("XPENDING", stream, group, str(uptos[stream].next()), "+", 1, name) for stream, name in requested
         ]
-        for consumer, reply in zip(requested, self._connection.pipeline(looks), strict=True):
+        for consumer, reply in zip(requested, self._connection.pipeline(reads), strict=True):
             if not checked(self._connection, consumer[0], reply, "XPENDING"):
                 done.append(consumer)
         return done

@@ -90,8 +90,8 @@ class GroupReads:
         if self._connection.capabilities.delivers:
             return
         stream, behind_all = part.stream, str(LAST.before())
-        look: Command = ("XREADGROUP", "GROUP", group, f"{prefix}-{part.index}", "STREAMS", stream, behind_all)
-        (reply,) = self._connection.pipeline([look])
+        read: Command = ("XREADGROUP", "GROUP", group, f"{prefix}-{part.index}", "STREAMS", stream, behind_all)
+        (reply,) = self._connection.pipeline([read])
         if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
             raise refused(self._connection.address, "XREADGROUP", reply, stream)
         self._connection.capabilities.delivers = True

@@ -14,10 +14,10 @@ class Leases:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def take(
+    def acquire(
         self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
     ) -> dict[str, str | None]:
-        """Take or renew the holder's lease of that name next to each stream; return each lease's current holder.
+        """Acquire or renew the holder's lease of that name next to each stream; return each lease's current holder.
 
         On the streams `forced` the lease is taken even if another holder has it. Raises SERVER_REFUSED.
         """

@@ -51,7 +51,7 @@ class StreamKeys:
         commands: list[Command] = [("XLEN", stream) for stream in names]
         if group is not None:
             commands += [("XINFO", "GROUPS", stream) for stream in names]
-        looks = len(commands)
+        state_count = len(commands)
         after = {stream: str(last_id_of(state)) for stream, state in streams.items()}
         if self._connection.topology.is_cluster and len({slot_of(stream.encode()) for stream in names}) > 1:
             commands += [("XREAD", "COUNT", 1, "STREAMS", stream, last) for stream, last in after.items()]
@@ -64,8 +64,8 @@ class StreamKeys:
         if len(missing) < len(refusals):
             known.tells_news = not any(refusal.startswith(("NOPERM", "ERR unknown")) for refusal in refusals)
             return None
-        found = {stream.decode() for news in replies[looks:] for stream, _ in news or ()}
-        groups = replies[len(names) : looks] or [None] * len(names)
+        found = {stream.decode() for news in replies[state_count:] for stream, _ in news or ()}
+        groups = replies[len(names) : state_count] or [None] * len(names)
         for (stream, state), length, reply in zip(streams.items(), replies, groups, strict=False):
             position = None if isinstance(reply, ResponseError) else group_state(reply, group)
             if (length, position) != ((0, None) if state is None else (state.length, state.group if group else None)):

@@ -107,9 +107,9 @@ class RedisStates:
                 if stream not in found:
                     on_links.setdefault(connection.link(stream.encode()), []).append(stream)
             for link, ours in on_links.items():
-                looks = [self.requests([stream], group, self.scripted([stream])) for stream in ours]
-                replies = iter(link.pipeline([*itertools.chain.from_iterable(looks)]))
-                for stream, commands in zip(ours, looks, strict=True):
+                reads = [self.requests([stream], group, self.scripted([stream])) for stream in ours]
+                replies = iter(link.pipeline([*itertools.chain.from_iterable(reads)]))
+                for stream, commands in zip(ours, reads, strict=True):
                     try:
                         found.update(self.parsed([stream], group, [*itertools.islice(replies, len(commands))]))
                     except RefusedForNowError as cause:

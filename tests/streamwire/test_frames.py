@@ -95,7 +95,7 @@ def test_no_other_bytes_are_taken_for_frames(rows: list[list[bytes]], data: st.D
 def test_beginnings_of_plain_frames_are_guessed(rows: list[list[bytes]]) -> None:
     """Values with stars and entries with one field, whose number of words looks like a frame, do not disturb it."""
     buffer, edges = laid_out(framed(rows))
-    found = frames.begins(buffer, int(edges[0]), int(edges[-1]), len(rows))
+    found = frames.find_starts(buffer, int(edges[0]), int(edges[-1]), len(rows))
     assert found is not None
     assert found.tolist() == edges[:-1].tolist()
 

@@ -41,11 +41,11 @@ class Read:
     overtaken: bool = False
 
     def follow(
-        self, id_at: Callable[[int], StreamId], first: int, last: int, look: Callable[[], StreamState | None]
+        self, id_at: Callable[[int], StreamId], first: int, last: int, read_state: Callable[[], StreamState | None]
     ) -> None:
         """Record a page of a range without a count: `id_at` gives the IDs of its first and last entry.
 
-        After the 2nd, 4th, 8th ... page the stream's state is requested by `look`: it shows whether a trim may have
+        After the 2nd, 4th, 8th ... page the stream's state is read by `read_state`: it shows whether a trim may have
         overtaken the reader. So a few requests are enough if the reader is twice as fast as the trims.
         """
         if self.first is None:
@@ -54,7 +54,7 @@ class Read:
         if self.pages & (self.pages - 1):
             return
         if self.sure is not None:
-            self.overtaken |= _front(look()) > self.sure.next()
+            self.overtaken |= _front(read_state()) > self.sure.next()
         self.sure = id_at(last)
 
     def is_overtaken(self, part: Range, state: StreamState) -> bool:

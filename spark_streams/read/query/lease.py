@@ -148,7 +148,7 @@ class Lease:
         if not streams:
             return None
         now = self._clock()
-        owners = server.leases.take(streams, self._name, self._holder, self._options.lease, forced)
+        owners = server.leases.acquire(streams, self._name, self._holder, self._options.lease, forced)
         others = {stream: owner for stream, owner in owners.items() if owner is not None and owner != self._holder}
         self._renewed.update(dict.fromkeys(owners.keys() - others.keys(), now))
         return next(iter(others.items()), None)

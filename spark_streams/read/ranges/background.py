@@ -28,7 +28,7 @@ class Background:
         self._failure: Exception | None = None
         self._ended = threading.Event()
 
-    def begin(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
+    def start(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
         """Do the work in the background, after earlier work. It may be stopped at every step of the iterator."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)

@@ -18,7 +18,7 @@ from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.read.ranges.plan import BatchPlan, Begin
+from spark_streams.read.ranges.plan import BatchPlan, BatchStart
 from streamclient.config.address import Address
 from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState
@@ -87,31 +87,33 @@ class Continuity:
         if suspects:
             self._forgotten = server.streams.missing(suspects)
 
-    def begins(
+    def find_starts(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
-    ) -> dict[str, Begin]:
+    ) -> dict[str, BatchStart]:
         """Return the starts of the next batch in these streams, after losses."""
-        found = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
-        begins = rounds.for_each(server, found)
+        found = {stream: self._find_start(server, begin, stream, state) for stream, state in states.items()}
+        starts = rounds.for_each(server, found)
         self.see(states)
-        return begins
+        return starts
 
-    def _begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[Begin]:
+    def _find_start(
+        self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None
+    ) -> Steps[BatchStart]:
         if stream not in begin.streams:
             yield from self._group.create(stream, state)
-            return Begin((yield from baseline_of(server, stream, ZERO, state)))
+            return BatchStart((yield from baseline_of(server, stream, ZERO, state)))
         if state is None and stream in self._gone:
-            return Begin(baseline_in(begin, stream), retired=self._is_read(begin, stream))
+            return BatchStart(baseline_in(begin, stream), retired=self._is_read(begin, stream))
         if state is None and self._is_read(begin, stream):
             _log.warning("The stream %s was deleted after all of it had been read.", stream)
             self._gone.add(stream)
-            return Begin(baseline_in(begin, stream), retired=True)
+            return BatchStart(baseline_in(begin, stream), retired=True)
         if stream in self._gone and self._is_read(begin, stream):
             yield from self._group.create(stream, state)
-            return Begin((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
+            return BatchStart((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
         ahead = begin.begins.get(stream, ZERO)
         if ahead > begin.of(stream):  # the query's start is an ID or a time that the stream has not reached yet
-            return Begin((yield from baseline_of(server, stream, ahead, state)), jumps=True)
+            return BatchStart((yield from baseline_of(server, stream, ahead, state)), jumps=True)
         baseline = baseline_in(begin, stream)
         backlog = yield from self._backlog(server, stream, baseline, state)
         found = loss.find_loss(baseline, state, backlog)
@@ -120,11 +122,11 @@ class Continuity:
         if found is None and forgotten:
             found = Loss("that entry is gone, though it has older and newer ones")
         if found is None:
-            return Begin(baseline, backlog=backlog)
+            return BatchStart(baseline, backlog=backlog)
         if state is None:
-            return Begin(baseline, loss=found)  # counted when the stream exists again
+            return BatchStart(baseline, loss=found)  # counted when the stream exists again
         after = ZERO if found.recreated else baseline.after
-        return Begin((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
+        return BatchStart((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
 
     def _is_read(self, begin: Offsets, stream: str) -> bool:
         """Return whether a stream found by a pattern was read to its last known end."""

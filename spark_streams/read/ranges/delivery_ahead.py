@@ -19,9 +19,10 @@ from streamwire.stream_id import LAST, StreamId
 
 
 @dataclass
-class _Begun:
-    """A delivery after `after`; `added`: entries ever added up to there. The other fields are None until they are
-    known.
+class _Delivery:
+    """Delivery of the entries after `after`, up to which `added` entries were ever added.
+
+    The other fields are None until they are known.
     """
 
     after: StreamId
@@ -35,32 +36,32 @@ class DeliveryAhead:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._begun: dict[str, _Begun] = {}
+        self._deliveries: dict[str, _Delivery] = {}
 
     def furthest(self, stream: str) -> StreamId | None:
         """Return the furthest position of the stream's group after a delivery ahead; None without one."""
-        begun = self._begun.get(stream)
-        return None if begun is None else begun.reached or LAST
+        delivery = self._deliveries.get(stream)
+        return None if delivery is None else delivery.reached or LAST
 
-    def begin(self, stream: str, after: StreamId, added: int) -> None:
+    def announce(self, stream: str, after: StreamId, added: int) -> None:
         """Announce the next call of `deliver`, which may be in another thread."""
-        self._begun[stream] = _Begun(after, added)
+        self._deliveries[stream] = _Delivery(after, added)
 
     def deliver(
         self, server: StreamServer, stream: str, count: int, parts: int
     ) -> Generator[None, None, Counted | None]:
         """Deliver this number of entries in parts of equal size; see `GroupReads.ahead`."""
-        group, begun = self._options.group or "", self._begun[stream]
+        group, delivery = self._options.group or "", self._deliveries[stream]
         consumers = server.groups.consumers([stream], group)[stream]
         if not consumers:  # the running batch has consumers, so the user may not list them
             return None
-        begun.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
+        delivery.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
         ends = [count * part // parts for part in range(parts + 1)]
         shares = [
-            (name, end - begin) for name, (begin, end) in zip(begun.consumers, itertools.pairwise(ends), strict=True)
+            (name, end - begin) for name, (begin, end) in zip(delivery.consumers, itertools.pairwise(ends), strict=True)
         ]
-        found = yield from server.group_reads.ahead(stream, begun.after, shares, group)
-        begun.reached = None if found is None else found.marks[-1]
+        found = yield from server.group_reads.ahead(stream, delivery.after, shares, group)
+        delivery.reached = None if found is None else found.marks[-1]
         return found
 
     def _free_names(self, taken: set[bytes], parts: int) -> list[str]:
@@ -73,23 +74,23 @@ class DeliveryAhead:
 
     def planned(self, stream: str, after: StreamId) -> None:
         """Record that a planned batch of the stream, which begins there, includes the entries delivered ahead."""
-        begun = self._begun.get(stream)
-        if begun is not None and after >= begun.after:
-            del self._begun[stream]
+        delivery = self._deliveries.get(stream)
+        if delivery is not None and after >= delivery.after:
+            del self._deliveries[stream]
 
     def undo(self, server: StreamServer, *, tells_count: bool) -> None:
         """Move the group to the end of the last planned batch, unless another client has moved it."""
         group = self._options.group or ""
-        for stream, begun in self._begun.items():
+        for stream, delivery in self._deliveries.items():
             state = server.states.of([stream], group)[stream]
             position = None if state is None or state.group is None else state.group.last_delivered_id
             if (
                 position is None
-                or position <= begun.after
-                or not begun.consumers
-                or begun.reached not in (None, position)
+                or position <= delivery.after
+                or not delivery.consumers
+                or delivery.reached not in (None, position)
             ):
                 continue
-            server.groups.set_positions({stream: (begun.after, begun.added if tells_count else None)}, group)
-            server.groups.delete_consumers([(stream, name.encode()) for name in begun.consumers], group)
-        self._begun.clear()
+            server.groups.set_positions({stream: (delivery.after, delivery.added if tells_count else None)}, group)
+            server.groups.delete_consumers([(stream, name.encode()) for name in delivery.consumers], group)
+        self._deliveries.clear()

@@ -42,7 +42,7 @@ class Lookahead:
 
     @property
     def delivers(self) -> frozenset[str]:
-        """The stream whose next batch `begin` delivers after all of this one; empty if it does not deliver."""
+        """The stream whose next batch `start` delivers after all of this one; empty if it does not deliver."""
         is_due = self._next is not None and self._group.delivers_ahead
         return frozenset([self._next[0].stream] if self._next is not None and is_due else ())
 
@@ -50,7 +50,7 @@ class Lookahead:
         """Set the question to ask when the tasks of the batch start; None for no question."""
         self._next = None if question is None else (question, generation)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Search for the answer in the background. Call this last, since the search slows down the planner."""
         delivers = self.delivers
         noted, self._next = self._next, None
@@ -60,9 +60,9 @@ class Lookahead:
             question, _ = noted
             if delivers:
                 self._group.note_delivery(question.stream, question.after, question.added)
-            self._background.begin(partial(self._look, question, bool(delivers)))
+            self._background.start(partial(self._search, question, bool(delivers)))
 
-    def _look(self, question: Question, delivers: bool, server: StreamServer) -> Iterator[None]:
+    def _search(self, question: Question, delivers: bool, server: StreamServer) -> Iterator[None]:
         found = None
         if delivers:
             found = yield from self._group.deliver_ahead(server, question.stream, question.count, question.parts)

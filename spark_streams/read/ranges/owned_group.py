@@ -188,7 +188,7 @@ class OwnedGroup:
         left = server.delivery.deliver(now, group, prefix, set(alone) - set(aside)) if now else frozenset()
         if marked:
             later = {stream: batch for stream, batch in wanted.items() if stream in marked}
-            self._background.begin(partial(self._deliver_pages, group, later))
+            self._background.start(partial(self._deliver_pages, group, later))
         return left
 
     def _mark_large(
@@ -267,7 +267,7 @@ class OwnedGroup:
 
     def note_delivery(self, stream: str, after: StreamId, added: int) -> None:
         """Announce the next call of `deliver_ahead`, in another thread."""
-        self._ahead.begin(stream, after, added)
+        self._ahead.announce(stream, after, added)
 
     def deliver_ahead(
         self, server: StreamServer, stream: str, count: int, parts: int

@@ -30,7 +30,7 @@ _MANY = 10_000  # number of entries below which finding the end takes no longer 
 
 
 @dataclass(frozen=True)
-class Begin:
+class BatchStart:
     """Start of a stream's part of the next batch.
 
     `jumps`: whether it differs from the end of the last batch. `loss`: loss found there. `backlog`: exact number of
@@ -65,7 +65,7 @@ class Facts:
 
     streams: Collection[str]
     states: States
-    begins: Mapping[str, Begin]
+    begins: Mapping[str, BatchStart]
     source: Source
     counts_cheaply: bool = False
     finds_streams: bool = False

@@ -85,7 +85,7 @@ class RangeSource:
             states = server.states.of(self._streams(server), self._options.group)
             # Spark calls this for restarts too. Only `next` can tell a stream that was lost from one that is missing.
             is_missing = self._fails_missing and None in states.values()
-            begins = self._begins(server, states, starts or {}, changes=not is_missing)
+            begins = self._new_starts(server, states, starts or {}, changes=not is_missing)
             requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
             baselines = rounds.for_each(server, requested)
         for stream in (stream for stream, state in states.items() if state is None):
@@ -101,7 +101,7 @@ class RangeSource:
             states = server.states.of(self._streams(server), self._options.group)
             if fails_missing(self._options, available_now=False):
                 check_exist(self._options, states, self._address)
-            starts = self._begins(server, states, {}, changes=False)
+            starts = self._new_starts(server, states, {}, changes=False)
             source = identity.source_without_begin(self._options, self._address)
             counts_cheaply = server.entries.counts_cheaply
             planned = plan_without_begin(
@@ -126,7 +126,7 @@ class RangeSource:
         self._checked = True
         return list(found)
 
-    def _begins(
+    def _new_starts(
         self, server: StreamServer, states: States, starts: Mapping[str, StreamId], *, changes: bool = True
     ) -> dict[str, StreamId]:
         """Return the position in each stream after which a new query begins; for streams in `starts`, that one.
@@ -194,7 +194,7 @@ class RangeSource:
         return Facts(
             frozenset(streams),
             states,
-            self._continuity.begins(server, begin, states),
+            self._continuity.find_starts(server, begin, states),
             identity.source_of(options, self._address, begin),
             counts_cheaply=server.entries.counts_cheaply,
             finds_streams=options.pattern is not None,
@@ -284,7 +284,7 @@ class RangeSource:
                     known=known_of(ranges, known),
                 )
                 planned.append(made)
-        self._lookahead.begin()
+        self._lookahead.start()
         return planned
 
     def _contents(

@@ -70,8 +70,8 @@ class RangePartition(QueryPartition):
                     progress[part].entries += count
                     at += count
                     if ids is not None and part.count is None and count:
-                        look = partial(_state, connection, part.stream)
-                        progress[part].follow(partial(_id, ids), at - count, at - 1, look)
+                        read_state = partial(_state, connection, part.stream)
+                        progress[part].follow(partial(_id, ids), at - count, at - 1, read_state)
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
                     batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0], counts=counts)

@@ -148,15 +148,15 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
     Raises RefusedForNowError.
     """
     streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
-    looks = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})
-    commands: list[Command] = [*looks, ("WATCH", *map(_key, tasks))]
+    state_reads = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})
+    commands: list[Command] = [*state_reads, ("WATCH", *map(_key, tasks))]
     commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
     commands += [("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer) for task in tasks]
     answers = link.pipeline(commands)
-    watched, *replies = answers[len(looks) :]
+    watched, *replies = answers[len(state_reads) :]
     if isinstance(watched, ResponseError):
         return []
-    states = server.states.parsed(streams, group, answers[: len(looks)])
+    states = server.states.parsed(streams, group, answers[: len(state_reads)])
     fresh: list[SharedTask] = []
     for task, fields, pending in zip(tasks, replies[: len(tasks)], replies[len(tasks) :], strict=True):
         if isinstance(fields, ResponseError) or pending != []:

@@ -39,7 +39,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
-_LOOKED_AT = 10_000  # maximum number of pending entries of a consumer that are examined for claims
+_MOST_EXAMINED = 10_000  # maximum number of pending entries of a consumer that are examined for claims
 
 
 class SharedSource:
@@ -198,7 +198,7 @@ class SharedSource:
         """Return the facts for planning a batch. Creates missing groups, and reports losses."""
         before = {} if self._latest is None else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
-        requested = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
+        requested = {stream: self._count_unread(server, begin, stream, state) for stream, state in states.items()}
         lag = rounds.for_each(server, requested)
         claims = self._claimable(connection, server, states, last)
         for stream, state in states.items():
@@ -245,7 +245,7 @@ class SharedSource:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
         return offset.shared
 
-    def _look(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[int]:
+    def _count_unread(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[int]:
         """Return the number of entries that the group has yet to read. Creates missing groups, and reports losses."""
         has_group = yield from self._ensure_group(begin, stream, state)
         yield from self._check_loss(stream, state)
@@ -328,7 +328,9 @@ class SharedSource:
                 if not pending or (batch is not None and batch > last.since) or (batch is None and idle is None):
                     continue
                 condition: Command = () if batch is not None or idle is None else ("IDLE", idle)
-                requested.append((stream, ("XPENDING", stream, self._group, *condition, "-", "+", _LOOKED_AT, name)))
+                requested.append(
+                    (stream, ("XPENDING", stream, self._group, *condition, "-", "+", _MOST_EXAMINED, name))
+                )
         found: dict[str, int] = {}
         for (stream, _), rows in zip(
             requested, connection.commands([command for _, command in requested]), strict=True

@@ -162,10 +162,10 @@ def _attempt(
     server = open_server(connection)
     streams = [task.stream] if task.reads else []
     # Request the states first: EXEC ends a WATCH.
-    looks = server.states.requests(streams, task.group, streams if task.scripted else ())
+    state_reads = server.states.requests(streams, task.group, streams if task.scripted else ())
     had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
     *states, watched, fields, pending = link.pipeline(
-        [*looks, ("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had]
+        [*state_reads, ("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had]
     )
     for reply in (watched, fields, pending):
         if is_transient(reply):

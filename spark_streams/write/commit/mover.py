@@ -169,7 +169,7 @@ class Mover:
     def _attempt(self, number: int, state: ChunkState) -> bool | None:
         """Move the chunk; None to try again."""
         fence = self._fence
-        found = self._look(number)
+        found = self._watch_and_read(number)
         if found is None:
             return None
         link, asking, is_staged = found
@@ -200,8 +200,11 @@ class Mover:
         fence.state, fence.digest = after, state.digest
         return True
 
-    def _look(self, number: int) -> tuple[Link, list[Command], bool] | None:
-        """Watch and read. Returns the link, what must precede a command there, and whether the chunk is staged."""
+    def _watch_and_read(self, number: int) -> tuple[Link, list[Command], bool] | None:
+        """Watch the chunk's keys, and read its state.
+
+        Returns the link, the commands that must precede each command there, and whether the chunk is staged.
+        """
         fence, rows = self._fence, self._rows
         record = fence.writer.record_key(rows.stream)
         reads: list[Command] = [

@@ -189,7 +189,7 @@ class Publisher:
             fail("STAGED_LOST", stream=shown(staged.stream), batch=self._writer.batch, key=shown(staged.key))
         for run in runs([unpack_rows(staged.stream, commands, index)]):
             transaction.finish()
-            transaction.begin(run)
+            transaction.send(run)
         transaction.finish()
 
     def _refuse(self, rows: RowDigest, streams: Sequence[bytes], brought: Sequence[TaskRows]) -> NoReturn:

@@ -54,7 +54,7 @@ class AtLeastOnceSender:
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # those that have confirmed rows
-        self._columns = column_writes.takes_columns(connection)  # rows may be sent as columns
+        self._columns = column_writes.accepts_columns(connection)  # rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
         """Send a chunk, and read the replies to the one before the last."""

@@ -14,7 +14,7 @@ _MOST_BYTES = 64 << 20
 _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # maximum overhead of an entry, and of each of its fields
 
 
-def takes_columns(connection: Connection) -> bool:
+def accepts_columns(connection: Connection) -> bool:
     """Return whether the server has PS.ADD. Requested once per connection; not used with clusters."""
     return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
 

@@ -72,7 +72,7 @@ class ExactlyOnceSender:
                 transaction.enter(rows.stream, self._entries[rows.stream])
             for run in runs(together):
                 transaction.finish()
-                transaction.begin(run)
+                transaction.send(run)
 
     def _stage(self, stager: Stager, rows: EncodedRows) -> list[Command]:
         is_first = stager.is_empty

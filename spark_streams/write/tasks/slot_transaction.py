@@ -127,7 +127,7 @@ class SlotTransaction:
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # ASKING was sent before the transaction
-        self._columns = column_writes.takes_columns(connection)  # whether rows may be sent as columns
+        self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
         self._by_columns = False  # whether those in flight were
         self._others: list[Command] = []  # commands in the transaction after the XADDs
         self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
@@ -141,9 +141,9 @@ class SlotTransaction:
         """Add a stream to which rows will be written."""
         self._entries[stream] = entry
 
-    def begin(self, together: list[EncodedRows]) -> None:
+    def send(self, rows: list[EncodedRows]) -> None:
         """Send the rows that are not in the streams yet. No other rows may be pending."""
-        self._pending = together
+        self._pending = rows
         self._until_done(self._send)
 
     def finish(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
-from spark_streams.read.ranges.plan import Begin, Facts
+from spark_streams.read.ranges.plan import BatchStart, Facts
 from streamclient.streams.model import Cut, Range, StreamState
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
@@ -33,7 +33,7 @@ class Stream:
     Its text is its name, its entries ("1-10", "1-3,7", "none" for a missing stream), and words: "@4" (read up to 4),
     "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID if its entry was deleted), "to=6" (the end for
     Trigger.AvailableNow), "old" (a server without counters), "uncounted" (the number of entries before the position is
-    unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (how the batch begins, as in `Begin`).
+    unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (see `BatchStart`).
     """
 
     name: str
@@ -88,7 +88,7 @@ class Stream:
         return 0 if self.ids is None else len(self.ids) + self.removed - left
 
     @property
-    def begin(self) -> Begin:
+    def begin(self) -> BatchStart:
         """Return the start of the next batch."""
         state = self.state
         baseline = Baseline(at(self.after), self.added_before, first=state.first_id if state else None)
@@ -96,7 +96,7 @@ class Stream:
         if backlog is None and baseline.added is not None:
             backlog = len(self.between(at(self.after), at(self.last)))
         lost = Loss("", upto=at(self.after), count=self.lost) if self.lost else None
-        return Begin(baseline, "jumps" in self.flags, lost, backlog, "retired" in self.flags)
+        return BatchStart(baseline, "jumps" in self.flags, lost, backlog, "retired" in self.flags)
 
 
 @dataclass

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from engine.core.formats.rdb.primitives import add_elements, element, length
 from engine.core.formats.rdb.streams.forms import SAME_FIELDS
 from engine.core.streams.listpack import int_sizes, numbers_among
-from streamwire.frames import begins, fields_of, uniform
+from streamwire.frames import fields_of, find_starts, uniform
 from streamwire.walker import AFTER, BEFORE
 
 _Bytes = npt.NDArray[np.uint8]
@@ -45,7 +45,7 @@ def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None
     """
     count = len(ids[0])
     room = bytearray().join((bytes(BEFORE - len(_LINE_END)), _LINE_END, data, bytes(AFTER)))
-    places = begins(room, BEFORE, BEFORE + len(data), count)
+    places = find_starts(room, BEFORE, BEFORE + len(data), count)
     if places is None:
         return None
     names = fields_of(data)[::2]
