@@ -153,7 +153,6 @@ def lag(
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
     window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
     history: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
-    last = samples or looks
     for number in itertools.count(1):
         now = paged_calls.now_ms(run.connection)
         with run.out.progress("groups") as advance:
@@ -163,8 +162,7 @@ def lag(
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
         rows: list[GroupRow] = []
         for each in shown:
-            recent = history[each.stream.name, each.name]
-            recent.append(each.sample)
+            (recent := history[each.stream.name, each.name]).append(each.sample)
             rows.append(GroupRow(each, judge(recent)))
         _show(run, rows, now, more=more, watch=watch)
         far = [] if fail_above is None else [row.group for row in rows if row.group.may_exceed(fail_above)]
@@ -180,7 +178,7 @@ def lag(
             for row in rows
         ):
             found(run)
-        if not watch or number == last:
+        if not watch or number == (samples or looks):
             return
         run.out.flush()
         time.sleep(pause)
