@@ -1,16 +1,17 @@
-"""Measurements along each axis: entries of a stream, streams, clients, pending entries.
+"""Measurements along each axis: entries of a stream, streams, groups, consumers, clients, pending entries.
 
-A measurement fills a server step by step and yields the costs at each size: medians of many repetitions, in
-microseconds of the client's clock, and resident memory. Only one server is busy at a time.
+A measurement fills a server step by step and yields the costs at each size: the median of some rounds of many
+repetitions, in microseconds of the server's main thread, and resident memory. Processor time is what a loaded machine
+distorts least. Only one server is busy at a time.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from benchmarks.engine.cases import FRAME_ID
 from benchmarks.engine.client import Connection, command
@@ -19,7 +20,8 @@ from benchmarks.servers import Server
 
 KEY, GROUP = "stream", "group"
 _AT_ONCE, _PAGE = 1000, 100
-_REPEATS = 200
+#: Repetitions of a command, in some rounds.
+_REPEATS, _ROUNDS = 200, 5
 #: Total number of entries in `streams`; in `pending`, the number of entries that are not pending.
 _IN_STREAMS = 100_000
 
@@ -34,10 +36,10 @@ def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
     empty = settled_memory(server.pid)
     requests = [_adds([KEY] * _AT_ONCE, number) for number in range(50)]
     for size in sizes:
-        began = time.perf_counter()
+        began = _spent(server)
         for number in range((size - there) // _AT_ONCE):
             connection.lines(requests[number % len(requests)], 2 * _AT_ONCE)
-        appended = (time.perf_counter() - began) / (size - there) * 1e6
+        appended = (_spent(server) - began) / (size - there)
         there = size
         resident = settled_memory(server.pid)
         first, last = _ends(connection)
@@ -46,18 +48,19 @@ def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
             size,
             {
                 "XADD in pipelines of 1,000, microseconds each": appended,
-                "XADD alone, microseconds": _median(connection, lambda: _adds([KEY], 0)),
+                "XADD alone, microseconds": _median(server, connection, lambda: _adds([KEY], 0)),
                 "XRANGE of 100 entries anywhere, microseconds": _median(
+                    server,
                     connection,
                     lambda: command("XRANGE", KEY, f"{chooser.randrange(first, last + 1)}-0", "+", "COUNT", _PAGE),  # noqa: B023
                 ),
-                "XINFO STREAM, microseconds": _median(connection, lambda: command("XINFO", "STREAM", KEY)),
+                "XINFO STREAM, microseconds": _median(server, connection, lambda: command("XINFO", "STREAM", KEY)),
                 "resident memory, bytes an entry": max(resident - empty, 0) / size,
             },
         )
 
 
-def streams(_: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
+def streams(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
     """Measure a growing number of streams with the same total of entries."""
     for size in sizes:
         connection.reply(command("FLUSHALL"))
@@ -70,16 +73,20 @@ def streams(_: Server, connection: Connection, sizes: Sequence[int]) -> Iterator
             size,
             {
                 "XADD to any of them, pipelines of 1,000, microseconds each": _median(
+                    server,
                     connection,
                     lambda: _adds(chooser.choices(names, k=_AT_ONCE), 0),  # noqa: B023
                     20,
                 )
                 / _AT_ONCE,
                 "XREAD of up to 100 of them, an entry each, microseconds": _median(
+                    server,
                     connection,
                     lambda: command("XREAD", "COUNT", 1, "STREAMS", *some, *["0"] * len(some)),  # noqa: B023
                 ),
-                "SCAN of all by pattern, microseconds": statistics.median(_scan(connection) for _ in range(5)),
+                "SCAN of all by pattern, microseconds": statistics.median(
+                    _scan(server, connection) for _ in range(_ROUNDS)
+                ),
             },
         )
 
@@ -97,8 +104,9 @@ def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
                 ("XADD, microseconds each", _adds([KEY], 0), 2),
                 ("XRANGE of 1 entry, microseconds each", command("XRANGE", KEY, "-", "+", "COUNT", 1), 11),
             ):
-                taken = [_round(others, request, lines) for _ in range(max(1000 // size, 5))]
-                costs[name] = statistics.median(taken) / size * 1e6
+                repeats = max(_REPEATS // size, 1)
+                taken = [_round(server, others, request, lines, repeats) for _ in range(_ROUNDS)]
+                costs[name] = statistics.median(taken) / size
             costs["resident memory, KB a client"] = max(settled_memory(server.pid) - empty, 0) / size / 1e3
             yield size, costs
 
@@ -116,15 +124,67 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
             connection.whole(read)
             there += _AT_ONCE
         costs = {
-            "XREADGROUP of 100 and XACK, microseconds": statistics.median(_worked(connection) for _ in range(50)),
-            "XPENDING, microseconds": _median(connection, lambda: command("XPENDING", KEY, GROUP)),
+            "XREADGROUP of 100 and XACK, microseconds": statistics.median(
+                _worked(server, connection, "w", 10) for _ in range(_ROUNDS)
+            ),
+            "XPENDING, microseconds": _median(server, connection, lambda: command("XPENDING", KEY, GROUP)),
             "XAUTOCLAIM of 100, microseconds": _median(
-                connection, lambda: command("XAUTOCLAIM", KEY, GROUP, "d", 0, "0", "COUNT", _PAGE, "JUSTID"), 50
+                server, connection, lambda: command("XAUTOCLAIM", KEY, GROUP, "d", 0, "0", "COUNT", _PAGE, "JUSTID"), 50
             ),
         }
         if size:
             costs["resident memory, bytes a pending entry"] = max(settled_memory(server.pid) - empty, 0) / size
         yield size, costs
+
+
+def groups(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
+    """Measure a stream with a growing number of groups; one of them reads."""
+    connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
+    there = 0
+    for size in sizes:
+        create = [command("XGROUP", "CREATE", KEY, _group(number), "0") for number in range(there, size)]
+        resident = _added_memory(server, connection, create)
+        there = size
+        for _ in range(_ROUNDS * 10 * _PAGE // _AT_ONCE):
+            connection.lines(_adds([KEY] * _AT_ONCE, size), 2 * _AT_ONCE)
+        yield (
+            size,
+            {
+                "XADD alone, microseconds": _median(server, connection, lambda: _adds([KEY], 0)),
+                "XREADGROUP of 100 and XACK, microseconds": statistics.median(
+                    _worked(server, connection, "w", 10) for _ in range(_ROUNDS)
+                ),
+                "XINFO GROUPS, microseconds": _median(server, connection, lambda: command("XINFO", "GROUPS", KEY), 10),
+                "resident memory, KB a group": resident / 1e3,
+            },
+        )
+
+
+def consumers(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
+    """Measure a group with a growing number of consumers; any of them reads."""
+    connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
+    connection.reply(command("XGROUP", "CREATE", KEY, GROUP, "0"))
+    there = 0
+    for size in sizes:
+        create = [command("XGROUP", "CREATECONSUMER", KEY, GROUP, f"c:{number}") for number in range(there, size)]
+        resident = _added_memory(server, connection, create)
+        there = size
+        for _ in range(_ROUNDS * 10 * _PAGE // _AT_ONCE):
+            connection.lines(_adds([KEY] * _AT_ONCE, size), 2 * _AT_ONCE)
+        chooser = random.Random(size)
+        yield (
+            size,
+            {
+                "XREADGROUP of 100 and XACK by any of them, microseconds": statistics.median(
+                    _worked(server, connection, f"c:{chooser.randrange(size)}", 10) for _ in range(_ROUNDS)
+                ),
+                "XPENDING, microseconds": _median(server, connection, lambda: command("XPENDING", KEY, GROUP)),
+                "XINFO CONSUMERS, microseconds": _median(
+                    server, connection, lambda: command("XINFO", "CONSUMERS", KEY, GROUP), 10
+                ),
+                "resident memory, KB a consumer": resident / 1e3,
+            },
+        )
 
 
 #: Title, unit of the size, sizes, sizes of a short run, measurement.
@@ -142,6 +202,14 @@ AXES: dict[str, tuple[str, str, list[int], list[int], Measure]] = {
         [1, 10, 100, 1000, 10_000],
         [1, 100, 10_000],
         streams,
+    ),
+    "groups": ("A stream with a number of groups", "groups", [1, 10, 100, 1000, 10_000], [1, 100, 1000], groups),
+    "consumers": (
+        "A group with a number of consumers",
+        "consumers",
+        [1, 10, 100, 1000, 10_000, 100_000],
+        [1, 100, 1000],
+        consumers,
     ),
     "clients": (
         "A number of clients, each with one command in progress",
@@ -180,40 +248,62 @@ def _ends(connection: Connection) -> tuple[int, int]:
     return first, last
 
 
-def _timed(connection: Connection, request: bytes) -> float:
-    began = time.perf_counter()
-    connection.whole(request)
-    return (time.perf_counter() - began) * 1e6
+def _group(number: int) -> str:
+    return f"{GROUP}:{number}" if number else GROUP
 
 
-def _median(connection: Connection, request: Callable[[], bytes], repeats: int = _REPEATS) -> float:
-    """Return the median of a command in microseconds, after a warm-up."""
-    return statistics.median([_timed(connection, request()) for _ in range(repeats + 5)][5:])
+def _added_memory(server: Server, connection: Connection, requests: Sequence[bytes]) -> float:
+    """Run commands whose replies have one line each; return the resident memory that one of them adds, in bytes."""
+    before = settled_memory(server.pid)
+    for at in range(0, len(requests), _AT_ONCE):
+        some = requests[at : at + _AT_ONCE]
+        connection.lines(b"".join(some), len(some))
+    return max(settled_memory(server.pid) - before, 0) / len(requests)
 
 
-def _scan(connection: Connection) -> float:
-    began, cursor = time.perf_counter(), b"0"
+def _spent(server: Server) -> float:
+    """Return the processor time of the server's main thread in microseconds."""
+    return int(Path(f"/proc/{server.pid}/schedstat").read_text().split()[0]) / 1e3
+
+
+def _median(server: Server, connection: Connection, request: Callable[[], bytes], repeats: int = _REPEATS) -> float:
+    """Return the cost of a command in microseconds: the median of some rounds, after a warm-up."""
+    connection.whole(request())
+    taken = []
+    for _ in range(_ROUNDS):
+        requests = [request() for _ in range(max(repeats // _ROUNDS, 2))]
+        began = _spent(server)
+        for one in requests:
+            connection.whole(one)
+        taken.append((_spent(server) - began) / len(requests))
+    return statistics.median(taken)
+
+
+def _scan(server: Server, connection: Connection) -> float:
+    began, cursor = _spent(server), b"0"
     while True:
         reply = connection.reply(command("SCAN", cursor, "MATCH", f"{KEY}:*", "COUNT", 1000))
         cursor = reply.split(b"\r\n")[2]
         if cursor == b"0":
-            return (time.perf_counter() - began) * 1e6
+            return _spent(server) - began
 
 
-def _round(connections: Sequence[Connection], request: bytes, lines: int) -> float:
-    """Return the seconds until all connections have the reply to one command each."""
-    began = time.perf_counter()
-    for one in connections:
-        one.send(request)
-    for one in connections:
-        one.lines(b"", lines)
-    return time.perf_counter() - began
+def _round(server: Server, connections: Sequence[Connection], request: bytes, lines: int, repeats: int) -> float:
+    """Return the microseconds for the replies to one command of each connection."""
+    began = _spent(server)
+    for _ in range(repeats):
+        for one in connections:
+            one.send(request)
+        for one in connections:
+            one.lines(b"", lines)
+    return (_spent(server) - began) / repeats
 
 
-def _worked(connection: Connection) -> float:
-    """Return the microseconds of delivering a page of new entries and acknowledging it."""
-    read = command("XREADGROUP", "GROUP", GROUP, "w", "COUNT", _PAGE, "STREAMS", KEY, ">")
-    began = time.perf_counter()
-    page = FRAME_ID.findall(connection.reply(read))
-    connection.lines(command("XACK", KEY, GROUP, *page), 1)
-    return (time.perf_counter() - began) * 1e6
+def _worked(server: Server, connection: Connection, consumer: str, repeats: int) -> float:
+    """Return the microseconds for delivering a page of new entries to a consumer and acknowledging it."""
+    read = command("XREADGROUP", "GROUP", GROUP, consumer, "COUNT", _PAGE, "STREAMS", KEY, ">")
+    began = _spent(server)
+    for _ in range(repeats):
+        page = FRAME_ID.findall(connection.reply(read))
+        connection.lines(command("XACK", KEY, GROUP, *page), 1)
+    return (_spent(server) - began) / repeats

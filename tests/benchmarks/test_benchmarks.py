@@ -1,6 +1,7 @@
 """The benchmarks' framework: it records what was measured, and where, and refuses to count work that was not done."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import picture, report, servers, targets
+from benchmarks import cluster, picture, report, servers, targets
 from benchmarks.curves import axes
+from benchmarks.curves.__main__ import exponent
 from benchmarks.curves.axes import AXES
 from benchmarks.engine import cases, replication, stream_cases
 from benchmarks.engine.client import Connection, command
@@ -204,7 +206,7 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
     monkeypatch.setattr(axes, "_REPEATS", 3)
     monkeypatch.setattr(axes, "_IN_STREAMS", 20_000)
     title, of, *_, measurement = AXES[axis]
-    sizes = [1, 10, 20] if axis in ("clients", "streams") else [1000, 1500, 2000]
+    sizes = [1000, 1500, 2000] if axis in ("entries", "pending") else [1, 10, 20]
     with Connection(engine_process.port) as connection:
         found = list(measurement(servers.Server("engine", engine_process.port, engine_process.pid), connection, sizes))
         cases.flush(connection)
@@ -220,6 +222,28 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
     assert set(curves) <= set(texts)
     assert texts.count("engine") == texts.count("a & b") == len(curves)
     assert lines_of(drawn, len(sizes)) == 2 * len(curves) >= 4
+
+
+def test_an_exponent_is_the_slope_between_logarithms() -> None:
+    """It is 0 for a constant cost, 1 for a proportional one, and absent for a single size."""
+    sizes = (1, 10, 1000)
+    assert exponent([(size, 7.0) for size in sizes]) == pytest.approx(0)
+    assert exponent([(size, 3.0 * size) for size in sizes]) == pytest.approx(1)
+    assert math.isnan(exponent([(10, 5.0)]))
+
+
+def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:
+    """The share of three masters follows from one; an idle cluster is limited by executors, a busy one by masters."""
+    runs = {(one.what, one.cores, one.masters): one for one in cluster.measured()}
+    for (what, cores, masters), one in runs.items():
+        if masters == 1:
+            share = cluster.predicted_share(one, 3)
+            assert share == pytest.approx(runs[what, cores, 3].busiest, rel=0.3)
+    by_executors, _, _ = cluster.simulate(4.0, 0.01, executors=10, masters=5, streams=100)
+    assert by_executors == pytest.approx(10 * 1e6 / 4.01, rel=0.1)
+    by_masters, busiest, _ = cluster.simulate(1.0, 2.0, executors=50, masters=1, streams=1)
+    assert (by_masters, busiest) == (pytest.approx(0.5e6, rel=0.05), pytest.approx(1, rel=0.05))
+    assert max(cluster.planning(100_000).values()) < 30_000
 
 
 def test_what_many_streams_cost_the_driver(

@@ -23,6 +23,8 @@ from engine.core.streams.pending_block import Block
 BLOCK = 1024
 #: Number of records of a block below which they are removed one by one.
 _MANY = 32
+#: Number of blocks searched together for the records of one of several owners.
+_MIXED_BLOCKS = 16
 #: The owner of records without a consumer.
 NOBODY = 0
 #: Shallow size of an object in bytes.
@@ -147,6 +149,22 @@ class PendingList:
                     left -= 1
                 if before is None or block.time_at(index) <= before:
                     yield block, index
+
+    def mixed(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
+        """Return the first IDs from ``low`` on that ``owner`` has in blocks of several owners or delivery times.
+
+        At least ``most`` IDs, or those of some blocks; and the ID to continue with, None at the end of the list.
+        """
+        found: list[int] = []
+        left = _MIXED_BLOCKS
+        for block, begin, _ in self.blocks(low, MAX_ID):
+            if block.owners is None:
+                continue
+            if not left or len(found) >= most:
+                return found, block.id_at(begin)
+            left -= 1
+            found += [block.id_at(at) for at in block.matching(owner, None) if at >= begin]
+        return found, None
 
     def oldest(self, before: int) -> Iterator[int]:
         """Yield the IDs of owned records delivered at ``before`` or earlier, ordered by time, then by ID.

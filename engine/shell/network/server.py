@@ -202,11 +202,11 @@ class Server:
     @staticmethod
     def _tune_gc() -> None:
         """Exempt all present objects from garbage collection. The engine's data has few objects and no cycles: collect
-        rarely.
+        all rarely, and new objects so few at a time that no collection of them takes long.
         """
         gc.collect()
         gc.freeze()
-        gc.set_threshold(100_000, 20, 50)
+        gc.set_threshold(30_000, 2, 1000)
 
     def _write_pid(self) -> Path | None:
         name = self.config.text("pidfile").decode()

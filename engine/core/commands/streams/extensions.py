@@ -13,14 +13,13 @@ from itertools import chain, islice
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.entries.encoded_adds import adds_of
 from engine.core.commands.streams.groups.effects import IDS_AT_ONCE, record_new, record_position, see_consumer
-from engine.core.commands.streams.lookups import need_group
+from engine.core.commands.streams.lookups import group_if_there, need_group
 from engine.core.commands.streams.stream_info import shown_lag, shown_read
 from engine.core.environment.context import Context
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
-from engine.core.streams.group import Group
 from engine.core.streams.group_progress import shown
 from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
@@ -177,17 +176,12 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     low, high = _parse_range(Args(argv, 3))
     if ctx.replication.feeds:
         return _acknowledge_in_steps(ctx, argv, low, high)
-    group = _group_if_there(ctx, key, name)
+    group = group_if_there(ctx, key, name)
     done = group.acknowledge_range(low, high) if group is not None else 0
     if done:
         ctx.changes.dirty += done
         ctx.effect(*argv)
     return done
-
-
-def _group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
-    stream = ctx.db.stream(key)
-    return stream.groups.get(name) if stream is not None else None
 
 
 def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) -> Reply:
@@ -197,7 +191,7 @@ def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) 
     def step() -> int:
         """Acknowledge the next entries; return how many."""
         nonlocal low
-        group = _group_if_there(ctx, key, name)
+        group = group_if_there(ctx, key, name)
         records = islice(group.pending.records(low, high), IDS_AT_ONCE) if group is not None else ()
         found = [block.id_at(index) for block, index in records]
         if group is not None and found:

@@ -1,4 +1,4 @@
-"""Lookups of streams and consumer groups. Each function raises Redis's error if the object is missing."""
+"""Lookups of streams and consumer groups. Functions named ``need_`` raise Redis's error if the object is missing."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ class GroupRef:
 
     def __init__(self, key: bytes, stream: Stream, name: bytes, group: Group) -> None:
         self.key, self.stream, self.name, self.group = key, stream, name, group
+
+
+def group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
+    """Return the group of the stream at ``key``, None if either is missing."""
+    stream = ctx.db.stream(key)
+    return stream.groups.get(name) if stream is not None else None
 
 
 def need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:

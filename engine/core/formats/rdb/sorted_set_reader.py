@@ -33,10 +33,13 @@ def load(reader: Reader, kind: int, limits: SortedSetLimits) -> Steps[SortedSet]
         raise BadFormatError("a value without elements")
     made = SortedSet()
     made.expect(len(pairs), limits)
-    for at, (member, score) in enumerate(pairs):
+    # Freeing all pairs at the end would block the server.
+    pairs.reverse()
+    while pairs:
+        member, score = pairs.pop()
         if math.isnan(score) or not made.put(member, score, limits):
             raise BadFormatError
-        if not at % _PUT:
+        if not len(pairs) % _PUT:
             yield False
     return made
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from engine.core.admission import Refusal
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import removal
-from engine.core.commands.streams.groups import claims, pending_entries
+from engine.core.commands.streams.groups import claims, pending_entries, xgroup
 from engine.core.protocol.replies import CommandError, Steps
+from engine.core.streams import pending
 from engine.wire.encode import encoded
 from tests.engine.core.commands.stepwise import go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
@@ -44,6 +47,10 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (removal, pending_entries):
         monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
     monkeypatch.setattr(many_ids, "_PARSED", 50)
+    monkeypatch.setattr(xgroup, "_MANY_PENDING", 40)
+    monkeypatch.setattr(xgroup, "_AT_ONCE", 2)
+    monkeypatch.setattr(pending, "_MIXED_BLOCKS", 3)
+    monkeypatch.setattr(pending, "BLOCK", 8)
     for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_RANGE": 1.0, "_OF_RECENT_ONES": 1.0}.items():
         monkeypatch.setattr(claims, name, value)
 
@@ -148,3 +155,76 @@ def test_a_transaction_does_all_at_once(command):
     side.core.allow_steps()
     assert encoded(side.run(f"MULTI; {command}; EXEC", after_ms=5)) == encoded([expected])
     assert state(side.core) == state(whole.core)
+
+
+#: Consumers take entries of each other, so that blocks have several owners.
+_MIX = "; ".join(f"XCLAIM s g c-{number % 10} 0 {number}-1" for number in range(4, 240))
+DELETE = "XGROUP DELCONSUMER s g c-3"
+
+
+def mixed() -> Side:
+    """Return a core whose group has blocks of several owners."""
+    side = Side()
+    side.run(_MIX)
+    return side
+
+
+def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
+    """Some of its entries are acknowledged in each step, the consumer goes last; the log gives the same state."""
+    side, whole = mixed(), mixed()
+    expected = whole.run("MULTI; " + DELETE + "; EXEC")
+    side.core.allow_steps()
+    steps = side.run(DELETE)
+    assert type(steps) is Steps
+    left = [side.run("XPENDING s g - + 1000 c-3")]
+    while (reply := go_on(side, steps)) is steps:
+        left.append(side.run("XPENDING s g - + 1000 c-3"))
+    sizes = list(map(len, left))
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 2
+    assert max(one - two for one, two in itertools.pairwise(sizes)) <= 6
+    assert [reply] == expected
+    assert state(side.core, times=True) == state(whole.core, times=True)
+    check_replay(side.core, NOW_US + 5000)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "gone"),
+    [
+        ("XADD s * a b; XREADGROUP GROUP g c-3 STREAMS s >; XCLAIM s g c-3 0 100-1", True),
+        ("XACK s g 233-1 223-1; XNACK s g FAIL IDS 1 213-1; XCLAIM s g c-4 0 203-1", True),
+        ("MULTI; XGROUP DELCONSUMER s g c-3; EXEC; XGROUP CREATECONSUMER s g c-3", False),
+        ("XGROUP DESTROY s g; XGROUP CREATE s g 0; XREADGROUP GROUP g c-3 COUNT 50 STREAMS s >", False),
+        ("COPY s s2; RENAME s2 s", False),
+        ("DEL s", None),
+        ("FLUSHALL; SET s string", None),
+    ],
+)
+def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, gone):
+    """Entries added meanwhile go too; a consumer, group or stream put in its place stays."""
+    side = mixed()
+    side.core.allow_steps()
+    steps = side.run(DELETE)
+    for _ in range(2):
+        assert go_on(side, steps) is steps
+    side.run(meanwhile)
+    while (reply := go_on(side, steps)) is steps:
+        pass
+    assert isinstance(reply, CommandError) == ("string" in meanwhile)
+    if gone is not None:
+        names = [row[1] for row in side.run("XINFO CONSUMERS s g")]
+        assert (b"c-3" not in names) == gone
+    check_replay(side.core, NOW_US + 9000)
+
+
+def test_a_deletion_that_stops_midway_is_logged():
+    """If its client is killed, or a step is refused, the log has the steps that ran."""
+    side = mixed()
+    before = state(side.core)
+    side.core.allow_steps()
+    steps = side.run(DELETE)
+    for _ in range(3):
+        assert go_on(side, steps) is steps
+    steps.work.close()
+    assert state(side.core) != before
+    check_replay(side.core, NOW_US + 5000)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from engine.core.commands.streams.groups.effects import record_position, see_consumer
-from engine.core.commands.streams.lookups import GroupRef
+from engine.core.commands.streams.lookups import GroupRef, group_if_there
 from engine.core.environment.context import Context
 from engine.core.formats.rdb.streams import group_fields
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.streams.group import Group
+from engine.core.streams.group import Consumer, Group
 from engine.core.streams.group_progress import UNKNOWN
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
@@ -19,6 +21,9 @@ from engine.text.messages import general, streams
 xgroup_subcommand = container(
     "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
 )
+
+#: Number of a group's pending entries above which a consumer is deleted in steps, and its entries per step.
+_MANY_PENDING, _AT_ONCE = 30_000, 500
 
 
 def _need_key(ctx: Context, key: bytes) -> Stream:
@@ -129,10 +134,35 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes a consumer, and returns the number of its pending entries."""
-    group = _need_group(ctx, argv[2], argv[3]).group
+    key, name = argv[2], argv[3]
+    group = _need_group(ctx, key, name).group
     consumer = group.consumers.get(argv[4])
     if consumer is None:
         return 0
+    if len(group.pending) <= _MANY_PENDING or not group.pending_of(consumer):
+        return _delete_consumer(ctx, argv, group, consumer)
+
+    def work() -> Generator[None, None, Reply]:
+        """Acknowledge the entries in blocks shared with other consumers; the rest costs little."""
+        done, low = 0, 0
+        while True:
+            there = group_if_there(ctx, key, name)
+            if there is not group or group.consumers.get(argv[4]) is not consumer:
+                return done
+            found, after = group.pending.mixed(consumer.number, low, _AT_ONCE)
+            if found:
+                done += group.acknowledge_many(found)
+                ctx.changes.dirty += 1
+                ctx.effect(b"XACK", key, name, *map(ids.text, found))
+            if after is None:
+                return done + _delete_consumer(ctx, argv, group, consumer)
+            low = after
+            yield
+
+    return ctx.in_steps(argv, work())
+
+
+def _delete_consumer(ctx: Context, argv: list[bytes], group: Group, consumer: Consumer) -> int:
     pending = group.delete_consumer(consumer)
     _changed(ctx, b"xgroup-delconsumer", argv[2])
     ctx.effect(*argv)

@@ -1,0 +1,122 @@
+"""Extrapolation to a large cluster: executors and masters as a closed queueing network, computed from measured CSVs.
+
+    python -m benchmarks.cluster [--executors N] [--masters N] [--streams N]
+
+Assumptions: an executor core works on one page of rows of one stream at a time and then waits for its master; a master
+serves one page after another; the processor time per row is the same at any size (exponents of `benchmarks.curves`);
+slots of streams are random; each core and each master has a processor, and the network limits nothing. It opens with a
+check: the busiest master's share at three masters, predicted from one master, beside the measured one.
+
+Input: ``cluster-masters.csv`` (`benchmarks.spark.masters`) and ``cluster-driver.csv`` (`benchmarks.spark.driver`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import statistics
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from math import log
+from pathlib import Path
+
+MEASURED = Path(__file__).resolve().parent.parent / "docs/images"
+#: Rows of a page, which is one request, and pages of a simulation per executor core.
+PAGE, PAGES = 1000, 300
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of `benchmarks.spark.masters`; seconds of processor time per million rows."""
+
+    what: str
+    cores: int
+    masters: int
+    spark: float
+    busiest: float
+
+
+def measured() -> list[Measured]:
+    """Return the measured runs."""
+    with (MEASURED / "cluster-masters.csv").open(newline="") as file:
+        _, *rows = csv.reader(file)
+    return [Measured(what, int(cores), int(masters), *map(float, (a, b))) for what, cores, masters, _, a, b in rows]
+
+
+def planning(streams: int) -> dict[str, float]:
+    """Return the driver's processor milliseconds per step for ``streams`` streams, by the fitted power law."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    with (MEASURED / "cluster-driver.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            points.setdefault(row["step"], []).append((log(float(row["streams"])), log(float(row["processor ms"]))))
+    found = {}
+    for step, some in points.items():
+        slope, start = statistics.linear_regression(*zip(*some, strict=True))
+        found[step] = 2.718281828459045 ** (start + slope * log(streams))
+    return found
+
+
+def simulate(
+    spark: float, master: float, executors: int, masters: int, streams: int, seed: int = 1
+) -> tuple[float, float, float]:
+    """Return rows per second, and the busiest master's and the mean master's utilisation.
+
+    Args:
+        spark: Executor seconds per million rows.
+        master: Master seconds per million rows.
+        executors: Number of executor cores.
+        masters: Number of masters.
+        streams: Number of streams, each on a random master.
+        seed: Seed of the random choices.
+    """
+    chooser = random.Random(seed)
+    homes = [chooser.randrange(masters) for _ in range(streams)]
+    busy, free = [0.0] * masters, [0.0] * masters
+    # The time at which each core sends its next page, exponentially distributed around the measured mean.
+    ready = [chooser.expovariate(1e6 / (spark * PAGE)) for _ in range(executors)]
+    heapify(ready)
+    end = 0.0
+    for _ in range(PAGES * executors):
+        home = homes[chooser.randrange(streams)]
+        taken = master * PAGE / 1e6
+        free[home] = max(free[home], ready[0]) + taken
+        busy[home] += taken
+        end = max(end, free[home])
+        heapreplace(ready, free[home] + chooser.expovariate(1e6 / (spark * PAGE)))
+    return PAGE * PAGES * executors / end, max(busy) / end, statistics.mean(busy) / end
+
+
+def predicted_share(one: Measured, masters: int, streams: int = 12) -> float:
+    """Return the busiest master's seconds per million rows, for streams with evenly spread slots."""
+    return one.busiest * -(-streams // masters) / streams
+
+
+def main() -> None:
+    """Print the check, then the extrapolation."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--executors", type=int, default=100, help="executor cores")
+    parser.add_argument("--masters", type=int, default=30)
+    parser.add_argument("--streams", type=int, default=1000)
+    given = parser.parse_args()
+    runs = measured()
+    print("busiest of three masters, s per million rows      predicted  measured")
+    for one in runs:
+        for other in runs:
+            if (one.masters, other.masters, one.what, one.cores) == (1, 3, other.what, other.cores):
+                print(f"{one.what}, {one.cores} cores{'':36}{predicted_share(one, 3):9.2f} {other.busiest:9.2f}")
+    print(f"\n{given.executors} executors, {given.masters} masters, {given.streams:,} streams")
+    print("          rows/s  requests/s per master  busiest master  mean master")
+    for what in ("write", "read"):
+        alone = max((one for one in runs if (one.what, one.masters) == (what, 1)), key=lambda one: one.cores)
+        spark = max(one.spark for one in runs if (one.what, one.cores) == (what, alone.cores))
+        rate, busiest, mean = simulate(spark, alone.busiest, given.executors, given.masters, given.streams)
+        print(f"{what:6}{rate:12,.0f} {rate / PAGE / given.masters:22,.0f} {busiest:15.0%} {mean:12.0%}")
+    print(f"connections: {given.executors} per master, {given.executors * given.masters:,} in all")
+    print("driver's processor milliseconds, 100,000 streams:")
+    for step, spent in planning(100_000).items():
+        print(f"  {step:36}{spent:9,.0f}")
+
+
+if __name__ == "__main__":
+    main()
