@@ -54,9 +54,9 @@ class Audit:
         line = json.dumps({"time": times.iso(round(time.time() * 1000)), **record}, ensure_ascii=True) + "\n"
         with self._lock:
             try:
-                file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+                file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
                 try:
-                    left = line.encode()
+                    left = (b"" if _is_whole(file) else b"\n") + line.encode()
                     while left:
                         left = left[os.write(file, left) :]
                     os.fsync(file)
@@ -87,6 +87,12 @@ class Audit:
         except FileNotFoundError:
             pass
         return found, None
+
+
+def _is_whole(file: int) -> bool:
+    """Return whether a file is empty or ends with a line end: on a full disk, a line may be cut."""
+    size = os.fstat(file).st_size
+    return not size or os.pread(file, 1, size - 1) == b"\n"
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

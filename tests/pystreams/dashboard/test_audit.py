@@ -127,3 +127,13 @@ def test_an_offset_behind_the_end_of_the_log_means_its_end(place: servers.Runnin
     number = audit.record_start({"action": "trim"})
     found, following = audit.page(2**53, 10, lambda _: True)
     assert ([record["id"] for record in found], following) == ([number], None)
+
+
+def test_a_line_that_a_full_disk_cut_harms_no_later_one(place: servers.Running, tmp_path: Path) -> None:
+    """The record after a cut line has a line of its own; the cut one is skipped."""
+    log = Audit(tmp_path / "audit.jsonl")
+    log.begin({"action": "first"})
+    with log.path.open("ab") as file:
+        file.write(b'{"time": "2026-01-')
+    log.begin({"action": "later"})
+    assert [each["action"] for each in log.page(None, 10, lambda record: True)[0]] == ["later", "first"]
