@@ -128,12 +128,12 @@ def test_the_environment_names_other_programs(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ci_installs_and_a_page_names_every_program() -> None:
-    """Programs that not every Debian has are installed by .ci/run, and listed in a table with their package."""
+    """Programs that not every Debian has are installed by .ci/run, and listed with their package."""
     ci = (ROOT / ".ci" / "run").read_text()
     page = (ROOT / "docs" / "design" / "working-on-it.md").read_text()
     optional = {program: package for program, package in tools.PACKAGES.items() if package not in ESSENTIAL}
     installed = dict(re.findall(r"^\s*need ([\w-]+) ([\w-]+)$", ci, re.MULTILINE))
     assert optional.items() <= installed.items()
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    rows = [line for line in page.splitlines() if line.startswith("* `")]
     for program, package in optional.items():
         assert any(f"`{program}`" in row and f"`{package}`" in row for row in rows), program
