@@ -77,7 +77,7 @@ _READS = (
     "masks",
     multiple=True,
     metavar="[STREAM:]FIELD",
-    help="Field whose values stay in this process; * and ? are wildcards. Repeatable.",
+    help="Field whose values are not sent to browsers; * and ? are wildcards. Repeatable.",
 )
 @click.option(
     "--decode",
@@ -105,7 +105,9 @@ _READS = (
 )
 @click.option("--oidc-claim", default="roles", show_default=True, metavar="PATH", help="Claim with a user's roles.")
 @click.option("--oidc-viewer", default="viewer", show_default=True, metavar="ROLE", help="Role that may read.")
-@click.option("--oidc-operator", default="operator", show_default=True, metavar="ROLE", help="Role that may change.")
+@click.option(
+    "--oidc-operator", default="operator", show_default=True, metavar="ROLE", help="Role that may make changes."
+)
 @click.option(
     "--token",
     envvar="PYSTREAMS_DASHBOARD_TOKEN",

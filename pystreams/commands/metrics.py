@@ -52,7 +52,7 @@ PORT = 9121
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
 @click.option("--otlp", metavar="URL", help="Also push to an OpenTelemetry collector: http://HOST:4318/v1/metrics.")
 @click.option("--otlp-interval", default="15s", show_default=True, help="Time between two pushes.")
-@click.option("--once", is_flag=True, help="Write the current metrics, and end; fail if the server is away.")
+@click.option("--once", is_flag=True, help="Write the current metrics, and end; fails if the server is unreachable.")
 def metrics(
     run: Run,
     port: int,

@@ -117,8 +117,8 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 def info(run: Run, stream: bytes) -> None:
     """Show one stream: entries, IDs, removed entries, size, rate, groups.
 
-    Deleted entries leave no trace of their own. The server knows the number of removed entries, and the largest ID
-    that was deleted. If that is after the first entry, the stream has a gap.
+    The server counts the removed entries and keeps the largest deleted ID, but not the other deleted IDs. If that ID is
+    after the first entry, the stream has a gap.
     """
     found = inventory.need(run.connection, stream)
     members = [GroupRow.judged(each) for each in of_groups.groups(run.connection, [stream], run.now)]

@@ -43,7 +43,7 @@ _CHUNK = 500
 )
 @stream_argument
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the file's name does not tell.")
+@click.option("--format", "form", type=click.Choice(_FORMS), help="Format of the file, if its name does not imply it.")
 @click.option(
     "--from", "start", default="start", show_default=True, metavar="POSITION", help="Start: an ID, a time, 15m, -N."
 )
@@ -116,7 +116,7 @@ def _about(source: Stream, after: StreamId) -> int:
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @stream_argument
-@click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the file's name does not tell.")
+@click.option("--format", "form", type=click.Choice(_FORMS), help="Format of the file, if its name does not imply it.")
 @click.option(
     "--ids",
     type=click.Choice(("keep", "new")),
@@ -267,10 +267,11 @@ def copy(
 ) -> None:
     """Copy a stream with its IDs, and its groups with their positions and pending entries.
 
-    To another server, the records of Spark queries that write to the stream are copied too, if its name stays: stop the
-    queries, copy all of their streams, and start them there with their checkpoints.
+    TARGET is the name of the copy, by default that of the stream. Entries added during the copy may be missing:
+    --resume adds them.
 
-    TARGET is its name there, by default the same. Entries added during the copy may be missing: --resume adds them.
+    To move Spark queries to another server, stop them, copy all streams that they write, under the same names, and
+    start them there with their checkpoints. Their records are copied with the streams.
     """
     elsewhere = to_url is not None or to_profile is not None
     name = target or stream

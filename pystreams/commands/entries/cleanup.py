@@ -176,8 +176,8 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
-    Both happen in one transaction, except for streams in different slots of a cluster. A letter without a field of an
-    original stays.
+    Both happen in one transaction, except for streams in different slots of a cluster. A letter
+    stays if it has no fields of an original entry.
     """
 
     def act(page: list[Letter]) -> int:

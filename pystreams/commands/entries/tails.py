@@ -43,7 +43,7 @@ def _fields(text: str | None) -> list[bytes] | None:
 @click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
 @click.option("-f", "--follow", is_flag=True, help="Continue with new entries until Ctrl-C, reconnecting if needed.")
 @click.option(
-    "--from", "start", metavar="POSITION", help="start, end, an ID, a time, 15m, -N.  [default: -10, or -N of -n]"
+    "--from", "start", metavar="POSITION", help="start, end, an ID, a time, 15m, -N.  [default: -10; with -n: -N]"
 )
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
@@ -53,7 +53,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "-n",
     "--limit",
     type=click.IntRange(1),
-    help="Number of entries after which to stop; without --from, -f and --where the last ones of each stream.",
+    help="Maximum number of entries; without --from, -f and --where: number of last entries of each stream.",
 )
 @click.option("--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, shown as JSON.")
 @click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")

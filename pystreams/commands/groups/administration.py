@@ -67,11 +67,12 @@ def ls(run: Run, pattern: str, limit: int) -> None:
 )
 @stream_argument
 @group_argument
-@limit_option(100, "consumers, those with most pending")
+@limit_option(100, "consumers")
 def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     """Show one group and its consumers.
 
-    IDLE: time since a consumer's last call. INACTIVE: time since it last received an entry (Redis 7.2).
+    Consumers with most pending entries come first. IDLE: time since a consumer's last call. INACTIVE: time since it
+    last received an entry (Redis 7.2).
     """
     shown = of_groups.need(run.connection, stream, group, run.now)
     status = judge([shown.sample])

@@ -173,7 +173,7 @@ def show(run: Run, directory: str, group: bytes | None) -> None:
 def diff(run: Run, directory: str, group: bytes | None) -> None:
     """Show the streams where checkpoint and server differ, and the consequence for the query.
 
-    Ends with status 3 if there are any.
+    Ends with status 3 if they differ.
     """
     checkpoint = checkpoints.read(locations.at(directory))
     rows = [row for row in _compare(run, checkpoint, group) if row.difference]

@@ -76,9 +76,7 @@ def ls(
 ) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
 
-    Entries without a consumer and IDLE were given back ('pending nack').
-
-    With --json a line for each entry.
+    Entries that were given back ('pending nack') have no consumer and no IDLE. --json writes a line for each entry.
     """
     total = pending.total(run.connection, stream, group)
     shown = 0
@@ -220,7 +218,7 @@ def claim(
 )
 @_chosen
 @click.option("--all", "everything", is_flag=True, help="All pending entries.")
-@click.option("--silent", is_flag=True, help="Take back the last delivery in the count.")
+@click.option("--silent", is_flag=True, help="Subtract the last delivery from the delivery count.")
 def nack(
     run: Run,
     stream: bytes,

@@ -90,7 +90,7 @@ def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
 
 @object_subcommand("freq key", access="RO", since="4.0.0")
 def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns how often a key is used, under an LFU policy."""
+    """Returns the access frequency of a key; needs an LFU policy in maxmemory-policy."""
     if ctx.db.peek(argv[2]) is None:
         return None
     if not _counts_uses(ctx):

@@ -167,7 +167,7 @@ def function_dump(ctx: Context, argv: list[bytes]) -> Reply:
     "restore serialized-value [FLUSH | APPEND | REPLACE]", "write denyoom noscript", complexity="O(functions)"
 )
 def function_restore(ctx: Context, argv: list[bytes]) -> Reply:
-    """Adds the libraries of FUNCTION DUMP."""
+    """Adds the libraries in a reply of FUNCTION DUMP."""
     payload, policy = argv[2], argv[3].upper() if len(argv) > 3 else b"APPEND"
     if len(argv) > 4:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))

@@ -103,7 +103,7 @@ def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("no-touch <ON | OFF>", since="7.2.0")
 def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
-    """Switches whether the current connection's commands count as use of keys."""
+    """Sets whether commands of the current connection count as accesses of their keys."""
     ctx.session.no_touch = _on_off(argv[2])
     return OK
 
@@ -119,7 +119,7 @@ def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
     since="6.0.0",
 )
 def tracking(ctx: Context, argv: list[bytes]) -> Reply:
-    """Accepts OFF: the engine does not track keys."""
+    """Accepts only OFF: the engine does not track keys."""
     if _on_off(argv[2]):
         raise CommandError(clients.NO_TRACKING)
     return OK

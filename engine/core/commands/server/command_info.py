@@ -212,6 +212,6 @@ def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
 
 @command_subcommand("getkeysandflags command [arg [arg ...]]", arity=-3, since="7.0.0", complexity="O(words)")
 def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the keys in a complete command, and their use."""
+    """Returns the keys in a complete command, and how it uses each key."""
     one, _ = _keys_of(argv[2:])
     return [[key, _access(use)] for key, use in one.touched(argv[2:])]

@@ -23,7 +23,7 @@ config_subcommand = container(
 
 @config_subcommand("get parameter [parameter ...]", complexity="O(directives)")
 def get(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the names and values of the directives that match."""
+    """Returns the directives that match a name or a glob pattern, with their values."""
     return Map([word for pair in ctx.config.find(argv[2:]) for word in pair])
 
 

@@ -71,7 +71,7 @@ def debug(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _nothing(ctx: Context, argv: list[bytes]) -> Reply:
-    """Is accepted, without any effect."""
+    """Accepted, but has no effect."""
     return OK
 
 
@@ -128,7 +128,7 @@ def _object(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("ERROR text", 1, 1)
 def _error(ctx: Context, argv: list[bytes]) -> Reply:
-    """Replies with this error."""
+    """Returns an error with the given text."""
     raise CommandError(argv[2].replace(b"\r", b" ").replace(b"\n", b" "))
 
 
@@ -141,7 +141,7 @@ def _log(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("POPULATE count [prefix] [size]", 1, 3)
 def _populate(ctx: Context, argv: list[bytes]) -> Reply:
-    """Creates the string keys `prefix:0` and so on, of those that do not exist."""
+    """Creates string keys named `prefix:0`, `prefix:1` and so on; existing keys stay unchanged."""
     prefix = argv[3] if len(argv) > 3 else b"key"
     size = parse_int(argv[4]) if len(argv) > 4 else 0
     for number in range(parse_int(argv[2])):
@@ -166,7 +166,7 @@ def _reload(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("LOADAOF", 0, 0)
 def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Replaces all data by those of the append-only file."""
+    """Discards all data and loads the append-only file."""
     ctx.durability.reload(from_log=True, save=False, flush=True)
     return OK
 
@@ -229,7 +229,7 @@ _VALUES: dict[bytes, Callable[[], Reply]] = {
 
 @_sub("PROTOCOL type", 1, 1)
 def _protocol(ctx: Context, argv: list[bytes]) -> Reply:
-    """Replies with a value of a type of the protocol."""
+    """Returns an example of a reply type, such as `map` or `double`."""
     make = _VALUES.get(argv[2].lower())
     if make is None:
         raise CommandError(server.DEBUG_PROTOCOL)

@@ -93,7 +93,7 @@ def history(ctx: Context, argv: list[bytes]) -> Reply:
 
 @latency_subcommand("reset [event [event ...]]")
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
-    """Removes all or some events, and returns how many."""
+    """Removes all or some events, and returns the number of removed events."""
     events = ctx.telemetry.events
     return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
 
