@@ -66,7 +66,7 @@ _TABLE: dict[str, Condition] = {
     "TABLE_NOT_KEPT": Condition(
         OptionsError,
         "A table of Spark's catalog cannot read a stream: Spark keeps no options for a Python data source's table.",
-        "Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...), which takes the same words, or load().",
+        "Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...), which takes the same options, or load().",
     ),
     "MISSING_GROUP": Condition(
         OptionsError,
@@ -75,7 +75,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "MISSING_URL": Condition(
         OptionsError,
-        "No server is named, and the embedded engine serves the driver's machine alone, but the Spark master is "
+        "No server is named, and the embedded engine serves only the driver's machine, but the Spark master is "
         "'{master}'.",
         "Set the option 'url', or the driver's environment variable PYSTREAMS_URL, to a server that every "
         "machine can reach; or use a local master.",
@@ -96,9 +96,9 @@ _TABLE: dict[str, Condition] = {
     ),
     "SPARK_TOO_OLD": Condition(
         OptionsError,
-        "Option '{option}' needs Spark 4.2, and this is {version}: earlier releases do not say where a batch "
-        "starts, nor which trigger it has.",
-        "Use Spark 4.2 or later, or remove the option: then each batch has all entries.",
+        "Option '{option}' needs Spark 4.2, and this is {version}: earlier releases do not tell a data source the "
+        "start of a batch or its trigger.",
+        "Use Spark 4.2 or later, or remove the option: then each batch reads all new entries.",
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
@@ -125,14 +125,14 @@ _TABLE: dict[str, Condition] = {
     "EMBEDDED_NOT_STARTED": Condition(
         EmbeddedError,
         "The embedded engine did not start: {reason}.",
-        "Read its output in {log}. Where its data directory belongs to another application's engine, start one server "
+        "Read its output in {log}. If its data directory belongs to another application's engine, start one server "
         "for both and set the option 'url'.",
     ),
     "EMBEDDED_NO_DIRECTORY": Condition(
         EmbeddedError,
         "The embedded engine has no directory for its socket: {reason}.",
-        "Set the driver's environment variable TMPDIR to a writable directory with room that no program "
-        "cleans up, and restart the application; or set the option 'url' to a server.",
+        "Set the driver's environment variable TMPDIR to a writable directory with free space that is not cleaned up "
+        "automatically, and restart the application; or set the option 'url' to a server.",
     ),
     "EMBEDDED_NO_DATA": Condition(
         EmbeddedError,
@@ -213,7 +213,7 @@ _TABLE: dict[str, Condition] = {
     "NOTHING_FROM_GROUP": Condition(
         StreamError,
         "The stream '{stream}' has no consumer group '{group}' to start from.",
-        "Create the group, or set startingOffsets to something else than 'group'.",
+        "Create the group, or set startingOffsets to a value other than 'group'.",
     ),
     "NO_ENTRY_AT_TIME": Condition(
         StreamError,
@@ -232,8 +232,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "CHECKPOINT_MODE": Condition(
         StreamError,
-        "The checkpoint was written with consume={was}, but this query has consume={now}: its offsets mean "
-        "nothing here.",
+        "The checkpoint was written with consume={was}, but this query has consume={now}: its offsets cannot be used.",
         "Set consume back, or start with a new checkpoint and startingOffsets=group.",
     ),
     "CHECKPOINT_GROUP": Condition(
@@ -251,7 +250,7 @@ _TABLE: dict[str, Condition] = {
         StreamError,
         "The checkpoint belongs to other streams ({was}) than the query reads now ({now}), with none in common.",
         "Correct the stream's name, or start with a new checkpoint. To continue at the old positions under "
-        "new names, set startingOffsets there, after the model of {positions}.",
+        "new names, set startingOffsets there, in the form of {positions}.",
     ),
     "MALFORMED_ENTRY": Condition(
         DataError,
@@ -285,13 +284,14 @@ _TABLE: dict[str, Condition] = {
     "FIELD_NAME_NOT_TEXT": Condition(
         DataError,
         "Entry {entry} of '{stream}' has the field name '{field}', which is not UTF-8.",
-        "Read with mode PERMISSIVE (without that field) or DROPMALFORMED. To have the bytes, set fieldsType=binary, or "
+        "Read with mode PERMISSIVE (without that field) or DROPMALFORMED. To get the bytes, set fieldsType=binary, or "
         "give a schema with 'fields map<binary,binary>'.",
     ),
     "FIELD_NOT_TEXT": Condition(
         DataError,
-        "Entry {entry} of '{stream}' has in its field '{field}' bytes that are not UTF-8, so no text for 'fields'.",
-        "Read with mode PERMISSIVE (null for that value) or DROPMALFORMED. To have the bytes, set fieldsType=binary, "
+        "Entry {entry} of '{stream}' has a value in its field '{field}' that is not UTF-8, as the column 'fields' "
+        "requires.",
+        "Read with mode PERMISSIVE (null for that value) or DROPMALFORMED. To get the bytes, set fieldsType=binary, "
         "or give a schema with 'fields map<string,binary>'.",
     ),
     "NO_FIELDS": Condition(
@@ -321,14 +321,14 @@ _TABLE: dict[str, Condition] = {
     ),
     "ATTEMPT_REPLACED": Condition(
         WriteError,
-        "Another attempt of batch {batch} writes to the stream '{stream}': this one has lost the right to.",
-        "Nothing is to be done if the query was restarted meanwhile. Otherwise see that it runs only once.",
+        "Another attempt of batch {batch} writes to the stream '{stream}': this one may no longer write.",
+        "No action is needed if the query was restarted meanwhile. Otherwise make sure that it runs only once.",
     ),
     "STAGED_LOST": Condition(
         WriteError,
         "Rows of batch {batch} that were staged for the stream '{stream}' are gone (the key '{key}'): they expired, or "
         "the server lost or evicted them.",
-        "Restart the query within a day, and let the server not evict keys that expire.",
+        "Restart the query within a day, and set maxmemory-policy to noeviction.",
     ),
     "FENCE_AHEAD": Condition(
         WriteError,
@@ -363,7 +363,8 @@ _TABLE: dict[str, Condition] = {
     ),
     "RECORDS_EVICTED": Condition(
         ServerError,
-        "{address} may evict the records that keep repeated rows out: its maxmemory-policy is '{policy}'.",
+        "{address} may evict the records that prevent rows from being written twice: its maxmemory-policy is "
+        "'{policy}'.",
         "Set maxmemory-policy noeviction there, or write to another server. To accept rows that are written "
         "twice, set the option allowEviction; with a volatile policy fenceRetentionMs=0 keeps the records of "
         "streaming queries.",

@@ -54,8 +54,8 @@ _TABLE: dict[str, Condition] = {
     "REGISTRY_UNREACHABLE": Condition(
         ServerError,
         "The schema registry at {registry} does not answer: {reason}.",
-        "Check the option schemaRegistry.url (scheme, host, port, path), and that the registry is running there. Of a "
-        "private CA, schemaRegistry.caFile names the certificate. schemaRegistry.timeoutMs is the longest wait.",
+        "Check the option schemaRegistry.url (scheme, host, port, path), and that the registry is running there. For a "
+        "private CA, set schemaRegistry.caFile. To wait longer, raise schemaRegistry.timeoutMs.",
     ),
     "REGISTRY_LOGIN_REFUSED": Condition(
         ServerError,
@@ -66,8 +66,8 @@ _TABLE: dict[str, Condition] = {
     "REGISTRY_REFUSED": Condition(
         ServerError,
         "The schema registry at {registry} answered {request} with status {status}: {reason}.",
-        "Check that the option schemaRegistry.url is that of a registry with Confluent's interface, with its path, and "
-        "what its log says.",
+        "Check that the option schemaRegistry.url names a registry with Confluent's interface, including its path, and "
+        "read the registry's log.",
     ),
     "SCHEMA_INCOMPATIBLE": Condition(
         WriteError,
@@ -87,8 +87,8 @@ _TABLE: dict[str, Condition] = {
     "VALUE_NOT_WRITABLE": Condition(
         WriteError,
         "{row} cannot be written as {format}: {reason}.",
-        "Correct the row, or the schema: a null needs a field that may be null, a number one that is wide enough, a "
-        "text of an enum one of its symbols.",
+        "Correct the row, or the schema: a null needs a field that may be null, a number needs a type that is wide "
+        "enough, an enum one of its symbols.",
     ),
     "SCHEMA_UNUSABLE": Condition(
         OptionsError, "The schema {source} cannot be used: {reason}.", "Correct it, or name another one."
@@ -108,7 +108,7 @@ _TABLE: dict[str, Condition] = {
         OptionsError,
         "The schema {source} is the text of a .proto file, which only a compiler can read.",
         "Install one (pip install grpcio-tools), or compile it: protoc --include_imports --descriptor_set_out=FILE, "
-        "and name that file. A registry that knows format=serialized needs neither.",
+        "and name that file. A registry that supports format=serialized needs neither.",
     ),
     "FORMAT_PACKAGE_MISSING": Condition(
         OptionsError,
@@ -123,24 +123,24 @@ _TABLE: dict[str, Condition] = {
     "SERVER_REFUSED": Condition(
         ServerError,
         "{address} refused {command}: {reason}{meaning}.",
-        "See what the server says, and its log. The option 'url' names it.",
+        "Read the server's reply and its log. The option 'url' names it.",
     ),
     "LOGIN_REFUSED": Condition(
         ServerError,
         "{address} refused the login with {given}: {reason}.",
-        "Correct the options 'user' and 'password', passwordFile or credentialProvider (or what the URL has, or the "
-        "driver's environment variables PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and "
+        "Correct the options 'user' and 'password', passwordFile or credentialProvider (or the URL, or the "
+        "driver's environment variables PYSTREAMS_USER and PYSTREAMS_PASSWORD). For Sentinels, set sentinelUser and "
         "sentinelPassword.",
     ),
     "CREDENTIALS_MISSING": Condition(
         ServerError,
-        "User and password were to come from {source}, which gave none on {host}: {reason}.",
+        "No user and password came from {source} on {host}: {reason}.",
         "Correct the option passwordFile or credentialProvider. The file, and the module with its packages, "
         "must be on every machine of driver and tasks.",
     ),
     "NOT_PERMITTED": Condition(
         ServerError,
-        "{address} does not allow the user '{user}' to do {command}: {reason}.",
+        "{address} does not allow the user '{user}' to run {command}: {reason}.",
         "All permissions that are needed: ACL SETUSER {user} {needs} (docs/reference/permissions.md).",
     ),
     "UNKNOWN_COMMAND": Condition(
@@ -183,7 +183,7 @@ _TABLE: dict[str, Condition] = {
     "NO_REPLICAS_TOLD": Condition(
         ServerError,
         "The option readFrom asks for replicas, but {address} does not list any: {reason}",
-        "Allow the user to do INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
+        "Allow the user to run INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
         "the option url, or set readFrom to primary.",
     ),
     "NOT_A_STREAM": Condition(
@@ -208,7 +208,7 @@ _TABLE: dict[str, Condition] = {
     "WRITE_CONTENDED": Condition(
         WriteError,
         "{address} did not accept the rows within retryTimeoutMs: another client keeps changing the same records or "
-        "streams, or the server keeps refusing for the moment.",
+        "streams, or the server refuses them temporarily.",
         "Check that the query runs only once and that the cluster is complete, or raise retryTimeoutMs.",
     ),
 }

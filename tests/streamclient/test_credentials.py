@@ -161,7 +161,7 @@ def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"passwordFile": "/nowhere/secret"}, r"the file /nowhere/secret, which gave none on \S+: FileNotFoundError"),
+        ({"passwordFile": "/nowhere/secret"}, r"the file /nowhere/secret on \S+: FileNotFoundError"),
         ({"credentialProvider": "nowhere.at_all:provider"}, r"nowhere\.at_all:provider.*ModuleNotFoundError"),
         ({"credentialProvider": f"{__name__}:missing"}, r":missing.*AttributeError"),
         ({"credentialProvider": f"{__name__}:nothing"}, r"\(NoneType\) has no method get_credentials"),
@@ -193,7 +193,7 @@ def test_a_password_file_that_has_no_password_is_an_error(
         secret.mkdir()
     else:
         secret.write_bytes(content)
-    with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*the file {secret}, .*{reason}") as refused:
+    with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*the file {secret} on .*{reason}") as refused:
         Connection(server(site, passwordFile=str(secret)))
     shown = "".join(traceback.format_exception(refused.value))
     assert not re.search(r"hunter2|0xff|\\xff|position", shown)
