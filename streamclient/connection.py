@@ -86,11 +86,9 @@ class Connection:
     def close(self) -> None:
         """Close all links."""
         while self._links:
-            self._ended(self._links.popitem()[1])
-
-    def _ended(self, link: Link) -> None:
-        self._sent_before += link.sent
-        link.close()
+            link = self._links.popitem()[1]
+            self._sent_before += link.sent
+            link.close()
 
     @property
     def sent(self) -> int:
@@ -168,8 +166,8 @@ class Connection:
         if link is not None:
             link.close()
             known = self._links.pop(link.endpoint, None)
-            if known is not None:
-                self._ended(known)
+            if known is not None:  # not closed if it is a later link, whose replies may be due
+                self._sent_before += known.sent
         self.topology.invalidate()
 
     def unreachable(self, cause: BaseException) -> PystreamsError:

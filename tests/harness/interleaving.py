@@ -72,6 +72,7 @@ class SimulatedLink:
 
     logs_in_again = False
     last_used = 0.0
+    sent = 0
 
     def __init__(self, endpoint: Endpoint, number: int, ask: Callable[[int, list[Step]], bytes]) -> None:
         self.endpoint, self._number, self._ask = endpoint, number, ask

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests import servers
+from tests import ROOT, servers
 from tests.packaging.distributions import environment, install, surroundings
 from tests.suite.long import long_only
 
@@ -302,3 +302,32 @@ def test_a_connector_without_an_engine_beside_it_says_so(wheel: Path, tmp_path: 
     (target / "engine").rename(tmp_path / "engine")
     said = run(sys.executable, REFUSED, tmp_path, PYTHONPATH=str(target))
     assert said.startswith("[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'pystreams', which ")
+
+
+@long_only
+@pytest.mark.slow
+def test_the_pages_run_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """Every example of the documentation, in an environment with the wheel, where no checkout has the packages."""
+    python = environment(tmp_path / "venv", wheel)
+    program = python.parent / "pytest"  # a page runs it
+    program.write_text(f"#!{python}\nimport pytest\nraise SystemExit(pytest.console_main())\n")
+    program.chmod(0o755)
+    elsewhere = tmp_path / "elsewhere"
+    for name in ("tests", "docs", "scripts", "benchmarks", "conf"):
+        shutil.copytree(ROOT / name, elsewhere / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "mkdocs.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, elsewhere)
+    packages = (
+        "import engine, pystreams, spark_streams, sys; print(*(m.__file__ for m in (engine, pystreams, spark_streams)))"
+    )
+    assert all(each.startswith(str(tmp_path / "venv")) for each in run(python, packages, elsewhere).split())
+    result = subprocess.run(
+        [str(python), "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "tests/documentation/test_pages.py"],
+        cwd=elsewhere,
+        env=surroundings(LONG_TESTS="1", PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+    assert "skipped" not in result.stdout

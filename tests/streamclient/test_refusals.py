@@ -58,7 +58,7 @@ def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
         ("OOM command not allowed when used memory > 'maxmemory'.", "it has reached its maxmemory"),
         ("MISCONF Redis is configured to save RDB snapshots", "it cannot save its data"),
         ("NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"),
-        ("ERR DB index is out of range", "range. See what the server says"),
+        ("ERR DB index is out of range", "range. Read the server's reply"),
     ],
 )
 def test_a_refusal_says_what_its_first_word_means(text: str, meaning: str) -> None:

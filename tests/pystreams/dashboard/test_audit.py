@@ -132,8 +132,8 @@ def test_an_offset_behind_the_end_of_the_log_means_its_end(place: servers.Runnin
 def test_a_line_that_a_full_disk_cut_harms_no_later_one(place: servers.Running, tmp_path: Path) -> None:
     """The record after a cut line has a line of its own; the cut one is skipped."""
     log = Audit(tmp_path / "audit.jsonl")
-    log.begin({"action": "first"})
+    log.record_start({"action": "first"})
     with log.path.open("ab") as file:
         file.write(b'{"time": "2026-01-')
-    log.begin({"action": "later"})
+    log.record_start({"action": "later"})
     assert [each["action"] for each in log.page(None, 10, lambda record: True)[0]] == ["later", "first"]
