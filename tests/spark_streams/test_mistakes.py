@@ -339,7 +339,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a group that does not exist to start from": (
         lambda at: at.batch(stream="s", group="none", startingOffsets="group"),
         r"\[NOTHING_FROM_GROUP\] The stream 's' has no consumer group 'none' to start from",
-        r"Create the group, or set startingOffsets to something else",
+        r"Create the group, or set startingOffsets to a value other than 'group'",
     ),
     "a value that does not fit, in mode FAILFAST": (
         lambda at: at.batch("station int", stream="s", mode="FAILFAST"),
