@@ -181,7 +181,7 @@ class Cached:
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
         session = asked.access.session
-        # `whole` tells apart an ACL user from a session by token with the same name.
+        # An ACL user and a session by token may have the same name, but only the latter is `whole`.
         user = (session.user, session.whole, asked.text("node"))
         at, found = self._kept.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:

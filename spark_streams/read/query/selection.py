@@ -12,7 +12,7 @@ from streamclient.config.address import Address
 from streamclient.streams.model import StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer
 
-#: What a user who names no server may not expect of the embedded engine.
+#: End of a message about the embedded engine, which is used if no server is named.
 _ALONE = ", which has the streams of this application only: to read another's, set the option 'url' to a server of both"
 
 

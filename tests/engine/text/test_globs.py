@@ -130,7 +130,7 @@ WORDS = st.text("ab*?[]^-\\", max_size=8)
 @given(WORDS, st.text("ab-]\\^", max_size=6))
 @example("*a*ab", "aaab")
 def test_stars_never_miss_a_match(pattern: str, text: str) -> None:
-    """ImageBuilder as little as possible for each star finds a match wherever backtracking does."""
+    """Taking as little as possible for each star finds a match wherever backtracking does."""
     backtracking = re.compile("".join(_slow(pattern)), re.DOTALL)
     expected = backtracking.fullmatch(text) is not None if text else not pattern
     assert matches(pattern.encode(), text.encode()) is expected

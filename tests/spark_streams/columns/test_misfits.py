@@ -137,7 +137,7 @@ def test_an_entry_without_the_value_is_malformed(form: str) -> None:
 def test_the_error_names_why_a_value_cannot_be_decoded(
     registry: SchemaRegistry, form: str, value: bytes, cause: str
 ) -> None:
-    """An unknown ID of a schema and a missing header are told apart, also from a value that does not fit its column."""
+    """An unknown schema ID, a missing header and a value that does not fit its column have different messages."""
     schema = {"avro": AVRO, "protobuf": PROTO}[form]
     said = {"valueFormat": form, "valueSchema": schema, "schemaRegistry.url": registry.url, "mode": "FAILFAST"}
     with pytest.raises(PystreamsError, match=cause):

@@ -1,4 +1,4 @@
-"""ImageBuilder over pending entries: XCLAIM and XAUTOCLAIM."""
+"""Claims of pending entries: XCLAIM and XAUTOCLAIM."""
 
 from __future__ import annotations
 
