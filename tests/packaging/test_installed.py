@@ -310,7 +310,7 @@ def test_the_pages_run_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
     """Every example of the documentation, in an environment with the wheel, where no checkout has the packages."""
     python = environment(tmp_path / "venv", wheel)
     program = python.parent / "pytest"  # a page runs it
-    program.write_text(f"#!{python}\nimport pytest\nraise SystemExit(pytest.console_main())\n")
+    program.write_text(f'#!/bin/sh\nexec {python} -m pytest "$@"\n')
     program.chmod(0o755)
     elsewhere = tmp_path / "elsewhere"
     for name in ("tests", "docs", "scripts", "benchmarks", "conf"):
