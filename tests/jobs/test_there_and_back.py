@@ -121,7 +121,7 @@ def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(job
     landing.mkdir()
     (landing / "1.csv").write_text("")
     words = ["--from", landing, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint")]
-    assert f"error: [NO_COLUMNS] Nothing in {landing} says which columns" in jobs.run(ingest, *words, status=2)
+    assert f"error: [NO_COLUMNS] The columns of {landing} are unknown" in jobs.run(ingest, *words, status=2)
     (landing / "1.csv").write_text("k,n\na,1\nb")
     said = jobs.run(ingest, *words, status=1)
     assert ("landing/1.csv" in said, "\ncause: [MALFORMED_CSV_RECORD] Malformed CSV record: b" in said) == (True, True)
