@@ -44,13 +44,17 @@ class Target:
 
 
 class Producer:
-    """Adds entries in batches and counts them in `added`. Call `flush` at the end, and before a pause."""
+    """Adds entries in batches. Call `flush` at the end, and before a pause.
+
+    `added`: number of entries that the server confirmed. `unconfirmed`: number of entries sent without a reply so far.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._commands: list[Command] = []
         self._bytes = 0
         self.added = 0
+        self.unconfirmed = 0
 
     def add(self, command: Command) -> None:
         """Add an entry, at once or together with the next ones."""
@@ -63,11 +67,13 @@ class Producer:
         """Add the buffered entries. Raises ROW_REFUSED, NOT_PERMITTED; the entries before the refused one are added."""
         commands, self._commands, self._bytes = self._commands, [], 0
         refused: tuple[Command, ResponseError] | None = None
+        self.unconfirmed = len(commands)
         for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
             if not isinstance(reply, ResponseError):
                 self.added += 1
             elif refused is None:
                 refused = command, reply
+            self.unconfirmed -= 1
         if refused is not None:
             if str(refused[1]).startswith("NOPERM"):
                 raise failure(self._connection, *refused)

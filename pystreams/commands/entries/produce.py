@@ -108,7 +108,7 @@ def produce(
                 advance(1)
         producer.flush()
     except KeyboardInterrupt:
-        run.out.note(f"Interrupted after {numbers.things(producer.added, 'entry')}.")
+        run.out.note(f"Interrupted after {numbers.things(producer.added, 'entry')}.{_sent(producer.unconfirmed)}")
         raise
     if run.dry_run:
         run.done(
@@ -118,6 +118,10 @@ def produce(
         run.done(
             f"Added {numbers.things(producer.added, 'entry')} to {names.shown(stream)}.", {"added": producer.added}
         )
+
+
+def _sent(unconfirmed: int) -> str:
+    return f" The server has not confirmed {numbers.things(unconfirmed, 'more entry')}." if unconfirmed else ""
 
 
 def _pairs(fields: tuple[str, ...]) -> list[bytes]:
