@@ -1,5 +1,5 @@
 """Bundled server: Redis's protocol, with complete support for streams and consumer groups.
 
 ``engine.core`` is the model (pure: no I/O, clock or randomness), ``engine.wire`` converts between bytes and values,
-``engine.shell`` has the event loop, the sockets and the clock. ``python -m engine`` starts the server.
+``engine.shell`` contains the event loop, the sockets and the clock. ``python -m engine`` starts the server.
 """

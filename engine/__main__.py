@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
-        # Used until the event loop handles signals, which is after the data is loaded.
+        # The event loop replaces these handlers once the data is loaded.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_loading)
         return _run(Server(config, _announce))
@@ -61,9 +61,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop_loading(number: int, _: object) -> None:
-    """Exit with status 0. Nothing needs saving, and the files are safe at any point, as in a crash."""
+    """Exit with status 0, without saving: the files on disk are consistent at any moment, as after a crash."""
     LOG.info("stopped by %s before the data was loaded", signal.Signals(number).name)
-    os._exit(0)  # an exception could be caught by the loading code
+    os._exit(0)  # the loading code could catch an exception
 
 
 def _run(server: Server) -> int:

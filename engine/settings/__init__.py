@@ -1,4 +1,4 @@
-"""The configuration: redis.conf's directives with their kinds and defaults, and the values in force.
+"""Configuration: redis.conf's directives with their kinds and defaults, and the values in force.
 
-It imports texts and words (``engine.text``). It never knows who acts on a value: those who do register a listener.
+It imports only ``engine.text``. It does not depend on the code that acts on a value: that code registers a listener.
 """

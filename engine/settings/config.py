@@ -2,7 +2,7 @@
 
 Names and values are redis.conf's (``engine.settings.directives`` has the table). Values are parsed and checked when
 they are set; look-ups return them typed. Parts of the engine that must act on a change register a listener with
-``Config.on_change``; a listener that refuses undoes the whole CONFIG SET.
+``Config.on_change``; if a listener raises ConfigError, the whole CONFIG SET is undone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def directive(name: str) -> Directive:
-    """Return the directive called ``name``, in any case, or by its second name. Raises a ConfigError that names it."""
+    """Return the directive with this name or alias, in any case. Raises ConfigError if it is unknown."""
     lower = name.lower()
     found = DIRECTIVES.get(ALIASES.get(lower, lower))
     if found is None:
@@ -34,14 +34,14 @@ def directive(name: str) -> Directive:
 
 
 class Config:
-    """The values of all directives. Look-ups take first names, and cost little more than a dictionary's."""
+    """Values of all directives. Look-ups accept no aliases, and are nearly as fast as a dictionary's."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {name: one.default for name, one in DIRECTIVES.items()}
         self._listeners: dict[str, list[Listener]] = {}
-        #: The configuration file, which CONFIG REWRITE writes; None without one.
+        #: Path of the configuration file, for CONFIG REWRITE; None if the engine was started without a file.
         self.file: Path | None = None
-        #: The ``user`` lines of the file, each [name, rule ...], and the function that makes the lines for CONFIG
+        #: The file's ``user`` lines, split into words, and a function that returns the current lines for CONFIG
         #: REWRITE.
         self.users: list[list[bytes]] = []
         self.shown_users: Callable[[], list[bytes]] = list
@@ -59,20 +59,20 @@ class Config:
         return self._values[name] is True
 
     def text(self, name: str) -> bytes:
-        """Return any value as CONFIG GET shows it."""
+        """Return the value of a directive as CONFIG GET shows it."""
         value = self._values[name]
         return value if isinstance(value, bytes) else DIRECTIVES[name].kind.text(value)
 
     def value(self, name: str, kind: type[_T]) -> _T:
-        """Return any value, which must be of the type ``kind``: the type that its kind's docstring names."""
+        """Return the value of a directive. ``kind``: type of the value, from the docstring of its kind."""
         value = self._values[name]
         assert isinstance(value, kind), name
         return value
 
     def find(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return (name, value as text) of the directives that match one of ``patterns``, second names included.
+        """Return (name, value as text) of each directive whose name or alias matches one of ``patterns``.
 
-        A name without wildcards is returned in the given case.
+        A pattern without wildcards is returned as the name, in the given case.
         """
         found: dict[bytes, bytes] = {}
         for pattern in patterns:
@@ -102,7 +102,7 @@ class Config:
             end = at + 1
             while end < len(rest) and not rest[end].startswith("--"):
                 end += 1
-            # (As in Redis the flag's word may hold its value too: "--maxmemory 700mb".)
+            # As in Redis, one word may contain the flag and its value: "--maxmemory 700mb".
             name, *more = rest[at][2:].split(maxsplit=1) or [""]
             words = split_words(more[0].encode("utf-8", "surrogateescape")) if more else []
             if words is None:
@@ -133,7 +133,7 @@ class Config:
                 continue
             if name == "save":
                 if has_save and words[1:] != [b""]:
-                    # The first line replaces the default; each further one adds to those before it.
+                    # The first ``save`` line replaces the default, later lines add to it.
                     words = [words[0], *self.text("save").split(), *words[1:]]
                 has_save = True
             self._put(name, words[1:], where)
@@ -149,7 +149,7 @@ class Config:
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
         if one.kind.several_words and len(words) == 1:
-            # One quoted word may hold several, as in `--save "60 1"`.
+            # A quoted argument may contain several words, as in `--save "60 1"`.
             words = split_words(words[0]) or [b""]
         if one.name == "save" and not words:
             words = [b""]
@@ -161,21 +161,21 @@ class Config:
             raise ConfigError(f"{where}: {one.name}: {error}") from None
 
     def put(self, name: str, word: bytes) -> None:
-        """Set ``name`` to one word, as a line of a file does. Raises ConfigError."""
+        """Set a directive to one word, as a line of the file does. Raises ConfigError."""
         self._put(name, [word], name)
 
     def note(self, name: str, value: Any) -> None:
-        """Record a directive's value that a command has changed, in the type of its kind: CONFIG shows and keeps it."""
+        """Set the value that CONFIG shows, in the type of its kind, after a command like REPLICAOF has changed it."""
         self._values[name] = value
 
     # -- changing at run time -----------------------------------------------------------------------------------------
 
     def on_change(self, name: str, listener: Listener) -> None:
-        """Call ``listener`` after CONFIG SET of ``name``. Its ConfigError undoes the whole CONFIG SET."""
+        """Call ``listener`` after CONFIG SET of ``name``. If it raises ConfigError, all of the CONFIG SET is undone."""
         self._listeners.setdefault(DIRECTIVES[name].name, []).append(listener)
 
     def change(self, pairs: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-        """CONFIG SET: set all of ``pairs`` or none. Returns None, or the error reply."""
+        """Set all of ``pairs`` or none (CONFIG SET); return None, or the error reply."""
         new: dict[str, Any] = {}
         for name, word in pairs:
             lower = name.decode("latin-1").lower()
@@ -225,7 +225,7 @@ class Config:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def rewritten(self, text: bytes) -> bytes:
-        """Return the file's ``text`` with the values in force: comments and order are kept, new lines go to the end."""
+        """Return the file's ``text`` with the values in force. Comments and order are kept; new lines are appended."""
         done: set[str] = set()
         lines: list[bytes] = []
         for line in text.splitlines():
@@ -240,7 +240,7 @@ class Config:
                 lines.append(line)
             elif name not in done:
                 done.add(name)
-                # (Servers that read the file later may not know a replicaof without a master.)
+                # Omit replicaof without a master: Redis would reject it in the file.
                 if name != "replicaof" or self._values[name]:
                     lines.append(self._line(name))
         if "user" not in done:

@@ -1,7 +1,7 @@
 """The table of redis.conf's directives: name, kind of value, default, range, and whether it can change at run time.
 
-Flags, configuration files and CONFIG read it. A directive that is not marked ``ACTS`` is accepted, kept and shown, so
-that files and tools written for Redis work, but the engine does nothing with it. Defaults are Redis's.
+Flags, configuration files and CONFIG read it. A directive that is not marked ``ACTS`` has no effect. It is accepted and
+shown, so that files and tools written for Redis work. Defaults are Redis's.
 
 To add a directive, add a row. If no kind fits its value, add one to ``engine.settings.kinds``.
 """
@@ -39,7 +39,7 @@ class Mark(Flag):
     """Properties of a directive."""
 
     NONE = 0
-    #: The engine acts on it.
+    #: Has an effect; other directives are only accepted and shown.
     ACTS = auto()
     #: CONFIG SET cannot change it.
     FIXED = auto()
@@ -52,11 +52,11 @@ NONE, ACTS, FIXED, PROTECTED = Mark.NONE, Mark.ACTS, Mark.FIXED, Mark.PROTECTED
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A row of the table. ``alias`` is the other name that Redis knows it by; CONFIG GET shows both."""
+    """A row of the table. ``alias``: its second name in Redis; CONFIG GET accepts both."""
 
     name: str
     kind: Kind
-    #: The value, typed as ``kind`` says.
+    #: Default value, in the type that the docstring of its kind names.
     default: Any
     marks: Mark = NONE
     alias: str = ""
@@ -85,7 +85,7 @@ def _text(
 
 
 def _special(name: str, kind: Kind, default: str, marks: Mark = NONE, alias: str = "") -> Directive:
-    """Return a row whose default is written as in a file."""
+    """Return a row whose default is given as text, as in a configuration file."""
     words = default.encode().split() if kind.several_words else [default.encode()]
     return Directive(name, kind, kind.parse(words, {}), marks, alias)
 
@@ -328,7 +328,7 @@ _TABLE: tuple[Directive, ...] = (
     _choice("cluster-preferred-endpoint-type", "ip", "ip hostname unknown-endpoint"),
     _integer("cluster-replica-validity-factor", 10, 0, I32_MAX, alias="cluster-slave-validity-factor"),
     _yes_no("cluster-replica-no-failover", False, alias="cluster-slave-no-failover"),
-    # only of Valkey
+    # Valkey only
     _text("unixsocketgroup", "", FIXED),
     _yes_no("mptcp", False, FIXED),
     _yes_no("repl-mptcp", False, FIXED),

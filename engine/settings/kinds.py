@@ -1,7 +1,7 @@
-"""The kinds of values that directives have: each parses words, checks them, and shows a value as CONFIG GET does.
+"""Kinds of directive values: each parses and checks words, and returns a value as CONFIG GET shows it.
 
-Values are parsed once, when they are set, and kept typed; every kind's docstring names the type. An error states the
-problem in Redis's words, which CONFIG SET and the start-up error both quote.
+Values are parsed once, when they are set, and stored in the type that their kind's docstring names. Errors have Redis's
+texts, which CONFIG SET and errors at start-up quote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INTEGERS = range(-I64_MAX - 1, I64_MAX + 1)
 
 
 class ConfigError(ValueError):
-    """A directive or a value that is refused; the text has the reason in Redis's words."""
+    """A directive or value is rejected; the text is the reason, in Redis's words."""
 
 
 class Kind(Protocol):
@@ -37,7 +37,7 @@ class Kind(Protocol):
 
 
 class OneWord:
-    """The base of kinds whose values are one word. They have ``parse_word`` instead of ``parse``."""
+    """Base of kinds whose values are one word. They implement ``parse_word`` instead of ``parse``."""
 
     several_words = False
 
@@ -156,7 +156,7 @@ class YesNo(OneWord):
 
 
 class _Shown(OneWord):
-    """The base of kinds whose values are the bytes that are shown."""
+    """Base of kinds whose values are stored as the bytes that CONFIG GET shows."""
 
     def text(self, value: bytes) -> bytes:
         """See ``Kind``."""
@@ -165,7 +165,7 @@ class _Shown(OneWord):
 
 @dataclass(frozen=True, slots=True)
 class Choice(_Shown):
-    """One of several words, in any case: bytes, in the case of the choice."""
+    """One of ``choices``, in any case: bytes, spelled as in ``choices``."""
 
     choices: tuple[str, ...]
 
@@ -179,7 +179,7 @@ class Choice(_Shown):
 
 @dataclass(frozen=True, slots=True)
 class Text(_Shown):
-    """Any text that ``check`` does not refuse: bytes."""
+    """Any text that ``check`` accepts: bytes."""
 
     check: Callable[[bytes], None] | None = None
 
@@ -191,7 +191,7 @@ class Text(_Shown):
 
 
 def file_name(directive: str, what: str) -> Callable[[bytes], None]:
-    """Return a check for ``Text``: a name without a path. ``what`` is "filename" or "dirname", for the error."""
+    """Return a check for ``Text`` that rejects a path. ``what``: "filename" or "dirname", for the error."""
 
     def check(word: bytes) -> None:
         if b"/" in word or word in (b".", b".."):
@@ -201,13 +201,13 @@ def file_name(directive: str, what: str) -> Callable[[bytes], None]:
 
 
 def host_name(word: bytes) -> None:
-    """A check for ``Text``: the name of a host."""
+    """Raise ConfigError if ``word`` is not a host name: a check for ``Text``."""
     if not re.fullmatch(rb"[A-Za-z0-9.-]*", word):
         raise ConfigError(settings.NOT_A_HOST_NAME)
 
 
 class MemoryOrPercent(_Shown):
-    """A size in bytes, or a percentage of maxmemory: the word, ``100000`` or ``50%``."""
+    """A size in bytes, or a percentage of maxmemory: bytes such as ``100000`` or ``50%``."""
 
     def parse_word(self, word: bytes) -> bytes:
         """See ``OneWord``."""
@@ -221,7 +221,7 @@ class MemoryOrPercent(_Shown):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Some words, ``count`` of them if that is given: a tuple of bytes."""
+    """Several words: a tuple of bytes. ``count``: required number of words; None for any number."""
 
     count: int | None = None
     several_words = True
@@ -240,9 +240,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class OnlyAsItIs:
-    """A value of ``kind`` that may only be one of ``values``, since the engine supports no others; else the error is
-    ``why``.
-    """
+    """A value of ``kind``, restricted to the ``values`` that the engine supports. ``why``: error for other values."""
 
     kind: Kind
     values: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Kinds of values that one directive each has: keyspace events, save points, output limits, percentiles, a master."""
+"""Kinds of values for one directive each: keyspace events, save points, output limits, percentiles, a master."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ EVENT_CLASSES = "g$lshzxetd"
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """notify-keyspace-events: the letters in force, with ``A`` written out, and how CONFIG GET shows them.
+    """Value of notify-keyspace-events: the letters in force, with ``A`` expanded, and the text that CONFIG GET shows.
 
-    The shown text does not follow from the letters: next to ``A`` it omits an ``n`` that is in force.
+    As in Redis, the text omits an ``n`` next to ``A``, although the letter is in force.
     """
 
     letters: frozenset[str]
@@ -47,7 +47,7 @@ class EventLetters(OneWord):
 
 @dataclass(frozen=True, slots=True)
 class VersionOfFiles(Integer):
-    """The kind of rdb-version: a version of Redis's files, or ``valkey``, that of Valkey's own since 9.0: int."""
+    """The kind of rdb-version: int, a version of Redis's RDB files, or ``valkey``, that of Valkey 9.0 and later."""
 
     valkey: int
 
@@ -57,7 +57,7 @@ class VersionOfFiles(Integer):
         return value if value == self.valkey else check_range(value, self.low, self.high)
 
 
-#: Python refuses to read numbers of thousands of digits; no directive needs as many as this.
+#: Maximum number of digits: Python rejects numbers of thousands of digits.
 _DIGITS = 128
 
 
@@ -91,7 +91,7 @@ class SavePoints:
 
 
 class OutputLimit(NamedTuple):
-    """Limits for disconnecting a client that does not read: ``hard`` bytes, or ``seconds`` above ``soft``; 0: none."""
+    """Unread bytes at which a client is disconnected: ``hard`` at once, ``soft`` after ``seconds``; 0: no limit."""
 
     hard: int
     soft: int
@@ -103,8 +103,8 @@ CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
 
 
 class OutputLimits:
-    """The kind of client-output-buffer-limit: class of clients -> ``OutputLimit``. Classes that are not named keep
-    their limits.
+    """The kind of client-output-buffer-limit: a dictionary from class of clients to ``OutputLimit``. Classes that are
+    not named keep their limits.
     """
 
     several_words = True
@@ -155,7 +155,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """The host and the port of a master, as two words of bytes; empty, or ``no one``: the empty tuple."""
+    """The address of a master: a tuple of host and port, as bytes. It is empty for no words, or for ``no one``."""
 
     several_words = True
 

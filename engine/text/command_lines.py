@@ -1,4 +1,4 @@
-"""Commands as MONITOR and the slow log show them: secrets replaced, bytes escaped, long ones shortened.
+"""Commands as MONITOR and the slow log show them: secrets replaced, bytes escaped, long commands shortened.
 
 A new command with a secret among its arguments must be added to ``without_secrets``.
 """
@@ -54,8 +54,8 @@ def quoted(word: bytes) -> bytes:
 
 
 def shortened(argv: list[bytes]) -> list[bytes]:
-    """Return the words as the slow log keeps them: at most MAX_WORDS of MAX_WORD bytes, and the number of further
-    ones.
+    """Return the command as the slow log stores it: at most MAX_WORDS words of MAX_WORD bytes, with the size of the
+    rest.
     """
     words = argv if len(argv) <= MAX_WORDS else argv[: MAX_WORDS - 1]
     shown = [

@@ -1,7 +1,7 @@
-"""Scores of sorted sets as text: floats with 64 bits, as C's strtod reads them, and as Redis writes them.
+"""64-bit floats as text, for the scores of sorted sets: parsed as by C's strtod, written as by Redis.
 
-Redis 7.2 and later write the shortest digits that parse to the same number; whether they are written with an exponent
-depends on their number. Before 7.2, and in ZSCAN of a large sorted set, 17 digits are written.
+Redis 7.2 and later write the shortest digits that parse to the same number, with an exponent instead of many zeros.
+Earlier versions, and ZSCAN of a large sorted set, write 17 digits.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 
 from engine.text.longdouble import DECIMAL, HEX, INFINITE
 
-#: Whole numbers up to here are written with all their digits.
+#: Maximum absolute value of whole numbers that are written with all their digits.
 _WHOLE = float(1 << 62)
-#: Maximum number of zeros written after whole numbers, and before others.
+#: Limits for numbers without an exponent: zeros at the end, digits after the point, and the exponent of small ones.
 _MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
 
 
@@ -37,7 +37,7 @@ def parse(word: bytes) -> float | None:
 
 
 def _has_digits(word: bytes) -> bool:
-    """Return whether a digit before the exponent is not 0, so that a zero result is an underflow."""
+    """Return whether the mantissa has a digit other than 0: if so, a result of zero is an underflow."""
     if HEX.fullmatch(word) is not None and DECIMAL.fullmatch(word) is None:
         mantissa = word.lower().partition(b"x")[2].partition(b"p")[0]
     else:
@@ -46,7 +46,7 @@ def _has_digits(word: bytes) -> bool:
 
 
 def parse_bound(word: bytes) -> float | None:
-    """Return the bound of a range; None if it is not a number. Too large numbers are infinite, an empty word is 0."""
+    """Return the bound of a range; None if it is not a number. A number out of range is infinite, an empty word 0."""
     if not word:
         return 0.0
     if DECIMAL.fullmatch(word) is None and INFINITE.fullmatch(word) is None:

@@ -1,16 +1,16 @@
 r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET, ACLs and subscriptions: ``* ? [a-z] [^a] \\x``.
 
-A pattern is cut at its stars into parts. The first part matches at the start of the text, the last at its end, and each
-part between them at its first occurrence: a later one would leave a suffix of what the first one leaves, so no
-match is missed and nothing is tried again. That holds for both ways of matching:
+A pattern is split at its stars into parts. The first part must match at the start of the text, and the last part at its
+end. Each part between them is matched at its first occurrence. A later occurrence would only leave less text for the
+other parts, so no backtracking is needed. This is done in one of two ways:
 
-* A short pattern becomes a regular expression, with atomic groups in place of backtracking. It matches short texts.
-* Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; the rest
-  is searched for at no more than ``_STEPS`` positions.
+* A short pattern is compiled to a regular expression with atomic groups, which is used for short texts.
+* Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; for the
+  others, at most ``_STEPS`` elements are compared.
 
-Two bounds keep any client's pattern cheap. A pattern with more than 1,000 stars before its last character matches
-nothing, as in Redis. So does one with more than ``_WILDCARDS`` sets, escapes and runs of ``?``, and a match that
-needs more than ``_STEPS`` positions; Redis continues for as long as it takes.
+Limits bound the cost of a client's pattern. As in Redis, a pattern with more than 1,000 stars before its last character
+matches nothing. Unlike in Redis, a pattern with more than ``_WILDCARDS`` sets, escapes and runs of ``?`` matches
+nothing, and a match that takes more than ``_STEPS`` steps fails.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 Matcher = Callable[[bytes], bool]
 
-#: Longer patterns are matched part by part, and not cached: no client can fill memory with them.
+#: Maximum length of a pattern that is compiled and cached, so that no client can fill the memory with patterns.
 _SHORT = 256
-#: Pattern length times text length up to which a regular expression cannot take long (1 ms).
+#: Maximum of pattern length times text length for a regular expression, which then takes at most 1 ms.
 _QUICK = 1 << 19
-#: As in Redis: a pattern with more stars matches nothing, unless the last one ends it.
+#: Maximum number of stars in a pattern, not counting one at its end; see above.
 _STARS = 1000
 _WILDCARDS = 5000
 _STEPS = 50_000
@@ -38,7 +38,7 @@ class _Any(NamedTuple):
     size: int
 
 
-#: A part's elements: text; any characters; one character of a set, which is a number with a bit for each member.
+#: An element of a part: text, a number of arbitrary characters, or a set of characters as a bit mask.
 _Element = bytes | _Any | int
 _Part = list[_Element]
 
@@ -49,12 +49,12 @@ _ANY_RUN = re.compile(rb"\?+")
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Return whether all of ``text`` matches ``pattern``. As in Redis, no ``*`` matches an empty text."""
+    """Return whether all of ``text`` matches ``pattern``. As in Redis, ``*`` does not match an empty text."""
     return matcher(pattern, ignore_case)(text)
 
 
 def matcher(pattern: bytes, ignore_case: bool = False) -> Matcher:
-    """Return the pattern as a function of texts: for patterns that are kept, or matched with many texts."""
+    """Return a function that matches texts with the pattern, for a pattern that is used repeatedly."""
     if len(pattern) <= _SHORT:
         return _cached(pattern, ignore_case)
     return _made(pattern, ignore_case)
@@ -79,8 +79,8 @@ def _made(pattern: bytes, ignore_case: bool) -> Matcher:
 
 
 def _plain(pattern: bytes) -> Matcher | None:
-    """Return the matcher of plain text, or of plain text before a star. It is cheap to make, since there may be
-    thousands of them.
+    """Return the matcher of plain text, with or without a star at its end; None for other patterns. It takes little
+    memory, because thousands may be in use.
     """
     end = _end(_TEXT, pattern, 0) if pattern[0] not in b"*?[\\" else 0
     if end == len(pattern):
@@ -92,7 +92,7 @@ def _plain(pattern: bytes) -> Matcher | None:
 
 
 def _quick(expression: re.Pattern[bytes], longest: int, otherwise: Matcher) -> Matcher:
-    """Return the regular expression for texts up to ``longest`` bytes, else the other way."""
+    """Return a matcher that uses the expression for texts up to ``longest`` bytes, ``otherwise`` for longer ones."""
     fullmatch = expression.fullmatch
 
     def matched(text: bytes) -> bool:
@@ -167,7 +167,7 @@ def _add_text(part: _Part, text: bytes, ignore_case: bool) -> None:
 def _set(pattern: bytes, at: int, ignore_case: bool) -> tuple[int, int]:
     """Return the set whose members begin at ``at``, and the position in the pattern after it.
 
-    A set that is not closed ends with the pattern; a ``-`` before its last character still makes a range.
+    An unclosed set extends to the end of the pattern; a ``-`` before its last character still makes a range.
     """
     negated = pattern[at : at + 1] == b"^"
     at += negated
@@ -208,7 +208,7 @@ def _element_expression(element: _Element) -> bytes:
         return b"(?!)"
     ranges, at = [], 0
     while members := element >> at:
-        # The lowest run of ones.
+        # The lowest range of members.
         low = at + (members & -members).bit_length() - 1
         above = (element >> low) + 1
         at = low + (above & -above).bit_length() - 1
@@ -258,9 +258,7 @@ def _element_size(element: _Element) -> int:
 
 
 def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
-    """Return the first position of a part in text[at:end], and the remaining steps; -1 if it does not occur,
-    or no steps are left.
-    """
+    """Return the first position of a part in text[at:end], -1 if not found in ``steps``, and the remaining steps."""
     needle, offset = _longest_text(part)
     if len(needle) == size:
         return text.find(needle, at, end), steps
@@ -291,7 +289,7 @@ def _longest_text(part: _Part) -> tuple[bytes, int]:
 
 
 def _stands(part: _Part, text: bytes, at: int) -> bool:
-    """Return whether the part matches at this position of the text, which has room for it."""
+    """Return whether the part matches at this position of the text, which must be long enough."""
     for element in part:
         if isinstance(element, bytes):
             if not text.startswith(element, at):

@@ -1,4 +1,4 @@
-"""Floats with a 64-bit mantissa, as INCRBYFLOAT and HINCRBYFLOAT compute with, in exact integer arithmetic.
+"""Floats with a 64-bit mantissa, for INCRBYFLOAT and HINCRBYFLOAT, computed in exact integer arithmetic.
 
 On x86 Redis computes with 80-bit floats and shows 17 decimals of them. Python's floats have fewer bits, and numpy's
 long double depends on the machine. So sums are computed on exact fractions and rounded to 64 bits, half to even: the
@@ -16,15 +16,15 @@ _MIN = Fraction(1, 1 << 16446)
 DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
 HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
 INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
-#: A greater exponent is out of range for a mantissa of any length up to _MAX_LENGTH.
+#: Maximum exponent: a larger one is out of range for any mantissa of up to _MAX_LENGTH digits.
 _MAX_EXPONENT = 20_000
 _MAX_LENGTH = 5_119
-#: Python converts numbers of a few thousand digits to text and back in one go, and refuses longer ones.
+#: Number of digits to convert at a time: Python rejects numbers of more than 4,300 digits.
 _DIGITS_AT_ONCE = 2_000
 
 
 class InfiniteError(Exception):
-    """The text spells an infinity."""
+    """The text is an infinity."""
 
 
 def rounded(value: Fraction) -> Fraction:
@@ -41,7 +41,7 @@ def rounded(value: Fraction) -> Fraction:
 
 
 def fits(value: Fraction) -> bool:
-    """Return whether it is in the range of a long double."""
+    """Return whether ``value`` is in the range of a long double."""
     return abs(value) <= _MAX
 
 
@@ -77,7 +77,7 @@ def parse(word: bytes) -> Fraction | None:
 
 
 def _integer(word: bytes, base: int) -> int:
-    """Return the number, with any number of digits; Python refuses more than 4,300 at once."""
+    """Return the integer in ``word``, which may have more digits than Python's ``int`` accepts."""
     if len(word) <= _DIGITS_AT_ONCE:
         return int(word, base)
     scale: int = base**_DIGITS_AT_ONCE
@@ -85,7 +85,7 @@ def _integer(word: bytes, base: int) -> int:
 
 
 def _digits(number: int) -> bytes:
-    """Return the decimal digits of a non-negative number, however many they are."""
+    """Return the decimal digits of a non-negative number of any length."""
     high, low = divmod(number, 10**_DIGITS_AT_ONCE)
     return _digits(high) + b"%0*d" % (_DIGITS_AT_ONCE, low) if high else b"%d" % low
 

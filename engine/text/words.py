@@ -1,4 +1,4 @@
-r"""Splits a line into words, for inline commands, configuration files and the values of CONFIG SET; quotes a word.
+r"""Splitting lines into words, for inline commands, configuration files and CONFIG SET, and quoting words.
 
 Blanks separate words. In ``"..."`` the escapes are ``\n \r \t \b \a \xHH``, and ``\c`` is c for any other character; in
 ``'...'`` the only one is ``\'``. A closing quote must be followed by a blank or the end of the line.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _BLANK = b" \n\r\t\v\f\0"
-# Vertical tabs and form feeds separate words, but do not end one. Redis does the same.
+# As in Redis, vertical tabs and form feeds are skipped before a word, but do not end one.
 _END = b" \n\r\t\0"
 _PLAIN = re.compile(rb"[^ \n\r\t\0\"']+")
 _SPECIAL = re.compile(rb"[\"'\0\v\f]")
@@ -49,7 +49,7 @@ def split_words(line: bytes) -> list[bytes] | None:
 
 
 def _double(line: bytes, at: int, word: list[bytes]) -> int:
-    """Append the text in double quotes from ``at`` on to ``word``; return its end, -1 if it does not end."""
+    """Append the double-quoted text at ``at`` to ``word``; return its end, -1 if the quote is not closed."""
     while at < len(line):
         char = line[at : at + 1]
         if char == b'"':
@@ -71,7 +71,7 @@ def _double(line: bytes, at: int, word: list[bytes]) -> int:
 
 
 def _single(line: bytes, at: int, word: list[bytes]) -> int:
-    """Append the text in single quotes from ``at`` on to ``word``; return its end, -1 if it does not end."""
+    """Append the single-quoted text at ``at`` to ``word``; return its end, -1 if the quote is not closed."""
     while at < len(line):
         char = line[at : at + 1]
         if char == b"'":

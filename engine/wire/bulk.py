@@ -27,12 +27,13 @@ from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled,
 WORTH_IT = 100
 #: Number of commands, spread over the buffer, from which a form is learned.
 _SAMPLE = 8
-#: Approximate number of commands that the first search covers. While a search finds at least half, the next one covers
-#: twice as many.
+#: Approximate number of commands that the first search covers. If a search finds at least half of them, the next search
+#: covers twice as many.
 _FIRST_WINDOW = 24
 #: Maximum number of forms kept for one client.
 _MOST_FORMS = 16
-#: Number of commands found with a form after which other keys or fields get their own form, instead of widening it.
+#: Number of commands found with a form after which commands with other keys or fields get a form of their own. Before
+#: that, they widen the form.
 _SETTLED = 10_000
 
 #: The beginning of the shortest XADD.
@@ -48,7 +49,7 @@ class AddRun(XaddRun):
 
 
 def next_start(data: bytes) -> int:
-    """Return a guess of where the next XADD starts after the first command of ``data``; 0 if there is none."""
+    """Return the likely start of the next XADD after the first command of ``data``; 0 if it has no further XADD."""
     name = data.find(b"\r\n$4\r\nXADD\r\n")
     line = data.rfind(b"\r\n*", 0, max(name, 0))
     return line + 2 if line > 0 else 0
@@ -83,7 +84,7 @@ class Scanner:
             run = self._find(pattern, data, at, end - at)
             self._served += 0 if run is None else run.count
             return run
-        # The buffer ends with this command. Clients that wait for each reply send only one.
+        # The buffer ends with this command, as if the client waits for each reply.
         groups = first.groups()
         for number, word in pattern.unverified:
             if int(groups[number]) != len(groups[word]):
@@ -195,8 +196,8 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
         total += sum(map(len, other))
     rows = len(found)
     if at + total != end:
-        # There may be gaps between the matches. Without gaps, the last match starts ``last`` bytes before
-        # ``at + total``, and none starts later; otherwise the contiguous ones must be counted.
+        # There may be gaps between the matches. Without gaps, the last match starts at ``at + total - last``, and none
+        # starts later. With gaps, the contiguous matches must be counted.
         last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
         if expression.search(data, at + total - last + 1, end) is not None:
             rows = _count(expression, data, at, end)

@@ -1,7 +1,7 @@
 """The encoder: replies to bytes, in RESP2 and RESP3.
 
-A table maps each type of reply (``engine.core.protocol.replies``) to a function, for each protocol. The elements of a
-list use the same table. Long values and entries' frames become buffers of their own, without a copy. BLOCKED and
+Each protocol has a table from types of replies (``engine.core.protocol.replies``) to functions, which is also used for
+the elements of a list. Long values and entries' frames become buffers of their own, without a copy. BLOCKED and
 NO_REPLY have no bytes and must not be passed.
 """
 
@@ -138,7 +138,7 @@ def _several(reply: Several, out: Out) -> None:
     out.extend(reply.parts)
 
 
-# -- one protocol or the other ----------------------------------------------------------------------------------------
+# -- different in each protocol ----------------------------------------------------------------------------------------
 
 
 def _aggregate(header: bytes, table: _Table, items_per_count: int = 1) -> Encoder:

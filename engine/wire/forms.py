@@ -55,15 +55,15 @@ class Pattern(NamedTuple):
 
     expression: re.Pattern[bytes]
     groups: int
-    #: The groups of the key, the ID and the body; -1: constant.
+    #: Groups of the key, the ID and the body; -1 for a constant.
     key: int
     entry_id: int
     body: int
-    #: (group of the header's number, group of the word) of the words whose length must be compared.
+    #: Pairs (group of the length in the header, group of the word) for words of arbitrary length.
     unverified: list[tuple[int, int]]
     #: Bytes of a command outside key, ID and body.
     outside: int
-    #: The words before the fields, empty if they are not constant, and the number of words after them.
+    #: Words before the fields, empty if they are not constant, and the number of words after them.
     head: list[bytes]
     words: int
 
@@ -109,7 +109,9 @@ def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
 
 
 def form_of(words: list[bytes], head: int) -> Form:
-    """Return the form of one command: its IDs and values may vary, its key and fields are constant until ``joined``."""
+    """Return the form of one command. Its ID and values may vary in length; its key and fields are constant until
+    ``joined``.
+    """
     entry_id = words[head - 1]
     body = list(map(_constant, words[head:]))
     body[1::2] = list(map(_about_as_long, words[head + 1 :: 2]))
@@ -126,13 +128,13 @@ def _about_as_long(word: bytes) -> Lengths:
 
 
 def agrees(form: Form, words: list[bytes]) -> bool:
-    """Return whether ``words`` have the form's constant words."""
+    """Return whether ``words`` contain the form's constant words."""
     pairs = zip(form.head + form.body, words, strict=True)
     return all(one == word for one, word in pairs if isinstance(one, bytes))
 
 
 def joined(form: Form, words: list[bytes]) -> Form:
-    """Return the form that includes ``form`` and ``words``."""
+    """Return ``form``, widened to match ``words``."""
     lengths = 0
     joined: list[Word] = []
     for before, word in zip(form.head + form.body, words, strict=True):
@@ -146,7 +148,7 @@ def joined(form: Form, words: list[bytes]) -> Form:
 
 
 def _either(form: Word, word: bytes) -> Word:
-    """Return the form that includes ``form`` and ``word``. New lengths get a margin for later words."""
+    """Return ``form``, widened to match ``word``. New lengths get a margin for later words."""
     if form is None or form == word:
         return form
     size = len(word)

@@ -1,6 +1,6 @@
 r"""Request parser: bytes in, split anywhere; commands out, each a list of bytes.
 
-The scalar parser (``RequestParser._scalar``) defines requests. It is as strict and as lax as Redis:
+The scalar parser (``RequestParser._scalar``) defines requests. It is exactly as strict as Redis:
 
     *N\r\n, then N times $L\r\n<L bytes> and any two bytes                    a command; N <= 0 is skipped
     a line that does not begin with *                                         an inline command; empty is skipped
@@ -42,8 +42,9 @@ _PLUS, _EQUALS, _PARENTHESIS = b"+=("
 #: Buffer size above which the last command, which is often incomplete, is left to the scalar parser.
 _LONG = 8192
 
-#: Size below which input is first tried as one whole command. ``_STARS`` maps a command's number of lines (including an
-#: empty last one) to its first line, ``_HEADERS`` the length of a word to its header.
+#: Size below which the parser first tries whether the input is exactly one command. ``_STARS`` maps the number of a
+#: command's lines, including the empty last one, to its first line; ``_HEADERS`` maps the length of a word to its
+#: header.
 _SMALL = 512
 _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
@@ -58,7 +59,8 @@ _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
 _AGGREGATE = re.compile(rb"[%~>|][^\r]")
 _NOTHING: Any = object()
-#: Fed to hiredis after a buffer. It is returned as an empty array if and only if the buffer ended with a whole value.
+#: Fed to hiredis after a buffer. It is returned as an empty array if and only if the buffer ended with a complete
+#: value.
 _MARK = b"*0\r\n"
 
 Commands = list[list[bytes]]
@@ -89,13 +91,13 @@ class RequestParser:
     def __init__(self, max_bulk: int = 512 << 20) -> None:
         #: The error reply, to be sent after the replies to the commands that the same ``parse`` returned.
         self.error: bytes | None = None
-        #: proto-max-bulk-len.
+        #: Maximum length of a word in bytes (proto-max-bulk-len).
         self.max_bulk = max_bulk
-        #: False until the client has authenticated: tight limits, and one command at a time, which may be its AUTH.
+        #: Whether the client has authenticated. Until then, limits are tight, and one command is parsed at a time.
         self.trusted = True
         self._reader = _new_reader()
-        # The incomplete command: its words so far and their bytes, how many words are missing, the length of the next
-        # one (-1: its header is missing), and the start of an incomplete word or line.
+        # State of the incomplete command: its words so far, their total bytes, the number of missing words, the length
+        # of the next word (-1 if its header is missing), and the start of an incomplete word or line.
         self._argv: list[bytes] = []
         self._kept = 0
         self._left = 0
@@ -114,13 +116,13 @@ class RequestParser:
 
     @property
     def buffered(self) -> int:
-        """Bytes of input that are kept for later."""
+        """Number of input bytes that are not returned as a command yet."""
         return self._kept + len(self._tail) + len(self._held) - self._held_at
 
     def parse(self, data: bytes) -> Commands:
         """Return the commands that ``data`` completes.
 
-        For an untrusted client it is at most one; call with ``b""`` for the next.
+        For an untrusted client, at most one is returned; call again with ``b""`` for the next one.
         """
         if self._held:
             data = self._held[self._held_at :] + data
@@ -132,7 +134,8 @@ class RequestParser:
             cached = _parsed.get(data)
             if cached is not None:
                 return [cached.copy()]
-            # Usually the input is one command. Split at line ends: count, header, word, header, word, ..., nothing.
+            # Common case: the input is one command. Its lines: count, header, word, header, word, ..., and an empty
+            # one.
             lines = data.split(b"\r\n")
             if lines[0] == _STARS.get(len(lines)) and not lines[-1]:
                 argv, at = lines[2::2], 1
@@ -163,7 +166,8 @@ class RequestParser:
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Parse ``data`` up to the end of the incomplete command; return it, if it is now complete, and the rest.
+        """Parse ``data`` up to the end of the incomplete command; return a list of the command, if complete, and the
+        rest.
 
         Only for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
         """
@@ -180,7 +184,7 @@ class RequestParser:
     # -- the definition -----------------------------------------------------------------------------------------------
 
     def _scalar(self, data: bytes, at: int, commands: Commands, one: bool) -> int:
-        """Parse ``data`` from ``at`` on, at most one command if ``one``; return the position where it stopped.
+        """Parse ``data`` from ``at`` on, at most one command if ``one``; return the position where parsing stopped.
 
         An incomplete command at the end of ``data`` is kept.
         """
@@ -239,7 +243,7 @@ class RequestParser:
         return then
 
     def _words(self, data: bytes, at: int) -> int:
-        """Parse words of the incomplete command from ``at`` on; return the position where it stopped (-1: as in
+        """Parse words of the incomplete command from ``at`` on; return the position where parsing stopped (-1: as in
         ``_header``).
         """
         argv = self._argv
@@ -248,7 +252,7 @@ class RequestParser:
             if self._bulk < 0:
                 if at >= size:
                     return at
-                # A faster way for short words, which are the most frequent. All others are parsed below.
+                # Fast path for short words, which are the most frequent. All others are parsed below.
                 line_end = data.find(b"\r", at, at + 5)
                 length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
                 end = line_end + 2 + length
@@ -295,7 +299,7 @@ class RequestParser:
         return end + 1
 
     def _complete(self, data: bytes) -> bytes:
-        """Complete the kept word or line with ``data``; return the bytes to parse next, empty if more are needed."""
+        """Complete the stored word or line with ``data``; return the bytes to parse next, empty if more are needed."""
         tail = self._tail
         if self._bulk >= 0:
             missing = self._bulk + 2 - len(tail)
@@ -310,7 +314,7 @@ class RequestParser:
             self._bulk = -1
             tail.clear()
             return data[missing:]
-        # The kept start belongs to a line. It is joined only when the line's end has arrived, or the line is too long.
+        # The tail is the start of a line. It is copied only when the line's end has arrived, or the line is too long.
         mark = b"\r" if self._left or tail[0] == _STAR else b"\n"
         ended = mark in data or tail[-1:] == mark
         if not ended and len(tail) + len(data) <= LINE_LIMIT:
@@ -375,7 +379,9 @@ def _cache(data: bytes, argv: list[bytes]) -> None:
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
-    """Return a guess of where the last command of ``data[start:end]`` starts, which parsing up to there verifies."""
+    """Return the likely start of the last command of ``data[start:end]``; parsing the bytes before it verifies the
+    guess.
+    """
     for _ in range(8):
         end = data.rfind(b"\r\n*", start, end)
         if end < 0:

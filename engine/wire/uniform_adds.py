@@ -1,4 +1,4 @@
-r"""Runs of uniform XADDs, with one form, one key and explicit IDs, as in a log: many at once by numpy, without objects.
+r"""Runs of uniform XADDs (one form, one key, explicit IDs, as in a log), parsed by numpy without creating objects.
 
 This is the fastest way from bytes to entries, and is used only for loading a log. An entry takes a fifth of the time of
 ``engine.wire.bulk``, which serves clients. A command is read as alternating constants and words::
@@ -30,11 +30,12 @@ from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 _LEAST, _MOST = 1 << 16, 1 << 19
 #: Number of commands below which another way is faster.
 _FEW = 64
-#: Maximum number of calls that make no attempt after failed attempts.
+#: Maximum number of calls to skip after failed attempts.
 _LONGEST_REST = 63
 #: Maximum number of digits of an ID's milliseconds, and of its sequence number.
 _MS_DIGITS, _SEQ_DIGITS = 16, 7
-#: Number of readable bytes after the commands: an ID that their end cuts off is parsed, too, and then dropped.
+#: Number of bytes that must be readable after the commands, because an ID cut off by their end is parsed before it is
+#: dropped.
 _BEHIND = AFTER + _MS_DIGITS
 _STAR = ord("*")
 _BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
@@ -52,7 +53,7 @@ class UniformAdds:
         self._tried = 0
 
     def scan(self, data: bytes, at: int) -> FramedRun | None:
-        """Return the run of such commands that begins at ``at``; None if there is none, or it is too short."""
+        """Return the run of uniform XADDs that starts at ``at``; None if no run of sufficient length starts there."""
         if self._rest:
             self._rest -= 1
             return None
@@ -150,13 +151,12 @@ def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words
 
 
 def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
-    """Write frames up to the fields, in place: ``*2``, the ID, and the number of words, ``tail``.
+    """Write the heads of frames in place: ``*2``, the ID, and ``tail``, the number of words.
 
-    The bulk strings of the IDs start at ``places`` and have these ``sizes``. Each frame is written so that this part of
-    it ends with the bulk string. Eight bytes are written at a time: first those that all frames share, then the last
-    ones, some of them twice.
+    The bulk strings of the IDs start at ``places`` and have these ``sizes``. Each head is written so that it ends where
+    the bulk string ends. Eight bytes are written at a time, some of them twice, because the heads differ in length.
     """
-    #: The eight bytes from each place on, as a number.
+    #: The eight bytes at each offset, as a number.
     words: Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))
     more, ends = len(tail), places + sizes
     least, most = int(sizes.min()) + len(_FRAME), int(sizes.max()) + len(_FRAME)

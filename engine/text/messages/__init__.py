@@ -1,5 +1,5 @@
-"""Every text that goes over the wire, in a module for each room of commands.
+"""Every text that is sent to clients, in one module for each package of commands.
 
-Texts are bytes, the error code first, without the leading ``-``. Functions make the texts that contain names. No other
-module of the engine spells an error out. The room imports nothing.
+Texts are bytes that start with the error code, without the leading ``-``. Functions return the texts that contain
+names. No other module of the engine contains the text of an error. The package imports nothing.
 """

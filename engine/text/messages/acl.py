@@ -1,4 +1,4 @@
-"""Texts of ACL: rules that are refused, and commands that a user may not call."""
+"""Texts of ACL: rejected rules, and commands that a user may not call."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PASSWORD_HASH = b"The password hash must be exactly 64 characters and contain on
 
 
 def rule_refused(rule: bytes, reason: bytes) -> bytes:
-    """ACL SETUSER with a rule that is refused."""
+    """Return the error of ACL SETUSER for an invalid rule."""
     return b"ERR Error in ACL SETUSER modifier '%b': %b" % (rule, reason)
 
 
 def open_selector(start: bytes) -> bytes:
-    """ACL SETUSER with a selector that does not end."""
+    """Return the error of ACL SETUSER for a selector without a closing parenthesis."""
     return b"ERR Unmatched parenthesis in acl selector starting at '%b'." % start
 
 
@@ -42,27 +42,27 @@ UNCHANGED = b"WARNING: ACL errors detected, no change to the previously active A
 
 
 def not_read(name: bytes, why: str) -> bytes:
-    """ACL LOAD of a file that cannot be read."""
+    """Return the error of ACL LOAD for a file that cannot be read."""
     return b"ERR Error loading ACLs, opening file '%b': %b. %b" % (name, why.encode(), UNCHANGED)
 
 
 def unknown_category(name: bytes) -> bytes:
-    """ACL CAT of a category that does not exist."""
+    """Return the error of ACL CAT for an unknown category."""
     return b"ERR Unknown category '%b'" % name
 
 
 def user_not_found(name: bytes) -> bytes:
-    """ACL DRYRUN for a user that does not exist."""
+    """Return the error of ACL DRYRUN for an unknown user."""
     return b"ERR User '%b' not found" % name
 
 
 def command_not_found(name: bytes) -> bytes:
-    """ACL DRYRUN of a command that does not exist."""
+    """Return the error of ACL DRYRUN for an unknown command."""
     return b"ERR Command '%b' not found" % name
 
 
 def would_refuse(user: bytes, reason: str, name: bytes) -> bytes:
-    """The reply of ACL DRYRUN to a command that would be refused."""
+    """Return the reply of ACL DRYRUN for a command that would be rejected."""
     what = b"run the '%b' command" if reason == "command" else b"access the '%%b' %b" % reason.encode()
     return b"User %b has no permissions to " % user + what % name
 
@@ -82,7 +82,7 @@ NO_LONGER_ALLOWED = {
 
 
 def no_command_permission(user: bytes, command: bytes) -> bytes:
-    """A command that the user may not call."""
+    """Return the error for a command that the user may not call."""
     return b"NOPERM User %b has no permissions to run the '%b' command" % (user, command)
 
 

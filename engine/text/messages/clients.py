@@ -1,4 +1,4 @@
-"""Texts of connections: who may connect, log in and out, transactions, waiting, channels, CLIENT."""
+"""Texts of connections: connecting, login, transactions, waiting, channels, CLIENT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROTOCOL_VERSION_NOT_INTEGER = b"ERR Protocol version is not an integer or out o
 
 
 def hello_option(word: bytes) -> bytes:
-    """HELLO with a word that is not an option."""
+    """Return the error of HELLO for an unknown option."""
     return b"ERR Syntax error in HELLO option '%b'" % word
 
 
@@ -40,7 +40,7 @@ EXEC_ABORT = b"EXECABORT Transaction discarded because of previous errors."
 
 
 def exec_refused(reason: bytes) -> bytes:
-    """EXEC itself was refused, which ends its transaction."""
+    """Return the error of an EXEC that was itself rejected, which discards its transaction."""
     return b"EXECABORT Transaction discarded because of: %b" % reason.removeprefix(b"ERR ")
 
 
@@ -52,7 +52,7 @@ UNBLOCK_REASON = b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"
 
 
 def in_subscription(name: bytes) -> bytes:
-    """A command that a RESP2 client may not call while it is subscribed."""
+    """Return the error for a command that a RESP2 client may not call while it is subscribed."""
     return (
         b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
         b"context" % name
@@ -74,20 +74,20 @@ NOT_TRACKING = (
 
 
 def unknown_client_type(word: bytes) -> bytes:
-    """CLIENT LIST or KILL with a class of clients that does not exist."""
+    """Return the error of CLIENT LIST or KILL for an unknown class of clients."""
     return b"ERR Unknown client type '%b'" % word
 
 
 def no_such_user(name: bytes) -> bytes:
-    """CLIENT KILL of a user that does not exist."""
+    """Return the error of CLIENT KILL for an unknown user."""
     return b"ERR No such user '%b'" % name
 
 
 def unrecognized_client_option(word: bytes) -> bytes:
-    """CLIENT SETINFO of anything but the library's name and version."""
+    """Return the error of CLIENT SETINFO for anything but the library's name and version."""
     return b"ERR Unrecognized option '%b'" % word
 
 
 def client_info_characters(option: bytes) -> bytes:
-    """CLIENT SETINFO of a value that CLIENT LIST could not show."""
+    """Return the error of CLIENT SETINFO for a value that CLIENT LIST could not show."""
     return b"ERR %b cannot contain spaces, newlines or special characters." % option

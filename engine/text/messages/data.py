@@ -1,4 +1,4 @@
-"""Texts of the commands on keys, their expiry, DUMP and RESTORE, strings, hashes, sets, sorted sets and lists."""
+"""Texts of the commands for keys, expiry, DUMP and RESTORE, strings, hashes, sets, sorted sets and lists."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ EXPIRE_GT_LT = b"ERR GT and LT options at the same time are not compatible"
 
 
 def invalid_expire(command: bytes) -> bytes:
-    """An expiry that must be positive and is not, or that is too large for a clock."""
+    """Return the error for an expiry time that is not positive, or too large."""
     return b"ERR invalid expire time in '%b' command" % command
 
 
 def unsupported_option(word: bytes) -> bytes:
-    """An EXPIRE command with a word that is not an option."""
+    """Return the error of an EXPIRE command for an unknown option."""
     return b"ERR Unsupported option %b" % word
 
 
@@ -72,12 +72,12 @@ FNX_FXX = b"ERR Only one of FXX or FNX arguments can be specified"
 
 
 def several_times(last: bytes) -> bytes:
-    """A command on fields with several options about their expiry; ``last`` is the last one in the list of options."""
+    """Return the error of a command on fields with several expiry options; ``last``: last option in the error."""
     return b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % last
 
 
 def unknown_argument(word: bytes) -> bytes:
-    """A command on fields with a word that is not an option."""
+    """Return the error of a command on fields for an unknown option."""
     return b"ERR unknown argument: %b" % word
 
 
@@ -104,7 +104,7 @@ WEIGHT = b"ERR weight value is not a float"
 
 
 def no_input_keys(command: bytes) -> bytes:
-    """A command on several sorted sets that is given none."""
+    """Return the error of a command on several sorted sets without keys."""
     return b"ERR at least 1 input key is needed for '%b' command" % command
 
 

@@ -1,4 +1,4 @@
-"""Texts that all rooms of commands share: syntax, numbers, arity, and the frame of HELP."""
+"""Texts that all packages of commands share: syntax, numbers, arity, and the frame of HELP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_POSITIVE = b"ERR value is out of range, must be positive"
 
 
 def out_of_range(low: int, high: int) -> bytes:
-    """A number outside the range that the command states."""
+    """Return the error for a number outside the command's range."""
     return b"ERR value is out of range, value must between %d and %d" % (low, high)
 
 
@@ -30,16 +30,16 @@ TIMEOUT_NOT_FLOAT = b"ERR timeout is not a float or out of range"
 TIMEOUT_NEGATIVE = b"ERR timeout is negative"
 TIMEOUT_RANGE = b"ERR timeout is out of range"
 
-# -- commands that are called wrongly -----------------------------------------------------------------------------
+# -- commands called incorrectly ----------------------------------------------------------------------------------
 
 
 def wrong_arity(full_name: bytes) -> bytes:
-    """A command, or ``container|subcommand``, with the wrong number of words."""
+    """Return the error for the wrong number of arguments. ``full_name``: command, or ``container|subcommand``."""
     return b"ERR wrong number of arguments for '%b' command" % full_name
 
 
 def unknown_command(argv: list[bytes]) -> bytes:
-    """A command that does not exist; its first arguments are quoted, 128 bytes in all."""
+    """Return the error for an unknown command, which quotes its first arguments, up to 128 bytes in total."""
     if len(argv) == 1:
         return b"ERR unknown command '%b'" % argv[0][:128]
     shown = b""
@@ -51,17 +51,17 @@ def unknown_command(argv: list[bytes]) -> bytes:
 
 
 def left_out(name: bytes, subject: bytes) -> bytes:
-    """A command of Redis that the engine leaves out. It begins as for any unknown command, which programs look for."""
+    """Return the error for a Redis command that the engine does not have. It starts like any unknown command's."""
     return b"ERR unknown command '%b': this is a stream engine, without %b" % (name[:128].replace(b"|", b" "), subject)
 
 
 def unknown_subcommand(container: bytes, word: bytes) -> bytes:
-    """A container with a subcommand that does not exist."""
+    """Return the error for an unknown subcommand."""
     return b"ERR unknown subcommand '%b'. Try %b HELP." % (word[:128], container.upper())
 
 
 def subcommand_arguments(container: bytes, word: bytes) -> bytes:
-    """A subcommand with more words than it has arguments."""
+    """Return the error for a subcommand with too many arguments."""
     return b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP." % (
         word[:128],
         container.upper(),
@@ -72,7 +72,7 @@ def subcommand_arguments(container: bytes, word: bytes) -> bytes:
 
 
 def help_lines(container: str, rows: list[tuple[str, str]]) -> list[bytes]:
-    """The reply to ``container HELP``, framed as Redis does. ``rows``: how each subcommand is called, what it does."""
+    """Return the reply to ``container HELP``, in Redis's form. ``rows``: syntax and description of each subcommand."""
     lines = [f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
     for form, meaning in [*rows, ("HELP", "Print this help.")]:
         lines += [form.rstrip(), f"    {meaning}"]

@@ -1,4 +1,4 @@
-"""Texts of saving, the log, loading, and of writes that are refused because of the disk."""
+"""Texts of saving, the log, loading, and writes that are rejected because of the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAVE_BLOCKED = (
 
 
 def save_failed(why: str) -> bytes:
-    """SAVE, or a command that saves first, if the file cannot be written."""
+    """Return the error of SAVE, or of a command that saves first, if the file cannot be written."""
     return b"ERR the snapshot could not be written: " + why.encode()
 
 
@@ -28,7 +28,7 @@ WAITAOF_ON_REPLICA = (
 )
 WAITAOF_NO_LOG = b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 
-# -- refused writes -----------------------------------------------------------------------------------------------
+# -- rejected writes ----------------------------------------------------------------------------------------------
 MISCONF_SNAPSHOT = (
     b"MISCONF The last snapshot could not be written to disk (stop-writes-on-bgsave-error is set). Commands that "
     b"change data are disabled; the server's log says what went wrong."
@@ -36,7 +36,7 @@ MISCONF_SNAPSHOT = (
 
 
 def misconf_log(why: str) -> bytes:
-    """A command that writes, while the append-only file cannot be written."""
+    """Return the error for a write command while the append-only file cannot be written."""
     return b"MISCONF Errors writing to the AOF file: " + why.encode()
 
 
@@ -44,7 +44,7 @@ def misconf_log(why: str) -> bytes:
 
 
 def load_failed(why: str) -> bytes:
-    """DEBUG RELOAD and LOADAOF of files that cannot be loaded."""
+    """Return the error of DEBUG RELOAD and LOADAOF for files that cannot be loaded."""
     return b"ERR " + why.encode()
 
 

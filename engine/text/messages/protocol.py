@@ -1,4 +1,4 @@
-"""Texts of the parser: errors that end a connection, because its bytes are not a request."""
+"""Texts of the parser: errors for input that is not a request, after which the connection is closed."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ UNBALANCED_QUOTES = b"ERR Protocol error: unbalanced quotes in request"
 
 
 def expected_bulk(got: bytes) -> bytes:
-    """An array of a request contains an element other than a bulk string; ``got`` is its first byte."""
+    """Return the error for a request with an element other than a bulk string; ``got``: first byte of the element."""
     return b"ERR Protocol error: expected '$', got '%b'" % got

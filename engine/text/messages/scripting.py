@@ -27,31 +27,31 @@ WRITES_UNDER_RO = b"ERR Can not execute a script with write flag using *_ro comm
 
 
 def compile_failed(wrong: bytes) -> bytes:
-    """A script that is not valid Lua."""
+    """Return the error for a script that is not valid Lua."""
     return b"ERR Error compiling script (new function): " + wrong
 
 
 def unexpected_engine(word: bytes) -> bytes:
-    """A first line that names another language."""
+    """Return the error for a script whose first line names another language."""
     return b"ERR Unexpected engine in script shebang: " + word
 
 
 def unknown_option(word: bytes) -> bytes:
-    """A first line with an unknown word."""
+    """Return the error for a script whose first line has an unknown option."""
     return b"ERR Unknown lua shebang option: " + word
 
 
 def unexpected_flag(word: bytes) -> bytes:
-    """A first line with an unknown flag."""
+    """Return the error for a script whose first line has an unknown flag."""
     return b"ERR Unexpected flag in script shebang: " + word
 
 
 def failed(text: bytes, name: bytes, source: bytes, line: int) -> bytes:
-    """A script that failed, with its place."""
+    """Return the error of a failed script, with the line of the failure."""
     return b"%b script: %b, on %b:%d." % (text, name, source, line)
 
 
-# -- what a script calls ------------------------------------------------------------------------------------------
+# -- commands called by a script ----------------------------------------------------------------------------------
 NO_ARGUMENTS = b"ERR Please specify at least one argument for this redis lib call"
 BAD_ARGUMENTS = b"ERR Lua redis lib command arguments must be strings or integers"
 UNKNOWN_COMMAND = b"ERR Unknown Redis command called from script"
@@ -98,45 +98,45 @@ BAD_PAYLOAD_BODY = b"ERR given type is not a function"
 
 
 def bad_metadata(word: bytes) -> bytes:
-    """A library's first line with an unknown word."""
+    """Return the error for a library whose first line has an unknown word."""
     return b"ERR Invalid metadata value given: " + word
 
 
 def engine_not_found(name: bytes) -> bytes:
-    """A library in another language."""
+    """Return the error for a library in another language."""
     return b"ERR Engine '%b' not found" % name
 
 
 def library_exists(name: bytes) -> bytes:
-    """FUNCTION LOAD without REPLACE."""
+    """Return the error of FUNCTION LOAD without REPLACE for an existing library."""
     return b"ERR Library '%b' already exists" % name
 
 
 def restored_exists(name: bytes) -> bytes:
-    """FUNCTION RESTORE without REPLACE."""
+    """Return the error of FUNCTION RESTORE without REPLACE for an existing library."""
     return b"ERR Library %b already exists" % name
 
 
 def function_exists(name: bytes) -> bytes:
-    """A function that another library has."""
+    """Return the error for a function that another library defines."""
     return b"ERR Function %b already exists" % name
 
 
 def library_compile_failed(wrong: bytes) -> bytes:
-    """A library that is not valid Lua."""
+    """Return the error for a library that is not valid Lua."""
     return b"ERR Error compiling function: " + wrong
 
 
 def registering_failed(wrong: bytes) -> bytes:
-    """A library whose code fails."""
+    """Return the error for a library whose code fails while it is loaded."""
     return b"ERR Error registering functions: " + wrong
 
 
 def unknown_argument(word: bytes) -> bytes:
-    """FUNCTION LIST with an unknown word."""
+    """Return the error of FUNCTION LIST for an unknown argument."""
     return b"ERR Unknown argument " + word
 
 
 def unknown_load_option(word: bytes) -> bytes:
-    """FUNCTION LOAD with an unknown word."""
+    """Return the error of FUNCTION LOAD for an unknown option."""
     return b"ERR Unknown option given: " + word

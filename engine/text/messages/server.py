@@ -1,4 +1,4 @@
-"""Texts of the commands on the server itself: memory, COMMAND, DEBUG, slow commands, features that are missing."""
+"""Texts of the commands about the server: memory, COMMAND, DEBUG, slow commands, missing features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOWLOG_COUNT = b"ERR count should be greater than or equal to -1"
 
 
 def no_latency_samples(event: bytes) -> bytes:
-    """LATENCY GRAPH of an event without samples."""
+    """Return the error of LATENCY GRAPH for an event without samples."""
     return b"ERR No samples available for event '%b'" % event
 
 
@@ -69,10 +69,10 @@ HANDED_OVER_TOO_EARLY = b"ERR PSYNC FAILOVER is refused while the data of the ma
 
 
 def unknown_replconf(option: bytes) -> bytes:
-    """REPLCONF with an unknown option."""
+    """Return the error of REPLCONF for an unknown option."""
     return b"ERR Unrecognized REPLCONF option: " + option
 
 
 def unknown_rdb_filter(word: bytes) -> bytes:
-    """REPLCONF rdb-filter-only with an unknown part of the data."""
+    """Return the error of REPLCONF rdb-filter-only for an unknown part of the data."""
     return b"ERR Unsupported rdb-filter-only option: " + word

@@ -1,8 +1,8 @@
-"""Texts of CONFIG, and of values that a directive refuses; those are str, because errors at start-up quote them too."""
+"""Texts of CONFIG, and of rejected directive values. The latter are str, because errors at start-up quote them too."""
 
 from __future__ import annotations
 
-# -- refused values -----------------------------------------------------------------------------------------------
+# -- rejected values ----------------------------------------------------------------------------------------------
 WRONG_NUMBER = "wrong number of arguments"
 NOT_AN_INTEGER = "argument couldn't be parsed into an integer"
 NOT_OCTAL = "argument couldn't be parsed as an octal number"
@@ -19,21 +19,21 @@ PERCENTILES = "Invalid latency-tracking-info-percentiles parameters"
 
 
 def not_between(low: object, high: object) -> str:
-    """A number outside the directive's range."""
+    """Return the error for a number outside the directive's range."""
     return f"argument must be between {low} and {high} inclusive"
 
 
 def not_one_of(choices: tuple[str, ...]) -> str:
-    """A word that the directive does not have."""
+    """Return the error for a word that is not one of ``choices``."""
     return "argument(s) must be one of the following: " + ", ".join(choices)
 
 
 def not_a_name(directive: str, what: str) -> str:
-    """A path where only a name is allowed; ``what`` is "filename" or "dirname"."""
+    """Return the error for a path instead of a name. ``what``: "filename" or "dirname"."""
     return f"{directive} can't be a path, just a {what}"
 
 
-# -- refused changes ----------------------------------------------------------------------------------------------
+# -- rejected changes ---------------------------------------------------------------------------------------------
 UNBALANCED_QUOTES = "Unbalanced quotes in configuration line"
 DUPLICATE = "duplicate parameter"
 IMMUTABLE = "can't set immutable config"
@@ -44,22 +44,22 @@ NO_CONFIG_FILE = b"ERR The server is running without a config file"
 
 
 def too_many_clients(most: int) -> str:
-    """CONFIG SET of more clients than the process may have open files."""
+    """Return the error of CONFIG SET maxclients if the process may not open as many files."""
     return f"The operating system is not able to handle the specified number of clients, try with {most}"
 
 
 def unknown_option_for_config_set(name: bytes) -> bytes:
-    """CONFIG SET of a directive that does not exist."""
+    """Return the error of CONFIG SET for an unknown directive."""
     return b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % name
 
 
 def config_set_failed(name: bytes, why: str) -> bytes:
-    """CONFIG SET of a value that its directive refuses."""
+    """Return the error of CONFIG SET for a rejected value."""
     return b"ERR CONFIG SET failed (possibly related to argument '%b') - %b" % (name, why.encode())
 
 
 def rewrite_failed(why: str) -> bytes:
-    """CONFIG REWRITE of a file that cannot be written."""
+    """Return the error of CONFIG REWRITE for a file that cannot be written."""
     return b"ERR Rewriting config file: %b" % why.encode()
 
 

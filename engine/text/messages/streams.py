@@ -1,4 +1,4 @@
-"""Texts of the stream commands, the extensions (PS.*) included."""
+"""Texts of the stream commands, including the extensions (PS.*)."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ MIN_IDLE_NEGATIVE = b"ERR min-idle-time must be a positive integer"
 
 
 def read_only_with_group(option: bytes) -> bytes:
-    """XREAD with an option that belongs to XREADGROUP."""
+    """Return the error of XREAD for an option of XREADGROUP."""
     return b"ERR The %b option is only supported by XREADGROUP. You called XREAD instead." % option
 
 
 def no_group_read(key: bytes, group: bytes) -> bytes:
-    """XREADGROUP without its key or group."""
+    """Return the error of XREADGROUP if the key or the group does not exist."""
     return b"NOGROUP No such key '%b' or consumer group '%b' in XREADGROUP with GROUP option" % (key, group)
 
 
 # -- streams on the disk ------------------------------------------------------------------------------------------
 def unreadable(what: str) -> bytes:
-    """A part of a stream cannot be read from the disk; ``what`` says where it lies, and why."""
+    """Return the error for a part of a stream that cannot be read from disk. ``what``: its location, and the reason."""
     text = what.encode("utf-8", "surrogateescape").replace(b"\r", b" ").replace(b"\n", b" ")
     return b"IOERR a part of a stream cannot be read: %b" % text
 
 
 def unreadable_in(error: bytes, keys: list[bytes]) -> bytes:
-    """The same, with the keys that the command names."""
+    """Return the error of ``unreadable`` with the command's keys added."""
     shown = b", ".join(b"'%b'" % key.replace(b"\r", b" ").replace(b"\n", b" ") for key in keys[:5])
     return b"%b (while reading %b)" % (error, shown)
 
@@ -79,12 +79,12 @@ ENTRIES_READ_NEGATIVE = b"ERR value for ENTRIESREAD must be positive or -1"
 
 
 def no_group(key: bytes, group: bytes) -> bytes:
-    """A claiming or listing command without its key or group."""
+    """Return the error of a claiming or listing command if the key or the group does not exist."""
     return b"NOGROUP No such key '%b' or consumer group '%b'" % (key, group)
 
 
 def no_group_for_key(group: bytes, key: bytes) -> bytes:
-    """XGROUP and XINFO CONSUMERS on a key that has no such group."""
+    """Return the error of XGROUP and XINFO CONSUMERS if the key has no such group."""
     return b"NOGROUP No such consumer group '%b' for key name '%b'" % (group, key)
 
 
@@ -98,7 +98,7 @@ AUTOCLAIM_COUNT = b"ERR COUNT must be > 0"
 
 
 def unrecognized_claim_option(word: bytes) -> bytes:
-    """XCLAIM with a word that is not an option."""
+    """Return the error of XCLAIM for an unknown option."""
     return b"ERR Unrecognized XCLAIM option '%b'" % word
 
 
@@ -114,7 +114,7 @@ NACK_IDS_EXPECTED = b"ERR syntax error, expected IDS keyword"
 
 
 def unrecognized_nack_option(word: bytes) -> bytes:
-    """XNACK with a word that is not an option."""
+    """Return the error of XNACK for an unknown option."""
     return b"ERR Unrecognized XNACK option '%b'" % word
 
 
