@@ -1,6 +1,6 @@
 """Admission of commands: the command exists, its user may call it, memory is available, and writes are allowed.
 
-The checks are in Redis's order: if several would refuse a command, clients receive the first one's error.
+The checks run in Redis's order: if several fail, the client receives the error of the first.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def look_up(argv: list[bytes]) -> Command:
 
 
 class Refusal(Enum):
-    """Reasons to refuse commands, in the order in which clients receive them. Each reason has one owner, which sets it.
+    """Reasons to refuse commands, in the order in which clients receive them. Each reason is set by one component.
 
-    DISK, REPLICAS and READONLY apply to writing commands. For the others, ``_EXEMPT`` names the flag that decides.
+    DISK, REPLICAS and READONLY apply to writing commands. For the other reasons, ``_EXEMPT`` names the flag that
+    decides.
     """
 
     #: The disk rejects writes. PING is refused too, so that health checks fail.
@@ -79,10 +80,10 @@ class Refusal(Enum):
     BUSY = auto()
 
 
-#: Flags of commands that a pause of writes holds back.
+#: Flags of the commands that CLIENT PAUSE WRITE delays.
 _REPLICATED = {"write", "may_replicate"}
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
-#: The flag that decides, and whether commands are refused that have it (True) or that lack it (False).
+#: Reason -> a command flag, and whether commands with the flag (True) or without the flag (False) are refused.
 _EXEMPT = {
     Refusal.STALE: ("stale", False),
     Refusal.LOADING: ("loading", False),
@@ -100,25 +101,25 @@ class Admission:
         self._accounts = accounts
         self._changes = changes
         self._pause = pause
-        #: Whether the process exceeds its memory limit: commands that need more are refused.
+        #: Whether the process exceeds its memory limit: commands that need more memory are refused.
         self.memory_full = False
-        #: False on a replica that leaves maxmemory to its master: ``memory_full`` is never set there.
+        #: False on a replica that leaves maxmemory to its master, so that ``memory_full`` is never set.
         self.memory_counts = True
-        #: Whether any reason applies. The master of this server is exempt from all of them.
+        #: Whether any reason to refuse applies. The master of this server is exempt from all reasons.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
         #: Returns the flags of a command called with these words. The core's version includes a script's own flags.
         self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
-        """Start refusing commands for this reason, with the reply ``error``; if it is empty, allow them again."""
+        """Refuse commands for this reason, with the reply ``error``; an empty ``error`` allows them again."""
         self._refusals.pop(why, None)
         if error:
             self._refusals[why] = error
         self.refuses = bool(self._refusals)
 
     def refusal(self, why: Refusal) -> bytes:
-        """Return the current error for this reason; empty if it does not apply."""
+        """Return the current error for this reason; empty if the reason does not apply."""
         return self._refusals.get(why, b"")
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
@@ -172,7 +173,7 @@ class Admission:
                 raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
-        """Return whether the session may run these XADDs as one now. If not, they must be checked one by one."""
+        """Return whether the session may now run these XADDs together. If not, each must be checked separately."""
         if (self.refuses or self.memory_full) and not self._changes.replaying:
             return False
         if session.limited and not self.may_add(session, run):

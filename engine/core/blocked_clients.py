@@ -1,7 +1,7 @@
-"""Blocked clients: which ones a change or a timeout wakes, and the replies they receive.
+"""Blocked clients: retries of their commands after changes, timeouts, and replies.
 
 When a key is signalled, the commands blocked on it run again with the same words, in the order in which their clients
-blocked. Each one either replies or keeps waiting in its place. Replies go to the outbox.
+blocked. Each command either returns a reply or keeps its place in the queue. Replies go to the outbox.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Blocked:
                         nothing_for.add(waiter.interest)
 
     def wake(self, session: Session) -> None:
-        """Time the session out, or run its command again, at its ``engine.core.clients.session.Waiter.wake_at``.
+        """Run the session's command again, or time it out, at ``engine.core.clients.session.Waiter.wake_at``.
 
         If the command keeps waiting, it may set a new wake time.
         """

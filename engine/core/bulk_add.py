@@ -1,8 +1,8 @@
 """A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
-The run consists of bytes in a verified form (``engine.wire.bulk``). Before any change, the run is declined if one of
-its commands would fail or must be visible separately; its commands then run one by one. A property test shows that both
-ways have the same results.
+``engine.wire.bulk`` has verified the bytes of the run. The run is declined, before any change, if one of its commands
+would fail or must be visible separately. Its commands then run one by one. A property test shows that the results are
+the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
 
 _AUTO = b"$1\r\n*\r\n"
-#: Sequence number -> the end of an ID's bulk string.
+#: Sequence number -> the last part of an ID's bulk string.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 
@@ -32,8 +32,8 @@ class _Part:
 
     __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: The IDs as bulk strings, grouped by the number of digits of the sequence number. A group has the start that its
-    #: IDs share, and the end of each ID.
+    #: The IDs as bulk strings, grouped by the number of digits of the sequence number: the common start of a group's
+    #: IDs, and the rest of each ID.
     groups: list[tuple[bytes, list[bytes]]]
     #: The IDs as numbers.
     ms: array[int]
@@ -49,7 +49,7 @@ class _Part:
         self.rows: list[int] = []
         #: The first ID.
         self.first = 0
-        #: All IDs as bulk strings, if they are not consecutive.
+        #: All IDs as bulk strings if the client chose them, else None.
         self.explicit: list[bytes] | None = None
 
     def reply_rows(self) -> list[bytes]:
@@ -73,7 +73,7 @@ def _stem(ms: int, digits: int) -> bytes:
 
 
 def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
-    """Return the texts of ``count`` consecutive IDs of one millisecond, one group per number of digits."""
+    """Return ``count`` consecutive IDs of one millisecond, grouped as in ``_Part.groups``."""
     ms, first = first_id >> 64, first_id & ids.U64_MAX
     end = first + count
     texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
@@ -119,7 +119,7 @@ class Added:
 
 
 def add_run(ctx: Context, run: XaddRun) -> Added | None:
-    """Run the commands together; None if the run is declined and nothing was done."""
+    """Run the commands together. Return None, without any change, if the run is declined."""
     try:
         if run.count == 1 and run.keys is None and run.ids is None and len(run.head) == 3:
             return _add_one(ctx, run.head[1], run.words, run.bodies[0])
@@ -136,7 +136,7 @@ def add_run(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
-    """Run a single command with minimal overhead: clients that wait for each reply send runs of one."""
+    """Run a single command with minimal overhead: clients that wait for each reply send runs of one command."""
     stream: Stream | None = ctx.db.typed(key, Stream)
     if stream is None:
         return None
@@ -196,7 +196,7 @@ def _choose_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
         ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
     except (ValueError, OverflowError):
         return False
-    # The comparison finds non-canonical texts, and texts without exactly one dash.
+    # The comparison fails for non-canonical IDs, and for IDs without exactly one dash.
     if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
         return False
     last = part.stream.last_id if part.stream is not None else 0
@@ -216,7 +216,7 @@ def _ascend(ms: array[int], seq: array[int]) -> bool:
 
 
 def add_framed(ctx: Context, run: FramedRun) -> bool:
-    """Add the entries of a log, without notifications; False if the run is declined and nothing was done."""
+    """Add entries from a log, without notifications. Return False, without any change, if the run is declined."""
     try:
         stream = ctx.db.stream(run.key)
     except CommandError:
@@ -242,7 +242,7 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
 
 
 def _trim(trim: Trim, stream: Stream, count: int) -> bool:
-    """Trim as the single commands would have, each within its LIMIT; return whether any entry was removed."""
+    """Trim once per command, each time up to LIMIT; return whether any entry was removed."""
     length = stream.length
     while count and trim.apply(stream):
         count -= 1
@@ -272,7 +272,7 @@ def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
-    """Record the run's effects, encoded at once: every XADD with its final ID, then the trim."""
+    """Record the effects for one key: all XADDs with their final IDs as one piece, then the trim."""
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
     pieces = [head, b"", b""] * part.count
     pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies

@@ -1,17 +1,17 @@
 """The core as a whole: runs one command at a time, and returns its reply, its effects, and messages for others.
 
-The shell calls ``Core.execute`` and then delivers three things: the reply; the replies and messages for other sessions
-in ``Core.outbox`` (for clients woken by the command, subscribers and monitors), in order; and the effects in
-``Core.changes``, for the log. The shell supplies the time, calls ``Core.wake`` when a blocked client's wake time is
-reached, and calls ``Core.close_session`` for a closed connection.
+The shell calls ``Core.execute`` and then delivers its results: the reply, the messages in ``Core.outbox`` for other
+sessions (clients woken by the command, subscribers, monitors), and the effects in ``Core.changes`` for the log.
+Messages must be delivered in order. The shell supplies the time, calls ``Core.wake`` when a blocked client's wake time
+is reached, and calls ``Core.close_session`` for a closed connection.
 
-If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core
-must not be used any more. The effects of the failed call are dropped; those that remain are complete.
+If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core must not be used
+again. The effects of the failed call are dropped; all remaining effects are complete.
 
 The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
 `engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. This
 is one module because every way to run a command (immediately, queued, after blocking, in steps, as one of several
-XADDs) needs the same care for time, effects, errors, statistics, and unblocked clients.
+XADDs) must handle time, effects, errors, statistics and unblocked clients in the same way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from engine.text.messages import clients, general, streams
 
 
 class Core:
-    """All state of one server. ``pick(n)`` draws a number in 0 .. n-1; it is the only source of randomness."""
+    """All state of one server. ``pick(n)`` returns a random number in 0 .. n-1. It is the only source of randomness."""
 
     __slots__ = (
         "_ctx",
@@ -108,7 +108,7 @@ class Core:
         self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
         self.admission.flags_of = Declared(self.scripts.flags_of, self.functions.flags_of).flags
         self.blocked = Blocked(self._ctx, self._call_late)
-        #: Whether ``execute`` leaves it to its caller to serve woken clients, after further commands.
+        #: Whether the caller of ``execute`` serves woken clients itself, after several commands.
         self.serve_later = False
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)
@@ -167,7 +167,7 @@ class Core:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a slow script is still running, so that the data is in the middle of a command."""
+        """Whether a slow script is still running, and its changes to the data are incomplete."""
         return bool(self.admission.refusal(Refusal.BUSY))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Core:
         session.last_command = command.full_name
         admission = self.admission
         if session.limited or session.monitor or session.subscriptions or admission.memory_full or admission.refuses:
-            # In all other cases, the check would allow the command.
+            # Only these conditions can make the check fail.
             try:
                 admission.check(session, command, argv)
             except CommandError as error:
@@ -258,8 +258,8 @@ class Core:
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
         """Run the next step of a command, then serve the clients that it woke.
 
-        Returns the reply, or ``steps`` if the command is not finished. If the command would be refused now, it ends
-        with that error, and the effects of its completed steps remain.
+        Returns the reply, or ``steps`` if the command is not finished. If a check now refuses the command, the command
+        ends with that error, and the effects of its completed steps remain.
         """
         changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
         changes.set_time(now_us)
@@ -327,7 +327,8 @@ class Core:
         end = telemetry.stopwatch()
         spent = end - telemetry.measured_ns
         telemetry.measured_ns = end
-        # Counted after the run, as in Redis: CONFIG RESETSTAT shows up in the new counters, INFO not in its own reply.
+        # Counted after the run, as in Redis: CONFIG RESETSTAT is the first command in the new counters, and the reply
+        # of INFO does not include that INFO.
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         stat.ns += spent
         if failed:
@@ -351,14 +352,14 @@ class Core:
         return reply
 
     def _note_wait(self, waiter: Waiter) -> None:
-        """Report a blocked command that has its reply. Its duration is that of its runs, without the waiting time."""
+        """Report a finished blocked command if it was slow. Its duration is the total of its runs, without waiting."""
         if waiter.spent_ns >= self.telemetry.threshold_ns:
             self.telemetry.note(
                 waiter.session, look_up(waiter.called), waiter.called, waiter.spent_ns, self.changes.now
             )
 
     def _unforeseen(self, session: Session, command: Command, argv: list[bytes], error: Exception) -> CommandError:
-        """Return the reply to a command with an unexpected error. Raises FatalError if the server must stop."""
+        """Return the reply to a command that raised an unexpected error. Raises FatalError if the server must stop."""
         if is_fatal(command, error):
             raise FatalError(command.name, argv, session.id) from error
         self._ctx.host.report_failure(command.name, error)
@@ -383,7 +384,7 @@ class Core:
         return self._call(session, command, argv, retry)
 
     def _run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
-        """Run a command, or a run of XADDs, queued by MULTI; return one reply per command, or several as one value."""
+        """Run a queued command or run of XADDs; return one reply per command, or one `Several` with all replies."""
         command, words = queued
         if isinstance(words, list):
             return [self._call_late(session, command, words)]
@@ -400,7 +401,7 @@ class Core:
         """Run many XADDs at once, or queue them in a transaction; return their replies as bytes.
 
         Blocked clients are served after the whole run. Returns None, and does nothing, if each command must be visible
-        separately, as for subscribers to keyspace events.
+        separately, for example to subscribers of keyspace events.
         """
         changes = self.changes
         changes.now_us = now_us
@@ -443,7 +444,7 @@ class Core:
         return added
 
     def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
-        """Run many XADDs of a log at once, without notifications. Returns False if the run is declined."""
+        """Run many XADDs from a log at once, without notifications. Returns False if the run is declined."""
         changes = self.changes
         changes.set_time(now_us)
         if changes.on_event is not None or self.telemetry.wants_each or session.multi is not None:

@@ -37,7 +37,7 @@ def encode(argv: list[bytes]) -> bytes:
 
 
 def commands(image: Image) -> Iterator[bytes]:
-    """Yield the commands that recreate the image on an empty server, as RESP in chunks of up to some thousand."""
+    """Yield the commands that recreate the image on an empty server, as RESP, up to some thousand in one chunk."""
     for code in image.libraries:
         yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:
@@ -89,7 +89,7 @@ def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Itera
 
 
 def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
-    """Yield an XADD for each entry. It has another head than the entry's frame, and the same bytes after the ID."""
+    """Yield an XADD for each entry. The ID, fields and values are copied from the entry's frame."""
     begin = b"$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(key), key)
     heads: dict[bytes, bytes] = {}
     out: list[bytes] = []

@@ -1,7 +1,7 @@
 """Internal fields of streams, node maps and pending lists as plain data for snapshots, and back.
 
-No other module outside the streams' room uses these fields. A change to them requires a change here; otherwise the
-property tests in tests/engine/shell/durability fail.
+Outside ``engine.core.streams``, only this module uses these fields. A change to them requires a change here; otherwise
+the property tests in tests/engine/shell/durability fail.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _U64 = (1 << 64) - 1
 def stream_of(
     storage: Storage, segments: list[tuple[int, Segment | Stored]], last_id: int, max_deleted_id: int, added: int
 ) -> Stream:
-    """Return a stream without groups. ``segments``: (ID of entry 0, the segment, or the body of a whole segment)."""
+    """Return a stream without groups. ``segments``: pairs of the ID of entry 0, and the segment or its body."""
     stream = Stream(storage)
     stream._segments = [segment for _, segment in segments]
     stream._firsts = [first for first, _ in segments]

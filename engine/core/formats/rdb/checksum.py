@@ -1,8 +1,8 @@
 """The 64-bit checksum (CRC-64/Jones) of RDB files and DUMP payloads.
 
-The checksum is linear: that of A followed by B is the checksum of A, extended over as many zero bytes as B has bytes,
-XOR the checksum of B. So long data is split into lanes of equal length, whose checksums are computed in parallel, eight
-bytes at a time, and then joined pairwise.
+The checksum is linear: the checksum of A + B is the checksum of A + (zeros of B's length), XOR the checksum of B. So
+long data is split into lanes of equal length. Their checksums are computed in parallel, eight bytes at a time, and then
+joined pairwise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TABLE = _table()
 
 
 class RunningSum:
-    """Checksum of data that arrives in pieces. It collects them, because short pieces are slow to process."""
+    """Checksum of data that arrives in pieces. Pieces are collected first, because short ones are slow to process."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -108,7 +108,7 @@ def _of_lanes(data: bytes | memoryview, lanes: int, crc: int) -> int:
 
 
 def _over_zeros(sums: _Words, tables: _Words) -> _Words:
-    """Extend checksums over zero bytes; ``tables`` determine how many (see ``_tables_of_zeros``)."""
+    """Extend checksums over zero bytes; ``tables`` determines the number of zeros (see ``_tables_of_zeros``)."""
     bytes_of = np.ascontiguousarray(sums).astype("<u8", copy=False).view(np.uint8).reshape(len(sums), 8)
     result: _Words = tables[0][bytes_of[:, 0]]
     for place in range(1, 8):
@@ -123,7 +123,7 @@ def _tables_of_words() -> list[_Words]:
     crcs = np.arange(256, dtype=np.uint64)
     tables_of_bytes: list[_Words] = []
     for _ in range(8):
-        # The next table is for a byte closer to the word's start, which one more byte follows.
+        # Each pass appends a zero byte, so its table is for the byte one place closer to the word's start.
         crcs = table[(crcs & np.uint64(255)).astype(np.intp)] ^ (crcs >> np.uint64(8))
         tables_of_bytes.insert(0, crcs)
     pairs = zip(tables_of_bytes[::2], tables_of_bytes[1::2], strict=True)
@@ -132,7 +132,7 @@ def _tables_of_words() -> list[_Words]:
 
 @cache
 def _tables_of_zeros(size: int) -> _Words:
-    """Return a table for each byte of a checksum: its value extended over ``size`` zeros."""
+    """Return a table for each byte of a checksum: byte -> its value extended over ``size`` zeros."""
     if size == _LANE_BYTES:
         table = np.array(_TABLE, np.uint64)
         crcs = np.arange(256, dtype=np.uint64) << (np.arange(8, dtype=np.uint64) * np.uint64(8))[:, None]

@@ -1,4 +1,4 @@
-"""Libraries of functions in Redis's RDB format: for each an opcode and its source code."""
+"""Libraries of functions in Redis's RDB format: an opcode and the source code for each library."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ Compressed data consists of literal bytes and copies of earlier output::
     LLLooooo  oooooooo                     copy L + 2 bytes from o + 1 bytes back
     111ooooo  LLLLLLLL  oooooooo           copy L + 9 bytes from o + 1 bytes back
 
-Many strings at once are translated to Snappy's format, which encodes the same operations differently, and decompressed
-by Arrow. The start of each piece depends on the piece before it, so all strings are walked in parallel, one piece of
-each at a time. Damaged data raises ValueError.
+Many strings are decompressed at once by Arrow, after a translation to Snappy's format, which encodes the same
+operations differently. The start of each piece depends on the piece before it, so all strings are walked in parallel,
+one piece per string at a time. Damaged data raises ValueError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
-#: First byte from which a piece is a copy, and from which it is a long copy.
+#: Lowest first byte of a copy, and of a long copy.
 _COPY, _LONG_COPY = 32, 224
 #: Size of a piece by its first byte.
 _SIZES = np.array([*range(2, _COPY + 2), *[2] * (_LONG_COPY - _COPY), *[3] * 32])
@@ -52,24 +52,24 @@ def decompressed(data: bytes, size: int) -> bytes:
             at += 1
             start = len(out) - back
             if start < 0 or len(out) + count > size:
-                raise ValueError("a copy starts before the string")
+                raise ValueError("a copy is outside the string")
             if back >= count:
                 out += out[start : start + count]
             else:
                 # The copy overlaps its own output.
                 out += (out[start:] * (count // back + 1))[:count]
     except IndexError:
-        raise ValueError("it ends within an operation") from None
+        raise ValueError("the data ends within an operation") from None
     if at != end or len(out) != size:
-        raise ValueError("its size differs")
+        raise ValueError("the decompressed size is wrong")
     return bytes(out)
 
 
 def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
-    """Decompress and join strings of these sizes in bytes; yields when other tasks can run."""
+    """Decompress strings of these sizes (in bytes) and join them; yields when other tasks can run."""
     if not all(parts):
         raise ValueError("a compressed string is empty")
-    # Each string is followed by a byte at which its walk stops. Another byte at the end is for an unterminated piece.
+    # A zero byte follows each string; its walk stops there. One more zero byte is for an incomplete last piece.
     data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
     lengths = np.array(list(map(len, parts)))
     ends = np.cumsum(lengths + 1) - 1
@@ -80,13 +80,13 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     counts[are_long] = data[at[are_long] + 1] + np.int64(9)
     begins = np.searchsorted(at, ends - lengths)
     if (np.add.reduceat(counts, begins) != sizes).any():
-        raise ValueError("its size differs")
+        raise ValueError("the decompressed size is wrong")
     # Copies must not start before their string.
     copies = np.flatnonzero(are_copies)
     back = ((first[copies] & 31).astype(np.int64) << 8 | data[at[copies] + 1 + are_long[copies]]) + 1
     there = np.cumsum(counts) - counts
     if (back > (there - there[begins][np.searchsorted(ends, at)])[copies]).any():
-        raise ValueError("a copy starts before the string")
+        raise ValueError("a copy is outside the string")
     yield False
     literals = at[~are_copies]
     snappy = _translated(data, ends, literals, (at[copies], counts[copies], back), are_long[copies])
@@ -105,7 +105,7 @@ def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _
             rows.append(behind[rows[-1]])
         yield False
     if (rows[-1] != ends).any():
-        raise ValueError("it ends within an operation")
+        raise ValueError("the data ends within an operation")
     table = np.array(rows).T
     return table[table < ends[:, None]]
 
@@ -123,7 +123,7 @@ def _translated(
     source[literals] <<= np.uint8(2)
     last = at + 1 + are_long
     more = (counts - 1) // _SNAPPY_COPY
-    # The number of bytes that each byte becomes in the result; 0 for the byte after each string.
+    # Number of result bytes for each source byte; 0 for the byte after each string.
     repeats = np.ones(len(data), np.int64)
     repeats[ends] = repeats[-1] = 0
     repeats[last] += ~are_long + 3 * more

@@ -24,7 +24,7 @@ def read_ziplist(data: bytes) -> list[bytes]:
     at, last = 10, len(data) - 1
     try:
         while at < last:
-            # An element starts with the length of the preceding one, for reading backwards.
+            # An element starts with the length of the preceding element, for reading backwards.
             at += 1 if data[at] < _BIG else 5
             at, word = _ziplist_element(data, at)
             words.append(word)
@@ -36,7 +36,7 @@ def read_ziplist(data: bytes) -> list[bytes]:
 
 
 def _ziplist_element(data: bytes, at: int) -> tuple[int, bytes]:
-    """Return the element whose encoding is at ``at``, and its end."""
+    """Return the end of the element whose encoding starts at ``at``, and the element as text."""
     first = data[at]
     if first < 0xC0:
         if first < 0x40:
@@ -91,7 +91,7 @@ def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def intset(numbers: list[int]) -> bytes:
-    """Encode integers in ascending order as an intset, all with the width that the widest one needs."""
+    """Encode integers in ascending order as an intset, all in the width of the widest."""
     most = max(map(abs, numbers))
     width, letter = (2, "h") if most < 1 << 15 else (4, "i") if most < 1 << 31 else (8, "q")
     return struct.pack(f"<II{len(numbers)}{letter}", width, len(numbers), *numbers)

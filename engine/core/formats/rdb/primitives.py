@@ -1,7 +1,7 @@
 """The building blocks of Redis's RDB format: lengths, strings, listpacks.
 
-It writes encodings that every server since 7.0 reads, without compression. It reads all that those servers write,
-including compressed strings. Input is untrusted: any error in it raises ``BadFormatError``.
+The written encodings are uncompressed, and every server since 7.0 can read them. All encodings that these servers write
+can be read, including compressed strings. Input is untrusted: any error in it raises ``BadFormatError``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TooShortError(BadFormatError):
 
 
 def small_number(word: bytes) -> int | None:
-    """Return the signed 64-bit integer whose canonical text is ``word``, None if it is not one."""
+    """Return the signed 64-bit integer whose canonical text is ``word``; None for any other word."""
     digits = word[1:] if word[:1] == b"-" else word
     if not digits.isdigit() or len(word) > 20 or (digits[:1] == b"0" and word != b"0"):
         return None
@@ -68,7 +68,7 @@ def string(word: bytes) -> bytes:
 
 
 def _back_length(size: int) -> bytes:
-    """Encode the length that follows an element, in the form that is read backwards."""
+    """Encode the length that follows an element; it is read backwards."""
     if size <= 127:
         return bytes((size,))
     groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
@@ -102,7 +102,7 @@ def element(word: bytes | int) -> bytes:
     return bare + _back_length(len(bare))
 
 
-#: Precomputed elements of small integers, and the bytes before and after a short string.
+#: Precomputed elements of small integers, and the bytes before and after a short string, by its size.
 SMALL_ELEMENTS = [element(value) for value in range(4096)]
 SHORT_HEADS = [bytes((0x80 | size,)) for size in range(64)]
 SHORT_TAILS = [_back_length(size + 1) for size in range(64)]
@@ -146,9 +146,9 @@ class Reader:
         self.at = at
 
     def too_short(self, size: int) -> BadFormatError:
-        """Return the error for missing ``size`` bytes."""
+        """Return the error to raise if the next ``size`` bytes are not all available."""
         del size
-        return BadFormatError("it ends too early")
+        return BadFormatError("the data ends too early")
 
     def read(self, size: int) -> bytes:
         """Return the next ``size`` bytes."""
@@ -195,7 +195,7 @@ class Reader:
         return word if size < 0 else lzf.decompressed(word, size)
 
     def stored(self) -> tuple[bytes, int]:
-        """Return the next string as stored, and its size in bytes if it is compressed, else -1."""
+        """Return the next string as stored, and its decompressed size in bytes; -1 if it is not compressed."""
         if self.data[self.at : self.at + 1] < b"\xc0":
             return self.read(self.length()), -1
         code = self.byte()
@@ -220,7 +220,7 @@ def read_elements(data: bytes) -> list[bytes | int]:
     from_bytes = int.from_bytes
     while at < last:
         first = data[at]
-        # ``end`` is the end of the element, where its length follows.
+        # ``end`` is the end of the element's content, where its length starts.
         if first < 0x80:
             end = at + 1
             words.append(first)
@@ -278,7 +278,7 @@ def whole(reader: Reader, read: Callable[[], T]) -> Steps[T]:
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Run all steps; all bytes must be available."""
+    """Run all steps and return the result; all bytes must be available."""
     while True:
         try:
             next(steps)

@@ -1,8 +1,8 @@
 """Incremental loading of a whole RDB file into databases: files of Redis since 2.4, of Valkey, and of this engine.
 
-``Loading.feed`` receives bytes as they arrive from a file or a socket. ``Loading.step`` does a little of the work, so
-that other tasks can run in between. An error raises DamagedError with its offset. The databases then contain the data
-before that offset, and the caller must discard them.
+``Loading.feed`` receives bytes as they arrive from a file or a socket. ``Loading.step`` does a small part of the work,
+so that other tasks can run in between. An error raises DamagedError with its offset. The databases then contain the
+data before that offset, and the caller must discard them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
 #: Opcodes of items with sizes (of a database, of a cluster slot) -> the number of lengths that follow.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
-#: The version since which files end with a checksum.
+#: The first format version whose files end with a checksum.
 _SUMMED_SINCE = 5
-#: Maximum number of seconds of Redis's 24-bit clock.
+#: Maximum idle time in seconds: Redis's clock has 24 bits.
 _LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
 #: The latest possible deadline of a field.
 _LAST_MOMENT = (1 << 63) - 1
 #: Keys per step.
 _KEYS = 64
-#: Maximum number of auxiliary fields that are kept.
+#: Maximum number of auxiliary fields in ``Summary.about``.
 _MOST_ABOUT = 64
 
 
@@ -52,7 +52,7 @@ class State(Enum):
 
     #: Reading continues with the next ``Loading.step``.
     GOING = auto()
-    #: Reading continues only with more bytes, or their end.
+    #: Reading needs more bytes, or a call of ``Loading.end``.
     HUNGRY = auto()
     #: The file has ended.
     DONE = auto()
@@ -68,14 +68,14 @@ class Summary:
     keys: int = 0
     #: Number of keys that were skipped because they had expired.
     expired: int = 0
-    #: Values of unsupported types that were left out -> their number.
+    #: Unsupported type -> number of its values that were left out.
     left_out: dict[str, int] = field(default_factory=dict)
-    #: False if the server that wrote the file computed no checksum (rdbchecksum no).
+    #: Whether the file has a checksum. Servers write none with 'rdbchecksum no'.
     has_sum: bool = False
 
     @property
     def taken_at(self) -> int:
-        """Time of the file in milliseconds since the epoch; 0 if unknown. Redis writes seconds."""
+        """Time of the file in milliseconds since the epoch; 0 if unknown. Files of Redis have only seconds."""
         ms = self.about.get(TAKEN_AT, b"")
         seconds = self.about.get(b"ctime", b"")
         return int(ms) if ms.isdigit() else 1000 * int(seconds) if seconds.isdigit() else 0
@@ -102,7 +102,7 @@ def _version(header: bytes) -> tuple[bytes, int]:
         raise DamagedError(0, "this is not an RDB file")
     version = int(digits)
     if not 1 <= version <= _NEWEST[magic]:
-        raise ForeignError(len(magic), f"version {version} of the RDB format is not known here")
+        raise ForeignError(len(magic), f"version {version} of the RDB format is not supported")
     return magic, version
 
 
@@ -119,7 +119,7 @@ class _Source(Reader):
         self.sum = RunningSum()
         #: Whether all bytes have been fed.
         self.is_whole = False
-        #: Number of bytes in ``data`` from which reading can continue.
+        #: Number of bytes that ``data`` must have before reading can continue.
         self.wanted = 1
         self._pieces: list[bytes] = []
         self._size = 0
@@ -141,7 +141,7 @@ class _Source(Reader):
             self.at = 0
 
     def refill(self) -> bool:
-        """Append the fed bytes to ``data``; return whether reading can continue, with enough bytes or the last ones."""
+        """Append the fed bytes to ``data`` if reading can continue with them; return whether it can."""
         if len(self.data) + self._size < self.wanted and not self.is_whole:
             return False
         self.drop_read()
@@ -159,9 +159,9 @@ class _Source(Reader):
 class Loading:
     """Reads one file into ``databases``.
 
-    ``now`` is the time in milliseconds since the epoch, at which expired keys are skipped; None loads all keys.
-    With ``skip_unknown``, values of unsupported types are left out and counted; otherwise they raise an error that
-    names the key and the type. With ``merge``, the databases may have keys, and keys of the file replace them.
+    Keys that have expired at ``now`` (milliseconds since the epoch) are skipped; None loads all keys. With
+    ``skip_unknown``, values of unsupported types are left out and counted; otherwise they raise an error that names the
+    key and the type. With ``merge``, keys of the file replace existing keys; otherwise a duplicate key is an error.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Loading:
         return self._source.offset
 
     def step(self) -> State:
-        """Do a little work. Raises DamagedError if the file is damaged or contains something unsupported."""
+        """Do a small part of the work. Raises DamagedError if the file is damaged or contains something unsupported."""
         if self._is_hungry and not self._source.refill():
             return State.HUNGRY
         try:
@@ -224,7 +224,7 @@ class Loading:
 
     @property
     def _place(self) -> str:
-        """Return the key being read, for a message."""
+        """The key being read, as the start of an error message; empty between keys."""
         return f"key '{_shown(self._key)}' of database {self._db.index}: " if self._key is not None else ""
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class Loading:
                 yield False
 
     def _note(self, code: int) -> None:
-        """Read an item between keys; most of them describe the next key."""
+        """Read an item between keys. Most such items describe the next key."""
         source = self._source
         if code == EXPIRE_MS:
             self._deadline = source.unpack("<q")
@@ -310,7 +310,7 @@ class Loading:
         elif code == FUNCTION:
             self.libraries.append(source.string())
         else:
-            raise BadFormatError(f"what the code {code} stands for is not known here")
+            raise BadFormatError(f"the code {code} is not supported")
 
     def _module_aux(self) -> Steps[None]:
         source = self._source
@@ -320,14 +320,16 @@ class Loading:
 
     def _select(self, index: int) -> None:
         if index >= len(self._databases):
-            raise ForeignError(self._began, f"it has a database {index}, but 'databases' is {len(self._databases)}")
+            raise ForeignError(
+                self._began, f"the file has a database {index}, but 'databases' is {len(self._databases)}"
+            )
         self._db = self._databases[index]
 
     def _leave_out(self, kind: str, what: str) -> None:
         if not self._skip_unknown:
             raise ForeignError(
                 self._began,
-                f"{what}: a {kind}, which the engine does not have; with 'load-unknown skip' it would be left out",
+                f"{what}: unsupported {kind}; set 'load-unknown skip' to leave it out",
             )
         self.summary.left_out[kind] = self.summary.left_out.get(kind, 0) + 1
 
@@ -353,7 +355,7 @@ class Loading:
             return
         if db.holds(key):
             if not self._merge:
-                raise BadFormatError("it is there twice")
+                raise BadFormatError("the key occurs twice")
             db.delete(key)
         db.add(key, value)
         self.summary.keys += 1

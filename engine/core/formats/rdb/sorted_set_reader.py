@@ -20,7 +20,7 @@ from engine.text import doubles
 
 _Scored = tuple[bytes, float]
 _SCORE = struct.Struct("<d")
-#: Byte in place of the length of a score's text -> the special score that it stands for.
+#: Byte in place of the length of a score's text -> the special score.
 _NAMED_SCORES = {254: math.inf, 255: -math.inf}
 #: Members added per step.
 _PUT = 256
@@ -78,7 +78,7 @@ def _members(reader: Reader, member: Callable[[], _Scored]) -> Steps[list[_Score
 
 
 def _packed(unpack: Callable[[bytes], list[bytes]]) -> Callable[[Reader], Steps[list[_Scored]]]:
-    """Read members and scores from one string."""
+    """Return a function that reads members and scores from one string."""
 
     def read(reader: Reader) -> Steps[list[_Scored]]:
         words = unpack((yield from whole(reader, reader.string)))

@@ -9,13 +9,13 @@ HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
 EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH = 24, 25, 22
 #: The file version that introduced expiring hash fields.
 EXPIRING_SINCE = 12
-#: The newest version of Redis's files; the version of Valkey 9's own files; and the version of Redis's files with the
-#: same encodings as those.
+#: The newest version of Redis's files, the version of Valkey 9's own files, and the version of Redis's files whose
+#: encodings are the same as Valkey 9's.
 NEWEST_VERSION, VALKEY_VERSION, _LIKE = 14, 80, 11
 
 
 def forms_version(version: int) -> int:
-    """Return the version of Redis's files that has the encodings of a file of this version."""
+    """Return the version of Redis's files with the same encodings as this version."""
     return _LIKE if version == VALKEY_VERSION else version
 
 

@@ -44,7 +44,7 @@ from engine.settings.config import Config
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
 #: Elements per step if they are in memory.
 _IN_MEMORY = 1024
-#: The opcodes of a module's value: its end, strings, two kinds of integers, two of floating-point numbers.
+#: Opcodes in a module's value: end, string, two kinds of integers, two kinds of floating-point numbers -> size.
 _MODULE_END, _MODULE_STRING, _MODULE_NUMBERS, _MODULE_FLOATS = 0, 5, (1, 2), {3: 4, 4: 8}
 
 
@@ -83,7 +83,8 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
 def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) -> Steps[Any]:
     """Read a value with the type byte ``kind``; return ``Unknown`` if the engine does not support its type.
 
-    Raises BadFormatError if it is damaged, empty, or of an unknown type. ``is_valkey``: it is in Valkey's own format.
+    Raises BadFormatError if the value is damaged, empty, or of an unknown type. ``is_valkey``: whether the file is in
+    Valkey's own format.
     """
     if kind == STRING:
         return (yield from whole(reader, reader.string))
@@ -97,7 +98,7 @@ def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) 
         return Unknown(f"value of the module type {module_name(number)}")
     shape = _SHAPES.get(kind)
     if shape is None or (kind in _OF_ONE_PRODUCT and is_valkey != (kind == VALKEY_HASH)):
-        raise BadFormatError(f"a value of type {kind} is not known here")
+        raise BadFormatError(f"a value of type {kind} is not supported")
     words = yield from shape(reader)
     if not words:
         raise BadFormatError("a value without elements")
@@ -132,7 +133,7 @@ def _hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
 
 
 def _expiring_hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
-    """Build a hash from fields, each with its value and its deadline; 0: no expiry."""
+    """Build a hash from [field, value, deadline, ...]; a deadline of 0 means no expiry."""
     if len(words) % 3:
         raise BadFormatError
     pairs = [word for at in range(0, len(words), 3) for word in words[at : at + 2]]
@@ -159,7 +160,7 @@ _Unpack = Callable[[bytes], list[bytes]]
 
 
 def _packed(unpack: _Unpack) -> Callable[[Reader], Steps[list[bytes]]]:
-    """Read a value encoded as one string."""
+    """Return a function that reads a value encoded as one string."""
 
     def read(reader: Reader) -> Steps[list[bytes]]:
         return unpack((yield from whole(reader, reader.string)))
@@ -172,7 +173,7 @@ def _pairs(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _expiring(reader: Reader) -> Steps[list[bytes]]:
-    """Read Redis's encoding: the earliest deadline, then the time of each field, the field, and its value.
+    """Read Redis's encoding: the earliest deadline, then the time, the name and the value of each field.
 
     A time is the difference to the earliest deadline plus 1, or 0 without expiry.
     """

@@ -37,7 +37,7 @@ from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.streams.stream import Stream
 from engine.text import doubles
 
-#: The file version from which sets are written as listpacks.
+#: The first file version in which sets are written as listpacks.
 _SET_LISTPACK_SINCE = 11
 #: Approximate size of a list node in DUMP's encoding, in bytes; longer elements have nodes of their own.
 _NODE_BYTES = 4096
@@ -68,7 +68,7 @@ def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[byt
 
 
 def dumped_expiring_fields(words: list[bytes]) -> tuple[int, Iterator[bytes]]:
-    """Encode a big hash with expiring fields, given each field with its value and its deadline (0: no expiry)."""
+    """Encode a big hash with expiring fields, given [field, value, deadline, ...]; 0: no expiry."""
     return EXPIRING_SINCE, chain((bytes((EXPIRING_HASH,)),), _expiring(words))
 
 
@@ -83,7 +83,7 @@ def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[byte
 
 
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
-    """Return the type byte of a value in a file of this version, and the rest in pieces."""
+    """Return the type byte of a value in a file of this version, and the rest of its encoding in pieces."""
     if isinstance(value, Stream):
         form = min(forms.newest_form(forms_version(version)), stream_writer.form_of(value))
         return form, stream_writer.encode(value, form)
@@ -116,7 +116,7 @@ def with_deadlines(fields: Hash) -> Iterator[bytes]:
 
 
 def _expiring(words: list[bytes]) -> Iterator[bytes]:
-    """Yield Redis's encoding: the earliest deadline, then the time of each field, the field, and its value.
+    """Yield Redis's encoding: the earliest deadline, then the time, the name and the value of each field.
 
     A time is the difference to the earliest deadline plus 1, or 0 without expiry.
     """

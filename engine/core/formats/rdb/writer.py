@@ -1,8 +1,8 @@
 """Writing a whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
 
-Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in between. If the
-file's version does not support a part of a stream, or deadlines of fields, these are written before the key, as
-auxiliary fields of the engine's own. Other servers skip such fields, and the engine loses nothing.
+Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in between. Parts of
+a stream and deadlines of fields that the file's version does not support are written before the key, as auxiliary
+fields of the engine. The engine restores them from there; other servers skip them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _keys(db: DatabaseImage, version: int) -> Iterator[bytes]:
 
 
 def _deadlines(deadlines: dict[bytes, int]) -> Iterator[bytes]:
-    """Return auxiliary fields with the deadlines of a hash's fields, for a version that does not support them."""
+    """Yield auxiliary fields with the deadlines of a hash's fields, for a version that does not support them."""
     words = iter(deadlines.items())
     while part := list(islice(words, ELEMENTS)):
         yield _aux(FIELDS_OF_HASH, b" ".join(b"%d:%b" % (deadline, field.hex().encode()) for field, deadline in part))

@@ -1,9 +1,9 @@
 """The encodings of streams in Redis's RDB format, and the newest one of an RDB version.
 
-The encoding of 7.0 lacks a consumer's active time (7.2), which matters if it differs from its seen time, idempotent
-producers (8.6), and entries released by XNACK (8.8). DUMP writes the oldest lossless encoding. A file uses the encoding
-of its version, and a record of our own holds the parts that this encoding lacks. ``writer`` and ``reader`` are inverse
-to each other: change both together.
+The encoding of 7.0 lacks entries released by XNACK (added in 8.8), idempotent producers (8.6), and a consumer's active
+time (7.2). The active time is lost only if it differs from the seen time. DUMP writes the oldest lossless encoding. A
+file is limited to the encoding of its version; a record of the engine's own holds the missing parts. Change
+``stream_writer`` and ``stream_reader`` together: each is the inverse of the other.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from engine.core.formats.rdb.primitives import Reader, length
 from engine.core.protocol import ids
 
-#: Type byte of each encoding -> the RDB version of the first server that reads it.
+#: Type bytes of the encodings, named after the first server that reads them.
 V5_0, V7_0, V7_2, V8_6, V8_8 = 15, 19, 21, 26, 27
-#: Stands for an encoding later than all: no encoding of Redis has the field.
+#: Encoding number for fields that no encoding of Redis has; greater than all type bytes.
 OURS = 256
+#: Encoding -> the RDB version of the first server that reads it.
 RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_6: 13, V8_8: 14}
 #: The encodings that can be read, including that of 5.0.
 FORMS = (V5_0, V7_0, V7_2, V8_6, V8_8)

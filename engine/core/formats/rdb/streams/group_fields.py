@@ -1,8 +1,8 @@
 """Persisted fields of consumer groups and consumers, as one table.
 
-Snapshots, the RDB encodings, the record with the rest of a stream, and the commands of a log all use this table. A new
-field needs an attribute of `Group` or `Consumer`, a row here, and the command that sets it. Rows may only be appended:
-snapshots store the values in this order, and older snapshots lack the last ones.
+Snapshots, the RDB encodings, the record in ``stream_writer.rest``, and the commands of a log all use this table. A new
+field needs an attribute of `Group` or `Consumer`, a row here, and the command that sets it. Add rows only at the end:
+snapshots store the values in this order, and older snapshots lack the newest values.
 
 Names, pending entries and released entries are not in the table, because they have no fixed size; each format has its
 own code for them.
@@ -27,7 +27,7 @@ Owner = Group | Consumer
 
 
 class Kind(NamedTuple):
-    """The functions that write values of a kind in each format, and read them."""
+    """Functions that write and read values of one kind in each format."""
 
     #: In a snapshot: a number or a text.
     plain: Callable[[int], Any]
@@ -44,7 +44,7 @@ def _packed_count(count: int) -> bytes:
 
 
 def _count_word(count: int) -> bytes:
-    # The value of position.shown, without a call: this runs for every XREADGROUP.
+    # Same value as ``shown``, without a call: this runs for every XREADGROUP.
     return b"%d" % min(MOST, count)
 
 
@@ -73,7 +73,7 @@ class Field(NamedTuple):
     since: int = V5_0
     #: The value after reading a format that lacks the field.
     missing: Callable[[Stream, Any], int] | None = None
-    #: The first version of the record with the rest of a stream that has the field; 0: none.
+    #: The first version of the record in ``stream_writer.rest`` that has the field; 0: none.
     rest: int = 0
     #: Its option in XGROUP CREATE and XGROUP SETID.
     option: bytes = b""
@@ -89,9 +89,9 @@ CONSUMER = (
     Field("seen_time", _TIME),
     Field("active_time", _TIME, V7_2, lambda _, consumer: consumer.seen_time, 1),
 )
-#: Option, attribute and form of the fields with an option.
+#: Option, attribute and encoder of each field with an option.
 _OPTIONS = [(field.option, attrgetter(field.name), field.kind.word) for field in GROUP if field.option]
-#: The newest version of the record with the rest of a stream.
+#: The newest version of the record in ``stream_writer.rest``.
 REST_VERSION = max(field.rest for field in GROUP + CONSUMER)
 
 
@@ -101,7 +101,10 @@ def plain(fields: Sequence[Field], owner: Owner) -> list[Any]:
 
 
 def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any], stream: Stream) -> None:
-    """Set the values from a snapshot; ``stream`` has its entries already. Raises ValueError for a wrong number."""
+    """Set the values from a snapshot; ``stream`` has its entries already.
+
+    Raises ValueError if the number of values is wrong.
+    """
     lacking = fields[len(values) :]
     if len(values) > len(fields) or any(field.missing is None for field in lacking):
         raise ValueError(f"{len(values)} values of a group or consumer instead of {len(fields)}")
@@ -111,12 +114,12 @@ def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any], stream
 
 
 def packed(fields: Sequence[Field], owner: Owner, form: int) -> bytes:
-    """Return the values that an RDB encoding has."""
+    """Encode the values of the fields that an RDB encoding has."""
     return b"".join([one.kind.packed(getattr(owner, one.name)) for one in fields if one.since <= form])
 
 
 def load(fields: Sequence[Field], reader: Reader, form: int) -> list[int]:
-    """Read the values that an RDB encoding has, for `accept`."""
+    """Read the values of the fields that an RDB encoding has, for `accept`."""
     return [field.kind.load(reader) for field in fields if field.since <= form]
 
 
@@ -135,7 +138,7 @@ def _fill(fields: Sequence[Field], owner: Owner, stream: Stream) -> None:
 
 
 def needed_form(stream: Stream, name: bytes, group: Group) -> int:
-    """Return the oldest RDB encoding that has all values of a group and its consumers; OURS if no encoding has."""
+    """Return the oldest RDB encoding that has all values of a group and its consumers; OURS if no encoding has all."""
     needed = V7_0
     for fields, owners in _tables(name, group):
         for field in fields:
@@ -145,7 +148,7 @@ def needed_form(stream: Stream, name: bytes, group: Group) -> int:
 
 
 def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
-    """Return the values that an encoding lacks: for each field their number, and each value with its owner's name."""
+    """Encode the values that an encoding lacks: for each field, the number of values, then owner's name and value."""
     parts = []
     for fields, owners in _tables(name, group):
         for field in fields:
@@ -157,7 +160,7 @@ def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
 
 
 def load_rest(reader: Reader, name: bytes, group: Group, version: int) -> None:
-    """Set the values of `packed_rest` in a record of this version."""
+    """Read the result of `packed_rest` from a record of this version, and set the values."""
     for fields, owners in _tables(name, group):
         for field in fields:
             if 0 < field.rest <= version:
@@ -170,7 +173,7 @@ def _tables(name: bytes, group: Group) -> list[tuple[Sequence[Field], Mapping[by
 
 
 def _differing(field: Field, stream: Stream, owners: Mapping[bytes, Owner]) -> list[bytes]:
-    """Return the names of the owners whose value is not the one that a reader would assume."""
+    """Return the names of the owners whose value differs from ``field.missing``."""
     assumed = field.missing
     return [name for name, one in owners.items() if assumed and getattr(one, field.name) != assumed(stream, one)]
 

@@ -1,8 +1,9 @@
 """Decoding of a group's pending entries in Redis's RDB format, one block of records per step.
 
-The format has first all records in ID order (ID, delivery time, delivery count), and then the IDs of each consumer's
-records. The records are read into the blocks of the future pending list. When a consumer's IDs are read, the records
-are looked up in the blocks to set their owner. IDs are compared as the 16 bytes in the file, which sort like numbers.
+In this format, all records (ID, delivery time, delivery count) come first, in ID order. The IDs of each consumer's
+records follow. The records are read into the blocks of the future pending list. When a consumer's IDs are read, the
+records are looked up in the blocks to set their owner. IDs are compared as the 16 bytes in the file, which sort like
+numbers.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
         words.append(reader.read(_ID))
         times_of.append(reader.unpack("<q"))
         counts_of.append(reader.length())
-    # A count that exceeds a signed number raises OverflowError, which is handled like any other error.
+    # A count above the signed 64-bit range raises OverflowError, which is handled like any other error.
     ids = np.frombuffer(b"".join(words), f"S{_ID}")
     return ids, np.array(times_of, np.int64), np.array(counts_of, np.int64)
 

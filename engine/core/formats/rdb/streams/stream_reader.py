@@ -39,7 +39,7 @@ Defaults = Callable[[], tuple[int, int]]
 
 
 def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps[Stream]:
-    """Fill an empty stream.
+    """Read a stream's value into the empty ``stream``, and return it.
 
     ``defaults`` returns the server's limits for idempotent producers: duration, maximum IDs.
     """
@@ -67,7 +67,7 @@ def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
     reader = Reader(data)
     version = reader.length()
     if version > REST_VERSION:
-        raise BadFormatError("it has stream data of a newer version")
+        raise BadFormatError("the stream data has a newer version")
     for _ in range(reader.length()):
         name = reader.string()
         group = stream.groups[name]
@@ -85,7 +85,7 @@ def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
 
 
 def _load_count(reader: Reader) -> int:
-    """Read a number that clients see as a signed 64-bit integer. Greater ones could not be logged or saved."""
+    """Read a number that clients see as a signed 64-bit integer. Greater numbers could not be logged or saved."""
     count = reader.length()
     if count >= 1 << 63:
         raise BadFormatError
@@ -141,7 +141,7 @@ def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
 
 
 def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
-    """Decompress strings, given as stored, each with its size if it is compressed, else -1."""
+    """Decompress strings in the form that ``Reader.stored`` returns."""
     packed = [(data, size) for data, size in stored if size > 0]
     if len(packed) < _FEWEST:
         return [data if size < 0 else lzf.decompressed(data, size) for data, size in stored]
@@ -201,7 +201,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:
-    """Return the frame of an entry with these field names, as a format for the sizes and words of its ID and values."""
+    """Return a format string for frames with these field names. It takes the sizes and words of ID and values."""
     fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
 

@@ -24,7 +24,7 @@ from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 from streamwire.frames import fields_of
 
-#: Number of entries below which they are written one by one: the fast path takes at least 0.35 ms.
+#: Maximum number of entries to write one by one: the fast path takes at least 0.35 ms.
 _FEW = 120
 #: Maximum entries of a node, and approximate maximum size of its frames in bytes.
 _NODE_ENTRIES = 100
@@ -107,7 +107,7 @@ def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
 
 
 def _words(entry: bytes) -> list[bytes]:
-    """Return the result of ``fields_of``, in less time if no word contains a line end."""
+    """Return the result of ``fields_of``, but faster if no word contains a line end."""
     parts = entry.split(b"\r\n")
     return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
 
@@ -196,7 +196,7 @@ def form_of(stream: Stream) -> int:
 def rest(stream: Stream, form: int) -> bytes:
     """Return the parts of the stream that this encoding lacks; empty if it is lossless.
 
-    The result has a version; for each group its name, its values and its records without an owner; and the producers.
+    The result consists of a version, the groups (name, values, records without an owner), and the producers.
     """
     if form >= _needed_form(stream):
         return b""

@@ -2,8 +2,8 @@
 
 The results equal those of ``engine.core.formats.rdb.streams.stream_reader``, which reads entry by entry and handles the
 nodes declined here, including damaged ones. The start of a listpack element depends on the element before it, so the
-nodes are walked in parallel, one element of each at a time. All other work is done for all entries at once. The entries
-become an `EntryBatch`, which `streamwire.frames.framed` converts.
+nodes are walked in parallel, one element per node at a time. All other work is done for all entries at once. The
+entries become an `EntryBatch`, which `streamwire.frames.framed` converts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POWERS = np.array([10**power for power in range(1, 20)], np.uint64)
 
 @cache
 def _element_sizes() -> _Ints:
-    """Return sizes of elements, including the length after them, by their first two bytes; 0: unsupported."""
+    """Return a table: first two bytes of an element -> its size, including the length after it; 0: unsupported."""
     first, second = np.divmod(np.arange(1 << 16), 256)
     sizes = np.zeros(1 << 16, np.int64)
     sizes[first < 0x80] = 2
@@ -77,7 +77,7 @@ class UniformNodes:
         self._names: list[bytes] = []
         #: For each node, whether it is uniform.
         self.are = np.zeros(len(nodes), np.bool_)
-        #: The entries of uniform nodes: their elements' places, with a row per entry; each row's node; and the IDs.
+        #: The entries of uniform nodes, one row per entry: the places of its elements, its node, and its ID.
         self._rows = np.zeros((0, 0), np.int64)
         self._node_of = np.zeros(0, np.int64)
         self._ms = self._seq = np.zeros(0, np.uint64)
@@ -123,7 +123,7 @@ class UniformNodes:
         return table
 
     def _find_heads(self, table: _Ints, elements: _Ints, are: _Bools) -> _Ints:
-        """Decline nodes whose field names differ from the first one's; return each node's number of entries."""
+        """Decline nodes whose field names differ from the first node's; return the number of entries of each node."""
         buffer, none = self._buffer, np.zeros(0, np.int64)
         if not are.any():
             return none
@@ -265,7 +265,7 @@ def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints]:
     if len(str(least)) < width:
         sizes = np.searchsorted(_POWERS, numbers, side="right") + 1
     for group in range(groups, 1, -1):
-        # Division by a constant is fast, the remainder is not.
+        # Division by a constant is fast; the remainder operation is slow.
         higher = numbers // np.uint64(10_000)
         table[:, 4 * group - 4 : 4 * group] = _four_digits()[(numbers - higher * np.uint64(10_000)).astype(np.intp)]
         numbers = higher

@@ -1,11 +1,11 @@
 """Fast path for writing RDB stream nodes whose entries all have the same field names and no very long values.
 
-The results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.stream_writer``), which is used
-for entries that this one declines. A frame contains the data of the entry's listpack elements, in the same order, with
-more bytes between the values. So the frames of all entries are copied at once, the heads and tails of the elements are
-written around the values in place, and the elements are then extracted from the copy.
+The results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.stream_writer``), which also
+writes the entries declined here. A frame contains the data of the entry's listpack elements in the same order, with
+enough bytes between the values for their heads and tails. So the frames of all entries are copied at once, the heads
+and tails are written in place, and the elements are extracted from the copy.
 
-`streamwire.frames` proves the frames and finds their values.
+`streamwire.frames` validates the frames and finds their values.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]
 
 #: Maximum size of a value in bytes.
 _MOST_LENGTH = 999
-#: Length of a string from which its element has a head of two bytes instead of one.
+#: Minimum length of a string whose element has a head of two bytes instead of one.
 _SHORT = 64
-#: Size of an element up to which the length after it takes one byte instead of two.
+#: Maximum size of an element whose length takes one byte instead of two.
 _SHORT_ELEMENT = 127
 _LINE_END = b"\r\n"
 #: Size of an integer element, including the length byte -> its first byte.
@@ -123,9 +123,9 @@ def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) 
 def _write_head(
     buffer: _Bytes, ids: _IdColumns, size: int, tail: bytes, span: tuple[_Ints, _Ints]
 ) -> tuple[_Ints, _Ints]:
-    """Write the bytes before the first value of each entry, and return the spans that include them.
+    """Write the bytes before the first value of each entry; return the values' spans, extended by these bytes.
 
-    These are the end of the previous entry (unless the entry is the first of a node), the flags, and the difference
+    The bytes are the end of the previous entry (unless the entry is the first of a node), the flags, and the difference
     between the entry's ID and the node's ID.
     """
     begins = span[0]
@@ -148,7 +148,7 @@ def _write_head(
 def _nodes(
     buffer: _Bytes, ids: _IdColumns, size: int, spans: list[tuple[_Ints, _Ints]], names: list[bytes], tail: bytes
 ) -> list[bytes]:
-    """Return the nodes whose elements are in these spans of the buffer, a pair of columns for each value."""
+    """Return the nodes whose elements are in these spans of the buffer: starts and ends for each value."""
     begins = np.array([span[0] for span in spans]).T
     sizes = np.array([span[1] for span in spans]).T - begins
     elements = _gathered(buffer, begins.ravel(), sizes.ravel())

@@ -225,7 +225,7 @@ def test_a_damaged_base_that_redis_wrote_is_named(tmp_path):
     manifest = folder / "appendonly.aof.manifest"
     lines = b"file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
     manifest.write_bytes(lines)
-    with pytest.raises(ConfigError, match=r"base\.rdb, byte 12: .* it is there twice"):
+    with pytest.raises(ConfigError, match=r"base\.rdb, byte 12: .* the key occurs twice"):
         Engine(tmp_path)
 
 
