@@ -17,6 +17,7 @@ from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, fail
 from streamclient.refusals import refused
+from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
@@ -60,7 +61,7 @@ def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tup
             continue
         if isinstance(reply, ResponseError):
             fail("NO_REPLICAS_TOLD", address=connection.address, reason=refused(connection.address, "INFO", reply))
-        lines = _lines(reply)
+        lines = info_lines(reply)
         mark = _mark(lines)
         if mark is None:
             _warn(link.endpoint, lines, "Its replicas are not read, but this server itself.")
@@ -75,7 +76,7 @@ def has_reached(replica: Connection, mark: Mark) -> bool:
     Returns False if it reports no offset, which is logged as a warning once per process.
     """
     (reply,) = replica.pipeline([_QUESTION])
-    lines = _lines(reply)
+    lines = info_lines(reply)
     now = _mark(lines)
     if now is None:
         _warn(replica.topology.endpoint(None), lines, "The primary is read instead of this replica.", reply)
@@ -161,12 +162,6 @@ def zone_of(connection: Connection) -> str:
     until, zone = _zones.get(endpoint, (0.0, ""))
     if now < until:
         return zone
-    zone = _lines(connection.pipeline([("INFO", "server")])[0]).get("availability_zone", "").strip()
+    zone = info_lines(connection.pipeline([("INFO", "server")])[0]).get("availability_zone", "").strip()
     _zones[endpoint] = now + _KEPT_SECONDS, zone
     return zone
-
-
-def _lines(reply: Any) -> Mapping[str, str]:
-    """Return the lines of INFO; none if that was refused."""
-    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

@@ -27,6 +27,7 @@ from pystreams.values import names
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
+from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50
@@ -182,7 +183,7 @@ class GroupName(Name):
 
         def groups(connection: Connection) -> Iterator[bytes]:
             for group in paged_calls.ask(connection, "XINFO", "GROUPS", stream):
-                if (name := paged_calls.pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
+                if (name := pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
                     yield name
 
         return _completions(ctx, groups)

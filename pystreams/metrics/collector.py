@@ -24,6 +24,7 @@ from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError, error
+from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 from streamclient.wire_errors import BROKEN, ResponseError
 
@@ -127,7 +128,7 @@ class Collector:
                 continue
             yield Sample(table.UP, 1, (), node)
             if isinstance(info, bytes):
-                yield from server_samples.of_info(server_samples.fields(info), node)
+                yield from server_samples.of_info(info_lines(info), node)
             yield from server_samples.of_slow_log(length, last, node)
 
     def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:

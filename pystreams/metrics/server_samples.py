@@ -19,16 +19,6 @@ _COUNTS = {
 }
 
 
-def fields(text: bytes) -> dict[str, str]:
-    """Return the `name:value` lines of INFO as a map."""
-    found: dict[str, str] = {}
-    for line in text.decode("utf-8", "backslashreplace").splitlines():
-        name, colon, value = line.partition(":")
-        if colon and not line.startswith("#"):
-            found[name] = value
-    return found
-
-
 def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
     """Yield the samples of INFO ALL. Fields that are missing or not numeric are skipped."""
     for field, metric in table.OF_INFO.items():

@@ -14,10 +14,11 @@ from typing import Any
 
 from pystreams.streams import security, servers
 from pystreams.streams.findings import Finding, Verdict
-from pystreams.streams.paged_calls import ask_server, info_lines
+from pystreams.streams.paged_calls import ask_server
 from streamclient.commands import COMMANDS, KEY, Command, Need
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
+from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 

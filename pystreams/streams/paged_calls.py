@@ -91,17 +91,6 @@ def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Co
     raise AssertionError("unreachable")
 
 
-def pairs(reply: Sequence[Any]) -> dict[bytes, Any]:
-    """Return a flat reply of alternating names and values as a map."""
-    return dict(zip(reply[0::2], reply[1::2], strict=True))
-
-
-def info_lines(reply: Any) -> dict[str, str]:
-    """Return the lines of INFO by name; none if it was refused."""
-    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-
-
 def number(value: Any) -> int | None:
     """Return a number of a reply; None if the server does not have it."""
     return None if value is None else int(value)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pystreams.streams.paged_calls import ask, ask_all, pages, pairs
+from pystreams.streams.paged_calls import ask, ask_all, pages
 from streamclient.connection import Connection
+from streamclient.reply_maps import pairs
 
 _PAGE = 20  # entries that are read at a time, to see that they exist
 

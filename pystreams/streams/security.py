@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pystreams.streams.findings import Finding, Verdict
-from pystreams.streams.paged_calls import pairs
 from streamclient.config.address import Address
 from streamclient.connection import Connection
+from streamclient.reply_maps import pairs
 from streamclient.wire_errors import ResponseError
 
 _FILES = 1000  # of the data directory that are checked

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import fail
-from pystreams.streams.paged_calls import ask_server, failure, info_lines, number, pairs
+from pystreams.streams.paged_calls import ask_server, failure, number
 from streamclient.config.address import Endpoint
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
 from streamclient.link import Link
+from streamclient.reply_maps import info_lines, line_fields, pairs
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
@@ -80,7 +81,7 @@ def clients(connection: Connection, nodes: Sequence[Endpoint]) -> list[Client]:
 
 
 def _client(node: str, line: str) -> Client:
-    facts = dict(pair.split("=", 1) for pair in line.split(" ") if "=" in pair)
+    facts = line_fields(line, " ")
     library = " ".join(filter(None, (facts.get("lib-name", ""), facts.get("lib-ver", ""))))
     memory = facts.get("tot-mem") or facts.get("omem")
     return Client(
@@ -219,7 +220,7 @@ def replication(connection: Connection) -> list[Replica]:
         for at in range(_REPLICAS):
             line = facts.get(f"slave{at}")
             if line is not None:
-                found.append(_replica(dict(pair.split("=", 1) for pair in line.split(",")), written))
+                found.append(_replica(line_fields(line, ","), written))
     return found
 
 
@@ -269,9 +270,7 @@ def _wait_for_replicas(connection: Connection, master: Endpoint, end: float, sec
         facts = info_lines(ask_one(connection, master, "INFO", "replication"))
         written = number(facts["master_repl_offset"]) or 0 if written is None else written
         offsets = [
-            int(dict(pair.split("=", 1) for pair in line.split(","))["offset"])
-            for name, line in facts.items()
-            if re.fullmatch("slave[0-9]+", name)
+            int(line_fields(line, ",")["offset"]) for name, line in facts.items() if re.fullmatch("slave[0-9]+", name)
         ]
         if offsets and min(offsets) >= written:
             return

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from pystreams.streams import inventory
 from pystreams.streams.inventory import Stream
-from pystreams.streams.paged_calls import ask, ask_all, pairs
+from pystreams.streams.paged_calls import ask, ask_all
 from streamclient.connection import Command, Connection
+from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 _STEP = 10_000  # maximum number of entries removed per command

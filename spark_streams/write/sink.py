@@ -39,6 +39,7 @@ from streamclient.config.address import Address
 from streamclient.config.option import refuse
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
+from streamclient.reply_maps import info_lines
 from streamclient.streams.info import checked
 from streamclient.streams.unfinished import unfinished
 from streamwire.stream_id import StreamId
@@ -277,9 +278,7 @@ def _check_eviction(address: Address, options: WriteOptions, streaming: bool) ->
             (reply,) = connection.pipeline([("INFO", "memory")])
     except ServerError:
         return
-    if not isinstance(reply, bytes):  # CONFIG is not permitted
-        return
-    facts = dict(line.split(":", 1) for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
+    facts = info_lines(reply)
     policy, limit = facts.get("maxmemory_policy", "noeviction"), facts.get("maxmemory", "0")
     expires = options.fence_retention > 0 or not streaming
     if limit != "0" and (policy.startswith("allkeys") or (policy.startswith("volatile") and expires)):

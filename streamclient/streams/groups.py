@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
+from streamclient.reply_maps import pairs
 from streamclient.retry import Refusal, refusal_of
-from streamclient.streams.info import checked, pairs
+from streamclient.streams.info import checked
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 

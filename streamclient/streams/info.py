@@ -7,6 +7,7 @@ from typing import Any
 from streamclient.connection import Connection
 from streamclient.errors import fail
 from streamclient.refusals import refused
+from streamclient.reply_maps import pairs
 from streamclient.streams.model import GroupState, StreamState
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
@@ -22,11 +23,6 @@ def checked(connection: Connection, stream: str, reply: Any, command: str) -> An
             fail("NOT_A_STREAM", stream=stream, address=connection.address)
         raise refused(connection.address, command, text, stream)
     return reply
-
-
-def pairs(reply: Any) -> dict[bytes, Any]:
-    """Return a reply of alternating names and values as a dictionary."""
-    return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
 def stream_state(reply: Any, group: GroupState | None) -> StreamState:

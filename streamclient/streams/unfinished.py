@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamclient.connection import Connection
-from streamclient.streams.info import pairs, stream_state
+from streamclient.reply_maps import pairs
+from streamclient.streams.info import stream_state
 from streamclient.streams.lag import Asked, Backlog, Budget, backlogs
 from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError

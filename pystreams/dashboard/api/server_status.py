@@ -9,10 +9,10 @@ from typing import Any
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.overview import server_facts
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.sampling.server_sample import info_of
 from pystreams.dashboard.security.masks import Masks
 from pystreams.streams import paged_calls
 from streamclient.connection import Command
+from streamclient.reply_maps import info_lines, line_fields, pairs
 
 _MOST_CLIENTS = 100
 _SLOW = 50
@@ -73,7 +73,7 @@ def server(asked: Asked) -> dict[str, Any]:
         else:
             replies = connection.pipeline(_questions())
     clients, slow, latest, statistics, refusals = replies[1:]
-    facts = info_of(replies[0])
+    facts = info_lines(replies[0])
     seen = slow if isinstance(slow, list) else None
     return {
         "nodes": [str(each) for each in nodes],
@@ -85,7 +85,7 @@ def server(asked: Asked) -> dict[str, Any]:
         "slow": None if seen is None else [_slow(each, asked.masks) for each in seen],
         "latency": [_event(each) for each in latest] if isinstance(latest, list) else None,
         "commands": _commands(statistics) if isinstance(statistics, bytes) else None,
-        "refusals": [_refusal(paged_calls.pairs(each)) for each in refusals] if isinstance(refusals, list) else None,
+        "refusals": [_refusal(pairs(each)) for each in refusals] if isinstance(refusals, list) else None,
     }
 
 
@@ -102,10 +102,7 @@ def _questions() -> list[Command]:
 
 def _clients(reply: bytes) -> dict[str, Any]:
     """Return the clients, largest memory use first."""
-    rows = [
-        dict(pair.split("=", 1) for pair in line.split(" ") if "=" in pair)
-        for line in reply.decode("utf-8", "replace").splitlines()
-    ]
+    rows = [line_fields(line, " ") for line in reply.decode("utf-8", "replace").splitlines()]
     rows.sort(key=lambda row: (-_number(row.get("tot-mem") or row.get("omem")), _number(row.get("id"))))
     kept = ("id", "addr", "name", "user", "age", "idle", "cmd", "tot-mem", "omem", "flags", "lib-name")
     return {
@@ -139,7 +136,7 @@ def _refusal(entry: Mapping[bytes, Any]) -> dict[str, Any]:
     """Return an entry of ACL LOG: the user, what was refused, how often, and the last time."""
     texts = {name: shapes.cut(entry.get(name.encode(), b""), 200) for name in ("username", "reason", "object")}
     client = entry.get(b"client-info", b"").decode("utf-8", "replace")
-    address = next((pair.removeprefix("addr=") for pair in client.split(" ") if pair.startswith("addr=")), "")
+    address = line_fields(client, " ").get("addr", "")
     return {
         "id": int(entry.get(b"entry-id", 0)),
         "user": texts["username"],
@@ -154,10 +151,9 @@ def _refusal(entry: Mapping[bytes, Any]) -> dict[str, Any]:
 def _commands(reply: bytes) -> list[dict[str, Any]]:
     """Return the commands with the largest total time."""
     found: list[dict[str, Any]] = []
-    for line in reply.decode("utf-8", "replace").splitlines():
-        name, _, text = line.partition(":")
+    for name, text in info_lines(reply).items():
         if name.startswith("cmdstat_"):
-            facts: Mapping[str, str] = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+            facts = line_fields(text, ",")
             found.append(
                 {
                     "command": name.removeprefix("cmdstat_").upper().replace("|", " "),

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pystreams import measures
 from pystreams.dashboard.sampling.snapshot import Name, Snapshot
@@ -22,6 +22,7 @@ from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, SEVERITY, Sample, Status, judge
 from pystreams.streams.inventory import Stream
 from streamclient.connection import BROKEN, Command, Connection
+from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
@@ -44,25 +45,17 @@ Key = TypeVar("Key", bound=Hashable)
 def info(connection: Connection) -> dict[str, str]:
     """Return the lines of INFO; empty if it is not permitted. For a cluster: one master's lines, `_SUMS` over all."""
     if not connection.topology.is_cluster:
-        return info_of(connection.pipeline([("INFO",)])[0])
+        return info_lines(connection.pipeline([("INFO",)])[0])
     found: list[dict[str, str]] = []
     for endpoint in connection.topology.masters():
         with suppress(*BROKEN):  # use the other masters
-            found.append(info_of(paged_calls.ask_server(connection, endpoint, [("INFO",)])[0]))
+            found.append(info_lines(paged_calls.ask_server(connection, endpoint, [("INFO",)])[0]))
     facts = dict(found[0]) if found else {}
     for line in _SUMS:
         numbers = [each[line] for each in found if each.get(line, "").isdigit()]
         if numbers:
             facts[line] = str(sum(map(int, numbers)))
     return facts
-
-
-def info_of(reply: Any) -> dict[str, str]:
-    """Return the lines of a reply to INFO; empty for an error reply."""
-    if not isinstance(reply, bytes):
-        return {}
-    lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
-    return {name: value for name, _, value in lines}
 
 
 class ServerSamples:

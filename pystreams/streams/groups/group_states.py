@@ -15,9 +15,10 @@ from pystreams.streams import ids
 from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.groups.status import Sample
 from pystreams.streams.inventory import Stream, parsed, read_streams
-from pystreams.streams.paged_calls import ask, failure, number, pages, pairs
+from pystreams.streams.paged_calls import ask, failure, number, pages
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.reply_maps import pairs
 from streamclient.streams import lag as lags
 from streamclient.streams.lag import Budget
 from streamclient.wire_errors import ResponseError

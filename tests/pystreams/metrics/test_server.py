@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pystreams.metrics import server_samples, table
+from streamclient.reply_maps import info_lines
 from tests.pystreams.metrics.exposed import exposed, value
 
 _INFO = b"""# Server\r
@@ -39,7 +40,7 @@ _REPLICA = (
 
 def test_the_fields_of_info_have_redis_exporters_names() -> None:
     """Numbers and the words ok and err become values; texts are left out, or are labels of `redis_instance_info`."""
-    found = exposed(list(server_samples.of_info(server_samples.fields(_INFO))))
+    found = exposed(list(server_samples.of_info(info_lines(_INFO))))
     assert value(found, "redis_uptime_in_seconds") == 100
     assert value(found, "redis_start_time_seconds") == 1_699_999_900
     assert value(found, "redis_memory_used_bytes") == 1 << 20
@@ -59,7 +60,7 @@ def test_the_fields_of_info_have_redis_exporters_names() -> None:
 
 def test_a_replica_says_how_its_link_is() -> None:
     """With the master in the labels, and in a cluster the node too."""
-    found = exposed(list(server_samples.of_info(server_samples.fields(_REPLICA), "n:1")))
+    found = exposed(list(server_samples.of_info(info_lines(_REPLICA), "n:1")))
     labels = {"master_host": "h", "master_port": "6379", "node": "n:1"}
     assert value(found, "redis_master_link_up", **labels) == 0
     assert value(found, "redis_slave_repl_offset", **labels) == 5
