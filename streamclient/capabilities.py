@@ -1,7 +1,7 @@
-"""Capabilities of a server and its user, as one connection has observed them: the only cache of them.
+"""Capabilities of a server and its user, as observed by one connection and cached only there.
 
-Each connection has its own, since the next one may reach another server, or the same one with other rights. Commands
-that are not Redis's own are requested once (COMMAND INFO); everything else is assumed until it is refused.
+Each connection has its own, since another connection may reach another server, or have other rights on the same one.
+Commands that are not Redis's own are requested once (COMMAND INFO); everything else is assumed until it is refused.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from weakref import WeakMethod
 
 from streamclient.commands import Command
 
-#: Size in bytes above which sending an entry costs more than asking about it in another way.
+#: Size in bytes above which sending an entry costs more than inspecting it with a script.
 LARGE = 1024
-_SCRIPT_BYTES = 1 << 24  # approximate maximum of bytes that a script loads
+_SCRIPT_BYTES = 1 << 24  # approximate maximum number of bytes that a script loads
 _SCRIPT_ENTRIES = 1000
 _MOST_SMALL = 200_000  # maximum number of stored names
 
@@ -22,7 +22,8 @@ _MOST_SMALL = 200_000  # maximum number of stored names
 class Capabilities:
     """Observed capabilities of a server. `ask`, a method of the connection, sends commands and returns their replies.
 
-    The reference is weak: an unused connection is closed at once, not by the garbage collector.
+    Only a weak reference to `ask` is kept, so that an unused connection is closed at once, not by the garbage
+    collector.
     """
 
     def __init__(self, ask: Callable[[Sequence[Command]], list[Any]]) -> None:
@@ -50,9 +51,7 @@ class Capabilities:
         return ask(commands)
 
     def has(self, *names: str) -> bool:
-        """Return whether the server has all of these commands. A server that refuses to reply counts as one without
-        them.
-        """
+        """Return whether the server has all of these commands; False if it refuses COMMAND INFO."""
         unknown = [name for name in names if name not in self._commands]
         if unknown:
             (reply,) = self._ask(("COMMAND", "INFO", *unknown))
@@ -65,7 +64,7 @@ class Capabilities:
         self._commands[name] = False
 
     def may_run_scripts(self) -> bool:
-        """Return whether EVAL works; tried once."""
+        """Return whether EVAL works. It is tried once."""
         if self.runs_scripts and not self._scripts_were_tried:
             self._scripts_were_tried = True
             self.runs_scripts = self._ask(("EVAL", "return 1", 0)) == [1]
@@ -83,7 +82,7 @@ class Capabilities:
         self.small.add(stream)
 
     def learn_sizes(self, stream: str, reply: Sequence[Any]) -> None:
-        """Record the entry size in a reply of XINFO STREAM, which has the first and last entry."""
+        """Record the entry size from a reply of XINFO STREAM, which contains the first and last entry."""
         self.learn_size(stream, max((sum(map(len, one[1])) for one in reply if isinstance(one, list)), default=0))
 
     def prefers_script(self, stream: str) -> bool:
@@ -91,12 +90,10 @@ class Capabilities:
         return self.runs_scripts and stream in self.large
 
     def script_page(self, stream: str) -> int:
-        """Return the maximum number of the stream's entries for a script."""
+        """Return the maximum number of the stream's entries that a script may read."""
         return max(1, min(_SCRIPT_ENTRIES, _SCRIPT_BYTES // self.large.get(stream, 1)))
 
 
 def is_refused(refusal: str) -> bool:
-    """Return whether a command was refused that worked before: the server was replaced, or the user's rights
-    changed.
-    """
+    """Return whether a command that worked before is now unknown or forbidden: server or rights have changed."""
     return "unknown command" in refusal or refusal.startswith("NOPERM")

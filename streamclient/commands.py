@@ -1,7 +1,7 @@
-"""The commands that are sent to servers, with all facts about each: one table.
+"""Table of the commands that are sent to servers.
 
-A row has the position of the key, whether the command may be sent again, its purposes (from which the ACL rules of a
-user follow), the consequence if it is not permitted, and a form for checking the permission. Sends nothing.
+A row has the position of the key, whether the command may be sent again, its purposes (which determine the user's ACL
+rules), the consequence of a missing permission, and arguments to test the permission. Sends nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Command = tuple[bytes | str | int, ...]
 
 
 class Need(StrEnum):
-    """Purpose of commands. Purposes with "(not needed)" can also be served at a higher cost without the commands."""
+    """Purpose of commands. A purpose marked "(not needed)" has a more expensive substitute without them."""
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
@@ -64,10 +64,9 @@ STREAMS = -1
 class Sent:
     """One command that is sent.
 
-    `key`: the index of its first key among the words, 0 without one. `again`: whether executing it twice has the same
-    effect as once. `needs`: its purposes; if empty, only the command line sends it. `without`: the
-    consequence if the user may not call it; empty if that is an error. `probe`: arguments with which it has
-    no effect, for checking whether the user may call it.
+    `key`: the index of its first key among the words; 0 if it has no key. `again`: whether executing it twice has the
+    same effect as once. `needs`: its purposes; if empty, only the command line sends it. `without`: the consequence of
+    a missing permission; empty if that is an error. `probe`: arguments without effect, to test the permission.
     """
 
     key: int
@@ -248,7 +247,7 @@ def key_of(command: Command) -> bytes | None:
 
 def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
     """Return the key that routes each command. A command without a key (MULTI, EXEC) gets the key of the next command
-    that has one, or else of the last one before it.
+    with a key, or else of the last one before it.
     """
     keys = [key_of(command) for command in commands]
     last = next((key for key in reversed(keys) if key is not None), None)
@@ -260,7 +259,7 @@ def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
 
 
 def streams_at(command: Command) -> int:
-    """Return the index of the word STREAMS in an XREAD or XREADGROUP. Group and consumer precede it and may have that
-    so.
+    """Return the index of the word STREAMS in an XREAD or XREADGROUP. A group or consumer before it may have the same
+    name.
     """
     return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)

@@ -19,8 +19,8 @@ def change(
     """Read, decide, and execute the commands; repeat this if one of `keys` has changed meanwhile. Return the replies.
 
     The keys are in one slot. After a broken connection it is unknown whether the commands were executed, and `decide`
-    is called again. Raises WRITE_CONTENDED, what `decide` raises, and the error of a command that was refused. If the
-    change may be `partial`, that error is among the replies instead.
+    is called again. Raises WRITE_CONTENDED, the errors of `decide`, and the error of a refused command. With `partial`,
+    the error of a refused command is among the replies instead.
     """
     link: Link | None = None
     done: list[Any] = []

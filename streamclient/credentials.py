@@ -54,7 +54,7 @@ def _text(secret: bytes) -> str:
 class _Checked:
     """A provider that raises its failures as CREDENTIALS_MISSING, with the host.
 
-    Invalid results, and a missing result after half a minute, count as failures.
+    Invalid results, and no result after half a minute, count as failures.
     """
 
     def __init__(self, source: str, provider: Any) -> None:
@@ -80,7 +80,7 @@ def _ask(provider: Any, answer: Future[Any]) -> None:
 
 
 def _checked(said: Any) -> Any:
-    """Return the login that a provider returned. TypeError, without its text, if it is not a login."""
+    """Return the login that a provider returned. Raises TypeError if it is not a login, without showing its text."""
     if not isinstance(said, tuple | list):
         raise TypeError(f"the result of get_credentials ({type(said).__name__}) is not a tuple of user and password")
     kinds = ", ".join(type(word).__name__ for word in said)

@@ -4,7 +4,7 @@ It is started by its path: `python -P bootstrap.py ROOT MODULE ARGUMENT...`. ROO
 the packages. MODULE has a function `main`, which receives the arguments and returns the exit status.
 
 With `python -m engine`, a user's own `engine/` or `engine.py`, in the working directory or on PYTHONPATH, would replace
-the installed package. Here a finder before all others loads the distribution's packages from ROOT. ROOT itself is not
+the installed package. Here the first meta path finder loads the distribution's packages from ROOT. ROOT itself is not
 added to `sys.path`: it may be site-packages, which must not precede the standard library.
 
 Imports only the standard library. If a package that MODULE needs is not installed, the process prints
@@ -28,7 +28,7 @@ _DISTRIBUTION = "pystreams"
 def program(module: str) -> list[str]:
     """Return the command line that runs a module of this installation; arguments are appended to it."""
     path = Path(__file__).absolute()
-    # A file in a zip archive cannot be run by its path, so its text is passed.
+    # A file in a zip archive cannot be run by its path, so its source is passed.
     source = [str(path)] if path.is_file() else ["-c", resources.files("streamwire").joinpath(path.name).read_text()]
     return [sys.executable, "-P", *source, str(path.parents[1]), module]
 

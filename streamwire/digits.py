@@ -25,7 +25,7 @@ WIDTH = 8
 _U = np.uint64
 _EIGHT, _SIXTY_FOUR = _U(8), _U(64)
 _ZEROS = _U(0x3030303030303030)
-_OVER = _U(0x7676767676767676)  # added to a byte larger than 9, sets the byte's highest bit
+_OVER = _U(0x7676767676767676)  # added to a byte, sets the highest bit if the byte is larger than 9
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _DOT = ord(".") ^ ord("0")
 _DOTS = _U(_DOT * 0x0101010101010101)
@@ -126,7 +126,7 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     if place < 0:
         found = _value(words)
         return None if found is None else found.astype(np.float64)
-    # The decimals are above the point's position, the whole part is below it.
+    # The decimals are in the bytes above the point, the whole part is in those below it.
     if np.min(lengths) < 2 or np.any((words >> _U(8 * place)) & _U(0xFF) != _U(_DOT)):
         return None
     before = (1 << 8 * place) - 1
@@ -139,15 +139,15 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, each without a point or with a point in any position."""
+    """Return the numbers. Each may have a point, in any position."""
     words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS
-    dots &= ~dots + _U(1)  # the first point of each: a borrow can set wrong bits only above it
+    dots &= ~dots + _U(1)  # keep each word's first point: above it a borrow can set wrong bits
     pointed = dots != 0
     if np.any(pointed & (np.asarray(lengths) < 2)):
         return None
-    place = dots >> _U(7)  # one in the dot's lowest bit
+    place = dots >> _U(7)  # the lowest bit of the point's byte
     before = place - _U(1)
     after = ~(before | (place * _U(0xFF)))
     found = _value(np.where(pointed, ((words & before) << _EIGHT) | (words & after), words))

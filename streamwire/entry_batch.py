@@ -28,8 +28,8 @@ _Bytes = NDArray[np.uint8]
 class Values:
     """One byte string per row. `data`: their bytes; `starts`: the start of each; `lengths`: the size of each.
 
-    `bounds`: if they are contiguous, the start of each and the end of the last one, from 0 on (int32); otherwise None.
-    `length`: their common size; None if the sizes differ.
+    `bounds`: the start of each value and the end of the last one, as int32; None unless the values are contiguous and
+    start at 0. `length`: their common size; None if the sizes differ.
     """
 
     __slots__ = ("_length", "_lengths", "_near", "bounds", "data", "starts")
@@ -42,7 +42,7 @@ class Values:
         self._lengths: Any = lengths
         #: -1: not known yet.
         self._length: int | None = lengths if isinstance(lengths, int) else -1
-        #: The bulk strings that the values came from, with their first characters already loaded; None without.
+        #: Bulk strings that contain the values, with the first characters loaded; None if there are none.
         self._near: Bulks | None = None
 
     @classmethod
@@ -101,14 +101,17 @@ class Values:
         return np.flatnonzero(np.bincount(self.lengths))
 
     def varieties(self) -> int:
-        """Return the number of distinct lengths; the number of rows plus one if the values are too long to count."""
+        """Return the number of distinct lengths.
+
+        If values are long, return the number of rows plus one instead of counting.
+        """
         return self.variety().size if len(self) and self.lengths.max() < _LONG else len(self) + 1
 
     def items(self, length: int, rows: Ints | slice | None) -> Any:
         """Return the values of these rows (None: all) as numpy items of `length` bytes; all must have that length."""
         starts = self.starts if rows is None else self.starts[rows]
         first, last = int(starts[0]), int(starts[-1])
-        if rows is None and last - first == length * (len(starts) - 1):  # back to back
+        if rows is None and last - first == length * (len(starts) - 1):  # contiguous
             return self.data[first : last + length].view(np.dtype((np.void, length)))
         return overlapping(self.data, length)[starts]
 

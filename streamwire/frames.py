@@ -6,7 +6,7 @@ r"""Frames: entries in the encoding of an XRANGE reply.
     `------------ head ------------'  `------------------- fields ------------------'
 
 Frames are *uniform* if they have the same field names in the same order, like the entries of one producer. `uniform`
-and `tokens` verify many frames at once, using `streamwire.walker`; their scalar twin is any RESP parser.
+and `tokens` verify many frames at once, using `streamwire.walker`. Any RESP parser can serve as their scalar twin.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def frame(entry_id: bytes, fields: Sequence[bytes]) -> bytes:
 
 
 def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
-    """Return the [field, value, ...] of a whole frame, the inverse of `frame`.
+    """Return the [field, value, ...] list of a complete frame. It is the inverse of `frame`.
 
     Only the first frame of `entry` is read. Raises ValueError if it does not begin with one.
     """
@@ -85,13 +85,13 @@ def find_starts(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
 def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> EntryBatch | None:
     """Return the entries if a frame with these field names extends from each of `edges` to the next; otherwise None.
 
-    A line must precede the first frame, and `AFTER` readable bytes must follow the last one.
+    A line end must precede the first frame, and `AFTER` readable bytes must follow the last one.
     """
     if not names or buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
         return None
     pieces = [b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in names]
     pieces[0] = b"\r\n*%d%b" % (2 * len(names), pieces[0])
-    # From the line end before each frame on, so that a frame's last line end is checked with the next frame's head.
+    # Start at the line end before each frame, so that a frame's last line end is checked with the next frame's head.
     walker = Walker(buffer, edges[:-1] - len(_LINE_END))
     try:
         found = [walker.bulk(piece) for piece in (_LEAD, *pieces)]
@@ -140,7 +140,7 @@ def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | 
         starts = np.empty(int(first[-1]), np.int64)
         sizes = np.empty_like(starts)
         starts[first[:-1]], sizes[first[:-1]] = entry_ids.begins, entry_ids.sizes
-        # Each step reads the next word of all frames that have one; `place` is the word's index.
+        # Each step reads the next word of all frames that have more words; `place` is the word's index.
         at, place, behind = numbers.begins - len(_LINE_END), first[:-1] + 1, edges[1:] - len(_LINE_END)
         done = 0
         for step in np.unique(words).tolist():

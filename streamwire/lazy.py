@@ -22,7 +22,7 @@ else:
 
         def __getattr__(self, attribute: str) -> Any:
             value = getattr(import_module(self._name), attribute)
-            setattr(self, attribute, value)  # the next access does not come here
+            setattr(self, attribute, value)  # later accesses do not call this method
             return value
 
     arrow_json = _Module("pyarrow.json")

@@ -50,11 +50,11 @@ class StreamId(int):
         return self & U64_MAX
 
     def before(self) -> StreamId:
-        """Return the previous ID; 0-0 for 0-0."""
+        """Return the previous ID, or the same one if it is 0-0."""
         return StreamId.of(self - 1) if self > MIN_ID else self
 
     def next(self) -> StreamId:
-        """Return the next ID; the largest ID for itself."""
+        """Return the next ID, or the same one if it is the largest."""
         return StreamId.of(self + 1) if self < MAX_ID else self
 
     def __bool__(self) -> bool:
@@ -75,7 +75,7 @@ LAST = StreamId.of(MAX_ID)
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text looks like a year, month or day between 1970 and 2199, and so is hardly meant as an ID."""
+    """Return whether a text looks like a year, month or day between 1970 and 2199 rather than an ID."""
     return _DATE.fullmatch(text) is not None
 
 
@@ -104,7 +104,7 @@ def parse_u64(digits: bytes) -> int:
 
 
 def parse(word: bytes, missing_seq: int = 0) -> int:
-    """Return a complete (`ms-seq`) or incomplete (`ms`) ID; `missing_seq` is the sequence of an incomplete one.
+    """Return a complete (`ms-seq`) or incomplete (`ms`) ID; an incomplete ID gets the sequence number `missing_seq`.
 
     Raises ValueError for anything else, including the special IDs.
     """
@@ -120,7 +120,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_many(words: list[bytes]) -> list[int]:
-    """Like `parse` for each word, but much faster for many words if all are plain `ms-seq`."""
+    """Parse each word like `parse`, but much faster if there are many words and all are plain `ms-seq`."""
     if len(words) == 1:
         return [parse(words[0])]
     joined = b"-".join(words) if len(words) > 4 else b""
@@ -144,7 +144,7 @@ def columns(entry_ids: list[int]) -> tuple[array[int], array[int]]:
 
 
 def position(ms: array[int], seq: array[int], entry_id: int) -> int:
-    """Return the index of `entry_id`, or where it would be inserted, in ascending IDs stored as two columns."""
+    """Return the index at which `entry_id` is, or would be inserted, in ascending IDs stored as two columns."""
     half = entry_id >> 64
     low = bisect_left(ms, half)
     if low == len(ms) or ms[low] != half or seq[low] >= entry_id & U64_MAX:

@@ -1,8 +1,8 @@
-"""RESP templates: rows that differ only in the values written into them.
+"""RESP templates: copies of common bytes, into which the values of each row are written.
 
-Between two values all rows have the same bytes, except for the digits of a value's length. So rows with values of the
-same lengths are copies of one template, into which the values are written. Values and rows are copied as numpy items of
-their size: one copy each, not byte by byte, and without a Python object per value.
+Between two values all rows have the same bytes, except for the digits of a value's length. So rows whose values have
+the same lengths can share one template. Values and rows are copied as numpy items of their size: one copy each, not
+byte by byte, and without a Python object per value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Template:
         return length_sizes(self.varying.lengths) + len(self.text)
 
     def filled(self, count: int, rows: Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
-        """Return copies filled for each of these rows, concatenated, and the size of one copy.
+        """Return one filled copy for each of these rows, concatenated, and the size of a copy.
 
         `length`: length of the varying value.
         """

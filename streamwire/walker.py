@@ -5,8 +5,8 @@ A form is a sequence of constants and bulk strings, as in frames and commands of
     *2\r\n$ 15\r\n<ID> \r\n*4\r\n$9\r\nsensor-id\r\n$ 4\r\n<value> \r\n$11\r\ntemperature\r\n$ 4\r\n<value> \r\n
 
 `Walker.bulk` matches the constant up to and including a bulk string's `$`, reads the length and skips that many bytes,
-in all items at once. It never searches for line ends, so a value cannot be mistaken for structure: if the first offset
-is right and every item ends where the next one was assumed to start, then by induction a parser would find the same
+in all items at once. It never searches for line ends, so a value cannot be mistaken for structure. If the first offset
+is right and every item ends at the assumed start of the next one, then by induction a parser would find the same
 tokens. The caller compares the ends and starts. A length that no writer would produce (leading zeros, more than six
 digits) counts as a mismatch.
 
@@ -41,7 +41,7 @@ def _short_lengths() -> Words:
 
     Each element has the length in its lowest eight bits, and above them the size of the digits in bits.
     """
-    found = np.full(1 << 16, _WORD * 7 << 8, np.uint64)  # no line end follows there
+    found = np.full(1 << 16, _WORD * 7 << 8, np.uint64)  # a shift after which no line end can be found
     for length in range(100):
         text = b"%d\r" % length
         found[int.from_bytes(text[:2], "little")] = length | 8 * (len(text) - 1) << 8
@@ -77,7 +77,8 @@ class Walker:
     """Parses items from the ascending offsets `at` in `buffer`.
 
     With `partial`, a mismatch drops the first item that does not have the form and all items after it; `count` is the
-    number left. Otherwise a mismatch raises `Mismatch`. Results returned before a drop have more elements: slice them.
+    number of remaining items. Otherwise a mismatch raises `Mismatch`. Results returned before a drop have more
+    elements: slice them.
     """
 
     __slots__ = ("_buffer", "_partial", "at", "count")
@@ -113,7 +114,7 @@ class Walker:
         self.at = self.at + len(piece)
 
     def have(self, piece: bytes) -> Bools:
-        """Return which items continue with `piece`, of one to eight bytes."""
+        """Return a boolean array of the items that continue with `piece`, of one to eight bytes."""
         self._require(_WORD)
         mask = _U((1 << 8 * len(piece)) - 1)
         return np.asarray(self.words(self.at) & mask == _U(int.from_bytes(piece, "little")))
@@ -161,7 +162,7 @@ class Walker:
             return Bulks(begins, sizes, near, int(shifts[0]) // 8 + 2 if not (shifts != shifts[0]).any() else 0)
         other = words ^ _CR_BYTES
         ends = (other - _LOW_BITS) & ~other & _HIGH_BITS
-        ends &= ~ends + _U(1)  # the first CR: a borrow can only set wrong bits above it
+        ends &= ~ends + _U(1)  # keep the first CR: above it a borrow can set wrong bits
         widths = _byte_number(ends >> _U(7))
         bad = (ends == 0) | (widths < 1) | (widths > _MOST_DIGITS)
         widths = np.where(bad, 1, widths)
@@ -180,13 +181,15 @@ class Walker:
         return Bulks(begins, sizes, near, skipped)
 
     def _require(self, after: int, before: int = 0) -> None:
-        """Drop items with fewer than `after` readable bytes from their offset on, or `before` bytes in front of it."""
+        """Drop items with fewer than `after` readable bytes at their offset, or fewer than `before` bytes in front of
+        it.
+        """
         limit = len(self._buffer) - after
         if self.count and (int(self.at.max()) > limit or int(self.at[0]) < before):
             self._drop((self.at > limit) | (self.at < before))
 
     def _drop(self, bad: Bools) -> int:
-        """Drop the first bad item and all items after it. Returns the number left."""
+        """Drop the first bad item and all items after it. Returns the number of remaining items."""
         return self._cut(int(np.argmax(bad)))
 
     def _cut(self, count: int) -> int:
@@ -199,7 +202,7 @@ class Walker:
 def marks(data: NDArray[np.uint8], byte: int) -> Ints:
     """Return the offsets of `byte`, as likely starts of items for a `Walker` to verify.
 
-    The search examines eight bytes at a time, unless one word contains the byte twice.
+    The search examines eight bytes at a time, but falls back to single bytes if a word contains the byte twice.
     """
     mask = np.empty(data.size + -data.size % _WORD, np.bool_)
     mask[data.size :] = False

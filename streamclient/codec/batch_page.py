@@ -53,7 +53,7 @@ class BatchPage:
         return b"%d-%d" % (ids[0][-1], ids[1][-1])
 
     def _halves(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the IDs of batches that have them as numbers."""
+        """Return the milliseconds and sequence numbers of the IDs, from the batches that have IDs as numbers."""
         pairs = [batch.ids for batch in self._batches if isinstance(batch.ids, tuple)]
         return np.concatenate([ms for ms, _ in pairs]), np.concatenate([seq for _, seq in pairs])
 
@@ -97,13 +97,13 @@ class BatchPage:
         return None if found is None else pa.array(found)
 
     def fields(self) -> tuple[Any, Any, Any]:
-        """Return all fields, with null values where these were not sent."""
+        """Return all fields. Values that were not sent are null."""
         names, numbers = list(self._last), list(self._last.values())
         width = len(names)
         keys = pa.array(names, pa.binary()).take(pa.array(np.tile(np.arange(width, dtype=np.int32), self.count)))
         offsets = pa.array(np.arange(0, self.count * width + 1, width, dtype=np.int32))
         if isinstance(self._batches[0].ids, Values):
-            # In the order of the frames, so that the offsets ascend.
+            # Order the values as in the frames, so that the offsets ascend.
             spans = [(one.starts, one.ends) for one in map(self._values, numbers) if one is not None]
             both = np.array(spans, np.int32).transpose(2, 0, 1)
             return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(both).ravel())
@@ -136,7 +136,7 @@ def _array(values: Values) -> Any:
 
 
 def _spread(data: NDArray[np.uint8], both: NDArray[np.int32]) -> Any:
-    """Return byte strings with gaps between them: every other element of an array of strings and gaps."""
+    """Return byte strings that have gaps between them, as every other element of an array of strings and gaps."""
     buffers = [None, pa.py_buffer(both), pa.py_buffer(data)]
     array = pa.BinaryArray.from_buffers(pa.binary(), both.size - 1, buffers)
     return array.take(pa.array(np.arange(0, both.size, 2, dtype=np.int32)))
@@ -163,7 +163,7 @@ def _decimals(numbers: NDArray[np.uint64]) -> Any:
 
 
 def _ms_texts(ms: NDArray[np.uint64]) -> Any:
-    """Like `_decimals`, for numbers that are often the same as the previous one."""
+    """Return the numbers as decimal texts; fast if a number is often equal to the previous one."""
     first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
     if first.size * _RARE > ms.size:
         return _decimals(ms)
@@ -176,5 +176,5 @@ def _small() -> Any:
 
 
 def _seq_texts(seq: NDArray[np.uint64]) -> Any:
-    """Like `_decimals`, for numbers that are mostly small."""
+    """Return the numbers as decimal texts; fast if most are small."""
     return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)

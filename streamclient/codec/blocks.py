@@ -1,8 +1,8 @@
 """Decoding of PS.COLUMNS replies: columns are used in place, frames are decoded like those of XRANGE.
 
-The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page, a block of frames
-makes another. The pages equal those of `streamclient.codec.decode` for the same entries; if an entry has a field twice,
-the last one counts. The only proof needed for columns is that positions are within their values.
+The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page; each block of frames
+makes its own. The pages equal those of `streamclient.codec.decode` for the same entries; if an entry has a field twice,
+the last one counts. Columns need only one check: positions must be within their values.
 
 Does not depend on sockets, Spark, or the meaning of a column's text.
 """
@@ -103,7 +103,7 @@ def _block(buffer: bytes | bytearray, count: int, spans: Sequence[_Span | None])
 
 
 def _line(buffer: bytes | bytearray, at: int, kind: bytes) -> tuple[int, int]:
-    """Return the number in the line that begins here, and the start of the next line."""
+    """Return the number in the line that begins at `at`, and the start of the next line."""
     end = buffer.find(b"\r\n", at)
     if end < 0 or buffer[at : at + 1] != kind:
         raise ValueError(f"a line with {kind!r} was expected, not {bytes(buffer[at : at + 40])!r}")

@@ -29,7 +29,7 @@ _FEWEST = 128  # minimum number of entries; with fewer, a parser is faster
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
     """Return the page of the `count` frames in `buffer[start:stop]`. Raises ValueError for any other content.
 
-    The fast forms need sixteen readable bytes after `stop`, with any content, and a line before `start`.
+    The fast forms need a line end before `start`, and sixteen readable bytes with any content after `stop`.
     """
     page: Page | None = scan(buffer, start, stop, count) if count >= _FEWEST else None
     return decode_reference.parse(buffer, start, stop, count) if page is None else page
@@ -83,7 +83,7 @@ class TokenPage:
         return self._tokens.take(pa.array(2 * tokens))
 
     def _by_name(self) -> tuple[dict[bytes, int], _Ints, _Ints, _Ints]:
-        """Return a code for each name, and for each field its code, row and name token."""
+        """Return a code for each name, and the name code, row and name token of each field."""
         if self._coded is None:
             rows = np.repeat(np.arange(self.count), self._widths)
             within = np.arange(rows.size) - np.repeat(self._rows, self._widths)

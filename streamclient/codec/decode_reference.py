@@ -1,7 +1,7 @@
 """Reference decoder for `streamclient.codec.decode`: frames parsed by hiredis.
 
 It is the oracle of the decoder's tests, and the fallback for everything that the fast forms decline. Keep it simple
-rather than fast. The columns must be the same.
+rather than fast. It must return the same columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
     """Return the page of `count` frames in `buffer[start:stop]`; ValueError for anything else.
 
-    Entries without fields (`*-1`, as the history of a consumer shows deleted ones) are left out.
+    Entries without fields (`*-1`: deleted entries in a consumer's history) are omitted.
     """
     reader = hiredis.Reader()
     reader.feed(bytes(buffer[start:stop]))
@@ -34,7 +34,7 @@ def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Scala
 
 
 def milliseconds(ids: Sequence[bytes]) -> Any:
-    """Return the first half of each ID, as an int64 array; null unless it is a number that fits."""
+    """Return the first half of each ID as an int64 array; null unless it is a number below 2**63."""
     halves = [entry_id.partition(b"-")[0] for entry_id in ids]
     numbers = [int(half) if half.isdigit() and len(half) <= 20 else 2**63 for half in halves]
     return pa.array([number if number < 2**63 else None for number in numbers], pa.int64())

@@ -18,7 +18,7 @@ from streamwire.entry_batch import Values
 from streamwire.lazy import compute as pc
 from streamwire.templates import Templates
 
-#: A field's name, and a binary array of its values, where null means that the entry does not have the field.
+#: A field's name, and a binary array of its values. Null means that the entry does not have the field.
 Column = tuple[bytes, Any]
 
 _FEWEST_ROWS = 64  # minimum number of rows for templates; with fewer, joining is as fast

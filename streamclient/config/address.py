@@ -29,16 +29,16 @@ _HIDDEN = "(not shown)"
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The embedded engine, instead of an address. It keeps its data in `directory`; without one, in memory."""
+    """The embedded engine, instead of an address. It stores data in `directory`; in memory if that is None."""
 
     directory: str | None = None
 
 
 @dataclass(frozen=True)
 class Tls:
-    """TLS settings. Files are paths; without `ca_file` the system's certificates are trusted.
+    """TLS settings. Files are given as paths. Without `ca_file`, the system's certificates are trusted.
 
-    `verify`: "full" checks the server's certificate and its host name, "ca" the certificate alone, "none" nothing.
+    `verify`: "full" checks the server's certificate and host name, "ca" checks only the certificate, "none" nothing.
     """
 
     ca_file: str | None = None

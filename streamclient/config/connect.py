@@ -1,4 +1,4 @@
-"""The options of a connection, and the server named by them or by the driver's environment. Opens no connections."""
+"""Options of a connection, and the server that they or the driver's environment name. Opens no connections."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ConnectOptions:
             refuse(self, "credential_provider", "the url has a user, and the provider returns one: remove one of them")
 
     def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
-        """Return the server's address; the embedded engine if neither an option nor the environment names a server.
+        """Return the server's address, or the embedded engine if neither the options nor the environment name a server.
 
         The environment is read here, on the driver, because a worker's environment may differ.
         """

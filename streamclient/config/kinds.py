@@ -49,7 +49,7 @@ _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1, "": 
 
 
 def shown_duration(milliseconds: int) -> str:
-    """Return a duration in its largest whole unit, as in `15m`."""
+    """Return a duration in the largest unit in which it is a whole number, as in `15m`."""
     unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
     return f"{milliseconds // _UNITS[unit]}{unit}" if milliseconds else "0"
 
@@ -99,7 +99,7 @@ def whole(smallest: int) -> Kind[int]:
 
 
 def choice(*words: Word) -> Kind[Word]:
-    """Return the kind of these words. Case is ignored; the value is the word in the spelling given here."""
+    """Return the kind whose values are these words. Case is ignored; the value has the spelling given here."""
     spelled = {word.lower(): word for word in words}
 
     def parse(text: str) -> Word:

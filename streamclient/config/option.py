@@ -2,8 +2,8 @@
 
     max_entries: int | None = option("maxEntriesPerTrigger", whole(1), None, "Maximum entries per micro-batch ...")
 
-This line has all facts about an option, and is the only place with its name: the option's value is stored in the field
-that the line declares. The type checker compares the field's type with the kind and the default. Parsing, checks, error
+This line has all facts about an option, and is the only place with its name. The field that it declares stores the
+option's value. The type checker compares the field's type with the kind and the default. Parsing, checks, error
 messages and the documentation use these declarations. No option is treated specially here.
 """
 
