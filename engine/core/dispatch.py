@@ -474,7 +474,7 @@ class Core:
         self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
-        """Remove up to about ``limit`` due keys, and serve clients blocked on them; return how many were removed."""
+        """Remove due keys and fields, about ``limit`` at most; return their number. Serves clients blocked on them."""
         changes = self.changes
         changes.set_time(now_us)
         dropped = 0

@@ -2,7 +2,7 @@
 
 A database reads the time here, counts changes, and records their consequences: effects for the log, keys that unblock
 clients, and sessions whose transaction must fail. The core sets the time before each command, and collects the
-consequences after it. These are plain attributes because every command reads several of them.
+consequences after the command. The state is in plain attributes, because every command reads several of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Table = dict[Any, Any] | list[Any] | deque[Any]
 _VALUES = (Elements, deque)
 #: Later than any time.
 NEVER = 1 << 63
-#: (database, command) per effect: a command as words, or the encoded bytes of one or more commands.
+#: (database, command) per effect. A command is a list of words, or the encoded bytes of one or more commands.
 Effects = list[tuple[int, list[bytes] | bytes]]
 #: Called with the class of a keyspace event (a letter of notify-keyspace-events), its name, the key and the database.
 OnEvent = Callable[[str, bytes, bytes, int], None]
@@ -38,7 +38,10 @@ class Watcher(Protocol):
 
 
 class Changes:
-    """The changes of one core. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of randomness."""
+    """The changes of one core.
+
+    ``pick(n)`` returns a random number in 0 .. n-1; it is the core's only source of randomness.
+    """
 
     __slots__ = (
         "_expiry_holders",
@@ -69,7 +72,7 @@ class Changes:
         self.now_us = 0
         #: Changes since the last snapshot.
         self.dirty = 0
-        #: Effects recorded while ``recording``. Their consumer clears the list; it is never replaced by another list.
+        #: Effects recorded while ``recording``. The consumer of effects clears this list, but never replaces it.
         self.effects: Effects = []
         #: Whether effects are recorded; maintained by ``record_for``.
         self.recording = False
@@ -79,7 +82,7 @@ class Changes:
         self.replaying = False
         #: Large unused tables, which ``free`` frees in pieces.
         self.discarded: list[Table] = []
-        #: Awaited keys that were signalled, in order -> whether the value has been replaced.
+        #: Signalled keys for which clients wait, in order -> whether the value has been replaced.
         self.ready: dict[tuple[int, bytes], bool] = {}
         #: (database, key) -> its watchers.
         self.watchers: dict[tuple[int, bytes], set[Watcher]] = {}
@@ -137,16 +140,16 @@ class Changes:
         effects.append((effects[-1][0], [b"EXEC"]))
 
     def seal_as_one(self, first: int) -> None:
-        """Combine the effects as ``seal_effects`` does; transactions among them become part of the one transaction."""
+        """Combine the effects as ``seal_effects`` does, and merge transactions among them into the new transaction."""
         effects = self.effects
         if len(effects) - first > 1:
             effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
             self.seal_effects(first)
 
     def discard(self, *tables: Table) -> bool:
-        """Free unused tables: immediately if they are small in total, else in pieces (``free``).
+        """Leave unused tables to ``free`` if they are large in total; return whether they are.
 
-        Returns whether they are freed in pieces.
+        Small tables are freed when the caller drops its references.
         """
         if self.replaying or sum(map(len, tables)) <= _LARGE:
             return False
@@ -155,14 +158,14 @@ class Changes:
 
     def discard_value(self, value: Any) -> None:
         """Free the unused value of a key, in pieces if it is large."""
-        # Below a tenth of the limit, a value's tables together never reach the limit.
+        # A value of at most a tenth of the limit is small, even with all its tables.
         if isinstance(value, deque):
             self.discard(value)
         elif isinstance(value, Elements) and len(value) > _LARGE // 10 and not value.readings:
             self.discard(*value.tables())
 
     def free(self, most: int = _LARGE) -> bool:
-        """Free up to ``most`` elements of discarded tables; return whether any are left.
+        """Free up to ``most`` elements of discarded tables; return whether any elements remain.
 
         Large values among the elements become discarded tables themselves, and are freed by later calls.
         """
@@ -193,7 +196,7 @@ class Changes:
             self.on_event(kind, event, key, db)
 
     def watch(self, watcher: Watcher, db: int, key: bytes, *, expired: bool) -> None:
-        """Notify ``watcher`` when the key changes. ``expired``: the key is due but not yet removed."""
+        """Notify ``watcher`` when the key changes. ``expired``: whether the key is due but not yet removed."""
         pair = db, key
         if pair not in watcher.watching:
             watcher.watching[pair] = expired

@@ -8,7 +8,7 @@ string is stored as text. A command that changes a value in place calls ``Databa
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number, such as
 the number of elements added to a list, or 0 if the command counts its changes itself.
 
-Values, deadlines and the order of names must change together, so they share this module in spite of its size.
+Values, deadlines and the order of names must change together, so this module contains all three, despite its size.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Database:
         self.waiting: WaitingRoom[Any] = WaitingRoom()
         #: The image in progress, if any; see ``engine.core.keyspace.image``.
         self.guard: object = None
-        #: Number of lookups for reading that found their key, and that did not.
+        #: Number of lookups by read-only commands that found their key, and that did not.
         self.hits = 0
         self.misses = 0
         self._values: dict[bytes, Value] = {}
@@ -179,9 +179,9 @@ class Database:
         return [value for value in self._values.values() if type(value) is Stream]
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0 at the end), and those of the next ``count`` keys that are live.
+        """Return the next cursor (0 at the end), and the live keys among the next ``count`` keys.
 
-        An iteration starts with 0.
+        An iteration starts with cursor 0.
         """
         following, keys = self._slots.walk(cursor, count)
         if self._expires:
@@ -204,7 +204,7 @@ class Database:
     def add(self, key: bytes, value: Value, changes: int = 1) -> None:
         """Add a new key and signal clients that wait for it."""
         if key in self._expires:
-            # The key had expired, but a pause has kept it in the tables.
+            # The key is due, but was only hidden because expiry is held.
             self.expire(key)
         self._values[key] = value
         if type(value) is Hash and value.deadlines:
@@ -237,7 +237,7 @@ class Database:
             self.signal(key, replaced=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
-        """Remove the key; return whether it existed. Signals clients that wait for entries of one of its groups."""
+        """Remove the key; return whether it existed. Signals clients blocked on the key."""
         if key in self._expires and self.drop_if_due(key):
             return False
         value = self._values.get(key)
@@ -293,7 +293,7 @@ class Database:
     def _tell(self, successor: Database | None) -> None:
         """Notify watchers and blocked clients that the keys of ``successor``, if any, replace those of this database.
 
-        A key that was already expired when it was watched counts as unchanged, unless a live key replaces it.
+        A key that was already expired when it was first watched counts as unchanged, unless a live key replaces it.
         """
         watched = [pair for pair in self.changes.watchers if pair[0] == self.index]
         for pair in watched:
@@ -328,7 +328,7 @@ class Database:
         self.changes.next_expiry = min(self.changes.next_expiry, deadline)
 
     def is_due(self, key: bytes) -> bool:
-        """Return whether the key exists although it is due."""
+        """Return whether the key is due but not yet removed."""
         deadline = self._expires.get(key)
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
@@ -353,11 +353,11 @@ class Database:
     def expire_due(self, now: int, limit: int) -> int:
         """Remove keys and hash fields that are due at ``now``, checking about ``limit`` deadlines at most.
 
-        Returns the number of removed keys, and the number of field deadlines checked.
+        Returns the number of removed keys plus the number of field deadlines checked.
         """
         dropped = 0
         for key in self._deadlines.pop_due(now, limit):
-            # A key can be listed twice.
+            # The heap can contain a key twice.
             if key in self._expires:
                 self.expire(key)
                 dropped += 1
@@ -401,7 +401,7 @@ class Database:
         return max(looked, 1)
 
     def drop_fields(self, key: bytes, fields: Hash, due: list[bytes]) -> None:
-        """Remove due fields, and the hash with its last field; record the deletion for the log.
+        """Remove due fields, and the hash if it is then empty; record the deletion for the log.
 
         Does not count as a change.
         """
@@ -413,7 +413,7 @@ class Database:
         self.changes.notify("h", b"hexpired", key, self.index)
         if not fields:
             self._drop(key, 0)
-            # The hash has no fields any more, but its tables of deadlines can still be large.
+            # The hash is empty, but its tables of deadlines can still be large.
             self.changes.discard_value(fields)
             self.changes.notify("g", b"del", key, self.index)
 
@@ -441,7 +441,7 @@ class Database:
         pair = self.index, key
         for watcher in self.changes.watchers.get(pair, ()):
             if watcher.watching[pair] and key not in self._values:
-                # It was already expired when it was watched, so its removal is not a change.
+                # The key was already expired when it was first watched, so its removal is not a change.
                 watcher.watching[pair] = False
             else:
                 watcher.dirty_exec = True

@@ -1,8 +1,8 @@
 """Keys of a database, or fields of a hash, in the order of their deadlines.
 
-Every new deadline is pushed onto a heap. Replaced and removed deadlines stay there as stale ones and are skipped when
-they are due. If most of the heap is stale, a new heap is started. Each new deadline then moves a few deadlines from the
-former heap to the new one, so that no command has to move all of them.
+Every new deadline is pushed onto a heap. Replaced and removed deadlines stay in the heap as stale entries, and are
+skipped when they are due. If most of the heap is stale, a new heap is started. Each new deadline then moves a few
+deadlines from the former heap to the new one, so that no command has to move all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import heapq
 
 #: Number of former deadlines moved per new deadline.
 _MOVED = 4
-#: Size of a heap below which stale deadlines are tolerated.
+#: Heap size up to which any number of stale deadlines is tolerated.
 _SMALL = 64
 
 Heap = list[tuple[int, bytes]]
@@ -102,7 +102,8 @@ class Deadlines:
         """Return the keys that are due at ``now``. The cost depends only on the number of due deadlines."""
         found: set[bytes] = set()
         for heap in (self._heap, self._former):
-            # In a heap, the children of an element are never earlier than the element, so only due ones are followed.
+            # In a heap, the children of an element are never earlier than the element, so only those of due elements
+            # are visited.
             places = [0]
             for place in places:
                 if place < len(heap) and heap[place][0] <= now:

@@ -1,5 +1,4 @@
-"""Common base of hashes, sets and sorted sets: elements in a dictionary that can be iterated with a cursor, drawn at
-random, and read in parts.
+"""Common base of hashes, sets and sorted sets: iteration with cursors, random draws, and reads in parts.
 
 Small values keep the order of insertion, which clients of Redis see. The index for cursors and draws is created on
 first use.
@@ -16,16 +15,16 @@ T = TypeVar("T")
 V = TypeVar("V")
 E = TypeVar("E", bound="Elements[Any]")
 
-#: Number of words of a long value per part, and of parts per step.
+#: Number of words per part of a long value, and number of parts per step.
 _PART, _PARTS = 2000, 6
-#: Places checked per removal. All places have been checked when half as many names have been removed.
+#: Places checked per removal: all places have been checked once half of the names are removed.
 _CHECKS_PER_REMOVAL = 2
 
 
 class Elements(dict[bytes, V]):
     """Fields of a hash with their values, members of a set, or members of a sorted set with their scores.
 
-    Set them with the subclass's ``put`` and remove them with ``remove``, never with ``[]``.
+    Set elements with the subclass's ``put`` and remove them with ``remove``, never with ``[]``.
     """
 
     __slots__ = ("_names", "readings")
@@ -33,7 +32,8 @@ class Elements(dict[bytes, V]):
     def __init__(self, elements: Iterable[Any] = ()) -> None:
         super().__init__(elements)
         self._names: Names | None = None
-        #: Commands that are reading the value in parts. Until they finish, it may be changed but not freed in pieces.
+        #: Commands that are reading the value in parts. Until they finish, the value may be changed, but not freed in
+        #: pieces.
         self.readings: dict[ref[Reading], None] | None = None
 
     def _place(self, name: bytes, value: V) -> bool:
@@ -65,7 +65,7 @@ class Elements(dict[bytes, V]):
         return self._names
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names (all if there are fewer), or -``count`` names with repetition.
+        """Draw ``count`` distinct names (all if there are fewer), or -``count`` with repetition if it is negative.
 
         ``pick`` returns a random number below its argument.
         """
@@ -85,9 +85,9 @@ class Elements(dict[bytes, V]):
 
 
 class Reading:
-    """A registered read of values in parts, in progress while this object exists. Sources can be repeated.
+    """A read of values in parts, registered with the values while this object exists.
 
-    ``is_disturbed``: whether one of the values has changed or is about to change.
+    ``sources`` may contain a value repeatedly. ``is_disturbed``: whether a value has changed or is about to change.
     """
 
     __slots__ = ("__weakref__", "is_disturbed")
@@ -97,7 +97,7 @@ class Reading:
         for elements in distinct(sources):
             if elements.readings is None:
                 elements.readings = {}
-            # A dictionary, because many commands can read one value: each of them is removed in constant time.
+            # A dictionary, because many commands can read one value, and each is removed in constant time.
             elements.readings[ref(self, elements.readings.pop)] = None
 
     def disturb(self) -> None:
@@ -111,7 +111,7 @@ def distinct(sources: Iterable[T]) -> list[T]:
 
 
 def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
-    """Yield ``count`` distinct numbers below ``size`` (which is greater), or -``count`` numbers with repetition."""
+    """Yield ``count`` (less than ``size``) distinct numbers below ``size``, or -``count`` numbers with repetition."""
     if count < 0:
         for _ in range(-count):
             yield pick(size)
@@ -124,7 +124,7 @@ def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[
 
 
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
-    """Yield the words as lists of the size of a part; smaller if the caller looks each up in ``others`` values."""
+    """Yield the words in lists; the lists are shorter if the caller looks up each word in ``others`` values."""
     size = max(_PART // (others + 1), 1)
     while part := list(islice(words, size)):
         yield part
@@ -133,8 +133,8 @@ def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
 def gathered(elements: E, words: Callable[[E], Iterator[T]]) -> Generator[None, None, list[list[T]]]:
     """Collect the result of ``words`` in steps; return it as lists of words, the last list first.
 
-    The result shows one moment: if the value changes before the last step, all words are collected again at once. From
-    this call on, until the end, the value is not freed in pieces.
+    The result shows one moment: if the value changes before the last step, all words are collected again at once. The
+    value is not freed in pieces between this call and the last step.
     """
     return _reversed(gathered_from([elements], lambda: in_parts(words(elements))))
 
@@ -168,12 +168,12 @@ def _gather(reading: Reading, parts: Callable[[], Iterator[T]]) -> Generator[Non
 
 
 class Names:
-    """An ordered set of names with cursors. All operations are O(1), an iteration step and a draw O(count).
+    """An ordered set of names with cursors. All operations are O(1), except iteration steps and draws: O(count).
 
-    The names are only in a list, without an index, so creating it for a million names is one copy. A removed name keeps
-    its place and is marked as gone. Each removal checks two places, from the end to the start, and fills a gone place
-    with the last name of the list. Names only move towards the start, and an iteration also goes from the end to the
-    start, so a name that exists throughout an iteration is returned, possibly twice.
+    The names are stored in a list without an index, so even a million names are stored with one copy. A removed name
+    keeps its place and is marked as gone. Removals check two places each, going from the end to the start, and fill the
+    place of a gone name with the last name of the list. Names only move towards the start, and an iteration also goes
+    from the end to the start, so a name that exists throughout an iteration is returned, possibly twice.
     """
 
     __slots__ = ("_checked_at", "_gone", "_names")
@@ -182,7 +182,7 @@ class Names:
         self._names = list(names)
         #: The names that have been removed.
         self._gone: dict[bytes, None] = {}
-        #: The last checked place: the next one to check is before it.
+        #: The last checked place. The place before it is checked next.
         self._checked_at = 0
 
     def add(self, name: bytes) -> None:
@@ -206,7 +206,7 @@ class Names:
                 self._free(self._checked_at)
 
     def _free(self, place: int) -> None:
-        """Replace a removed name by the last one."""
+        """Fill the place of a removed name with the last name."""
         del self._gone[self._names[place]]
         last = self._names.pop()
         if place < len(self._names):
@@ -222,7 +222,7 @@ class Names:
             self._free(place)
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names, of at least as many, or -``count`` names with repetition if it is negative."""
+        """Draw ``count`` distinct names (at least as many must exist), or -``count`` names with repetition."""
         if count < 0:
             return [self.one(pick) for _ in range(-count)]
         names, gone, found = self._names, self._gone, list[bytes]()
@@ -239,7 +239,7 @@ class Names:
         return found
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every number is valid."""
+        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every cursor is valid."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         names = self._names[start:end]

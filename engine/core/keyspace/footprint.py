@@ -1,6 +1,6 @@
 """Memory size of a value, for MEMORY USAGE: the sum of the sizes that the interpreter reports.
 
-A stream is measured by part: frames (plain or packed), their index, marks of deleted entries, nodes, groups
+A stream is measured in parts: frames (plain or packed), their index, marks of deleted entries, nodes, groups
 with their consumers and pending entries, idempotent producers. Long values (hashes, sets, sorted sets, lists, and each
 part of a stream) are estimated from samples. Objects shared by several values (interned numbers, code) are not counted.
 """
@@ -24,7 +24,7 @@ from engine.core.streams.stream import Stream
 
 #: Shallow size of an object in bytes.
 _size_of: Callable[[object], int] = methodcaller("__sizeof__")
-#: A dictionary's entry: hash, key and value, and its share of the index table at two thirds full.
+#: Size of a dictionary entry: hash, key, value, and its share of an index table that is two thirds full.
 _DICT_ENTRY = 36
 #: Overhead of a key besides its bytes: its entries among the values and the times of use, and its slot for SCAN.
 _PER_KEY = 2 * _DICT_ENTRY + 32 + 16

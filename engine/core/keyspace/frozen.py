@@ -1,7 +1,7 @@
-"""Frozen copies of large hashes, sets and sorted sets as of one moment, for writing them to a file.
+"""Frozen copies of large hashes, sets and sorted sets at one moment, to be written to a file.
 
-A frozen value is read-only and has only the methods below. It consists of parts of some thousand elements, which are
-copied one after the other (``Freezing``). If the source is about to change, the remaining parts are copied first. So no
+A frozen value is read-only and has only the methods below. It consists of parts of a few thousand elements, which
+``Freezing`` copies one after the other. If the source is about to change, the remaining parts are copied first. So no
 step of freezing takes long unless the value changes, and even then it takes less time than a mutable copy.
 """
 
@@ -16,9 +16,9 @@ from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import Order, Pair, SortedSet
 
-#: Number of elements from which a value is frozen instead of copied.
+#: Minimum number of elements of values that are frozen instead of copied.
 LARGE = 5000
-#: Number of elements copied at once, and freed at once.
+#: Number of elements that are copied or freed at once.
 AT_ONCE = 5000
 
 
@@ -135,7 +135,7 @@ class Freezing(Reading):
         self.value: Elements[Any] = made
 
     def step(self) -> bool:
-        """Copy some thousand elements; return whether the copy is complete."""
+        """Copy a few thousand elements; return whether the copy is complete."""
         return next(self._copying, _OVER) is _OVER
 
     def disturb(self) -> None:

@@ -28,7 +28,7 @@ class Hash(Elements[bytes]):
         super().__init__(pairs)
         #: Whether it has too many or too long fields for a listpack; a hash never becomes small again.
         self.big = big
-        #: Deadlines of fields in milliseconds since the epoch; None if no field has ever had one.
+        #: Deadlines of fields in milliseconds since the epoch; None if no field has ever had a deadline.
         self.deadlines: dict[bytes, int] | None = None
         self._by_time: Deadlines | None = None
 
@@ -92,7 +92,7 @@ class Hash(Elements[bytes]):
             self._by_time.put_all(fields, deadline)
 
     def set_deadlines(self, deadlines: dict[bytes, int]) -> None:
-        """Set the deadlines of existing fields; the hash keeps the dictionary."""
+        """Set the deadlines of existing fields; the hash takes over the dictionary."""
         self.deadlines = deadlines
         self._by_time = Deadlines.of(deadlines)
 

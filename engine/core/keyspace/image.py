@@ -1,15 +1,15 @@
 """An image of the keyspace at one moment, to be written to a file while commands continue.
 
 Mutable data is copied. Immutable data is shared: a sealed segment's frames and index, a block of pending entries, and a
-plain string cost one reference each. Many keys are taken in steps, by walking each database's table of names from its
-end to its start. Until the walk is complete, the databases are guarded: if a key changes that the walk has not reached
-yet, it is taken first. A large hash, set or sorted set is taken in parts (``engine.core.keyspace.frozen``). So starting
-an image costs next to nothing, regardless of the number and size of the keys. When the image is complete, another
-thread can read it at any time.
+plain string cost one reference each. Keys are captured in steps, by walking each database's table of names from its end
+to its start. Until the walk is complete, the databases are guarded: a key that the walk has not reached is captured
+before it changes. A large hash, set or sorted set is copied in parts (``engine.core.keyspace.frozen``). So starting an
+image takes almost no time, regardless of the number and size of the keys. When the image is complete, another thread
+can read it at any time.
 
-When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), and the walk may
-meet that name there. The image must not take it a second time, or at all if the key was added later; so the name is
-recorded as done, like every key that was taken out of order.
+When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), where the walk
+may find that name. It must not be captured twice, or at all if the key was added after the start of the image. So the
+name is recorded as done, like every key that was captured out of order.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ Part = tuple[list[bytes], list[Any], dict[bytes, int]]
 
 
 class DatabaseImage:
-    """One database in parts of some hundred keys.
+    """One database in parts of a few hundred keys.
 
-    ``keys`` is the number of keys, ``expiring`` the number of those with a deadline.
+    ``keys`` is the number of keys, and ``expiring`` the number of keys with a deadline.
     """
 
     __slots__ = ("expiring", "index", "keys", "parts")
 
     def __init__(self, index: int) -> None:
         self.index = index
-        #: The parts in the order in which they were taken: the last keys first.
+        #: The parts in the order in which they were captured: the last keys first.
         self.parts: list[Part] = []
         self.keys = 0
         self.expiring = 0
 
     def add(self, keys: list[bytes], values: list[Any], deadlines: dict[bytes, int]) -> None:
-        """Add keys whose names precede those that the image already has."""
+        """Add a part with these keys, their values and their deadlines."""
         self.parts.append((keys, values, deadlines))
         self.keys += len(keys)
         self.expiring += len(deadlines)
@@ -84,7 +84,7 @@ class Image:
         return sum(one.keys for one in self.databases)
 
     def free(self) -> None:
-        """Free the image some keys at a time. Freeing all at once would hold the GIL for the whole time."""
+        """Free the image a few keys at a time. Freeing all keys at once would hold the GIL for too long."""
         for one in self.databases:
             while one.parts:
                 for value in one.parts.pop()[1]:
@@ -102,7 +102,7 @@ def capture(databases: Sequence[Database], config: Config, now: int, libraries: 
 
 
 class ImageBuilder:
-    """An image in progress, which takes keys in steps. It shows the keys at the time when this object is created.
+    """An image in progress, captured in steps. It shows the keys at the time when this object is created.
 
     The first ``step`` must run before any key changes. The image may be used once a step has returned True.
     """
@@ -120,14 +120,14 @@ class ImageBuilder:
         self.image = Image(now, [one.image for one in self._walks], defaults, libraries)
 
     def finish(self) -> None:
-        """Take all remaining keys."""
+        """Capture all remaining keys."""
         for walk in self._walks:
             while not walk.is_over:
                 walk.go_on(_AT_ONCE)
         self.cancel()
 
     def step(self) -> bool:
-        """Take some more keys; return whether the image is complete and no database is guarded any more."""
+        """Capture more keys; return whether the image is complete, so that the databases are no longer guarded."""
         left: float = _AT_ONCE
         for walk in self._walks:
             while left > 0 and not walk.is_over:
@@ -164,7 +164,7 @@ class ImageBuilder:
         return self._guarded.get(index)
 
     def detach(self, index: int) -> None:
-        """Stop guarding a database whose tables have been replaced: the former tables do not change any more."""
+        """Stop guarding a database whose tables have been replaced: the former tables no longer change."""
         self._guarded.pop(index, None)
 
     def swap(self, one: int, two: int) -> None:
@@ -181,7 +181,7 @@ class _Walk:
         self._values, self._expires, self._names = db.tables()
         self._now = -1 if db.changes.replaying else now
         self._storage = storage
-        #: Number of leading names that are still to be taken, except those in ``done``.
+        #: Number of leading names that are still to be captured, except names in ``_done``.
         self._left = len(self._names)
         self._done: set[bytes] = set()
         #: Large values being copied.
@@ -199,11 +199,11 @@ class _Walk:
 
     @property
     def is_over(self) -> bool:
-        """Whether all keys have been taken."""
+        """Whether all keys have been captured."""
         return not self._left and not self._freezing
 
     def go_on(self, most: float) -> float:
-        """Take keys for about ``most`` microseconds; return the estimated time."""
+        """Capture keys for about ``most`` microseconds; return the estimated time in microseconds."""
         if self._freezing:
             return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
@@ -242,7 +242,7 @@ class _Walk:
         return _copy(value, self._storage)
 
     def settle(self, key: bytes | None = None) -> None:
-        """Copy the rest of a value (None: of all values) before it is removed."""
+        """Finish copying the value at ``key`` (None: all values) before its removal."""
         for one in list(self._freezing) if key is None else [key]:
             freezing = self._freezing.pop(one, None)
             if freezing is not None:
@@ -260,7 +260,7 @@ class _Walk:
             self.image.add(names, values, deadlines)
 
     def keep(self, key: bytes) -> None:
-        """Take a key that is about to change, unless it has been taken."""
+        """Capture a key that is about to change, unless it is already captured."""
         if key in self._done or self._names.place_of(key) not in range(self._left):
             return
         value = self._values[key]
@@ -268,7 +268,7 @@ class _Walk:
         self._done.add(key)
 
     def remove(self, key: bytes) -> None:
-        """Take a key that is about to be removed, and record the name that moves to its place."""
+        """Capture a key that is about to be removed, and record the name that moves to its place."""
         if self._names.place_of(key) in range(self._left):
             self.keep(key)
             if len(self._names) > self._left:

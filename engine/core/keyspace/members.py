@@ -1,7 +1,7 @@
 """A set: its members, and its encoding in Redis (integers, a listpack, or a table).
 
-A set of integers is shown in ascending order, a small set of other words in the order of insertion. As in Redis, a set
-that has become a table stays a table.
+Clients see a set of integers in ascending order, and a small set of other words in the order of insertion. As in Redis,
+a set that has become a table stays a table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SetLimits(NamedTuple):
     numbers: int
     #: Maximum number of members of a small set of other words.
     entries: int
-    #: Maximum length of these members in bytes.
+    #: Maximum length of a member of a small set of other words, in bytes.
     length: int
 
 
@@ -85,7 +85,7 @@ class Members(Elements[None]):
 
     @property
     def is_table(self) -> bool:
-        """Whether Redis would store it as a table, which is iterated in parts."""
+        """Whether Redis would store the set as a table, which is iterated in parts."""
         return self.form is Form.TABLE
 
     def shown(self) -> list[bytes]:

@@ -1,8 +1,8 @@
 """Names with cursors and random draws, for SCAN and RANDOMKEY.
 
-The names fill a list without gaps: the last name moves to the place of a removed one. An iteration goes from the end to
-the start, and its cursor is the number of places still ahead. Names only move towards the start, so a name that exists
-throughout an iteration is returned, possibly twice. An iteration from the start to the end would miss names.
+The names fill a list without gaps: the last name moves to the place of a removed name. An iteration goes from the end
+to the start, and its cursor is the number of places still ahead. Names only move towards the start, so a name that
+exists throughout an iteration is returned, possibly twice. An iteration from the start to the end would miss names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class Slots:
-    """An ordered set of names with cursors. All operations are O(1), an iteration step O(count)."""
+    """An ordered set of names with cursors. All operations are O(1), except iteration steps: O(count)."""
 
     __slots__ = ("_names", "_place_of")
 
@@ -51,7 +51,7 @@ class Slots:
         return self._names, self._place_of
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every number is valid."""
+        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every cursor is valid."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         return start, self._names[start:end]

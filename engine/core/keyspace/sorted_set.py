@@ -19,9 +19,9 @@ from engine.settings.config import Config
 
 #: A score and its member, so that pairs sort naturally.
 Pair = tuple[float, bytes]
-#: Number of members from which the order is always kept up to date; smaller sets create it when it is needed.
+#: Minimum number of members at which the order is always maintained; smaller sets create it on demand.
 _ORDERED = 64
-#: Number of members up to which a range is removed without creating the order.
+#: Maximum number of members at which a range is removed without creating the order.
 _TINY = 8
 #: Number of pairs sorted together.
 _SORTED_AT_ONCE = 2000
@@ -48,7 +48,7 @@ def sorted_set_limits(config: Config) -> SortedSetLimits:
 
 
 class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
-    """Pairs in order, in blocks of some thousand. Ranks, additions and removals take logarithmic time.
+    """Pairs in order, in blocks of a few thousand. Ranks, additions and removals take logarithmic time.
 
     It uses the fields of SortedList that are meant for subclasses; their names start with ``_``.
     """
@@ -72,7 +72,7 @@ class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
 
 
 class SortedSet(Elements[float]):
-    """Members and their scores. Set and remove them only with the methods here, never with ``[]``."""
+    """Members and their scores. Set and remove members only with the methods here, never with ``[]``."""
 
     __slots__ = ("_order", "big")
 
@@ -84,7 +84,7 @@ class SortedSet(Elements[float]):
 
     @classmethod
     def of_ordered(cls, blocks: list[list[Pair]], *, big: bool) -> SortedSet:
-        """Create a sorted set that takes over these blocks of ordered pairs, of some hundred pairs each."""
+        """Create a sorted set that takes over these blocks of ordered pairs, with a few hundred pairs each."""
         made = cls(((member, score) for score, member in chain.from_iterable(blocks)), big=big)
         made.put_in_order(blocks)
         return made
@@ -156,11 +156,11 @@ class SortedSet(Elements[float]):
         return zip(self.values(), self.keys(), strict=True)
 
     def put_in_order(self, blocks: list[list[Pair]]) -> None:
-        """Take over these blocks of all pairs as the order."""
+        """Use these blocks, which contain all pairs, as the order."""
         self._order = Order.of_blocks(blocks)
 
     def rank(self, member: bytes) -> int:
-        """Return the number of members before an existing one."""
+        """Return the number of members before an existing member."""
         place: int = self.order.bisect_left((self[member], member))
         return place
 
@@ -207,7 +207,7 @@ def in_order(scores: dict[bytes, float]) -> Generator[None, None, list[list[Pair
         blocks.append(block)
         yield
     while runs:
-        # Freeing all of them at once would block the server.
+        # Freeing all runs at once would block the server.
         del runs[-_FREED_AT_ONCE:]
         yield
     return blocks

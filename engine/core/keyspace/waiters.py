@@ -19,10 +19,10 @@ W = TypeVar("W", bound=Waiting)
 
 
 class WaitingRoom(dict[bytes, dict[W, None]]):
-    """Key -> its waiters in one database, in order. Change it with the methods here only.
+    """Key -> its waiters in one database, in order. Change it only with the methods here.
 
-    It is a dict because most writing commands check it. So are the waiters of a key: an ordered set, from which one is
-    removed in constant time.
+    It is a dict because most writing commands look up their key in it. The waiters of a key are also a dict, used as an
+    ordered set, from which a waiter is removed in constant time.
     """
 
     __slots__ = ()
