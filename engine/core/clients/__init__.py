@@ -1,4 +1,4 @@
 """Clients as the core sees them: sessions, blocked commands, users, channels, monitors, and command timings.
 
-It may import the command table, the keyspace and lower layers. It does not depend on sockets or handlers.
+This package may import the command table, the keyspace and lower layers. It does not depend on sockets or handlers.
 """

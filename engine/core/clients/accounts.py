@@ -1,9 +1,9 @@
 """The users of a server: the user of each session, logins, and refused commands.
 
 Each session has a user (``engine.core.clients.acl.user.User``). For each command, dispatch reads only
-``session.limited``: whether that user's permissions must be checked at all. After a change to a user,
-``Accounts.changed`` must be called, otherwise sessions keep their former permissions. The shell decides which file
-stores the users between runs (``Accounts.file``).
+``session.limited``: whether the user's permissions must be checked at all. ``Accounts.changed`` must be called after
+each change to a user; otherwise sessions would keep their former permissions. The shell decides which file stores the
+users between runs (``Accounts.file``).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class AclFile(Protocol):
     name: bytes
 
     def read(self) -> bytes:
-        """Return its text."""
+        """Return the file's text."""
 
     def write(self, text: bytes) -> None:
-        """Replace its text atomically."""
+        """Replace the file's text atomically."""
 
 
 class UsersError(ValueError):
@@ -49,7 +49,7 @@ class Accounts:
         self._changes = changes
         self._sessions = sessions
         self._close = close
-        #: ``draw(n)`` draws a number in 0 .. n-1. The shell replaces it with an unpredictable source.
+        #: ``draw(n)`` returns a number from 0 to n - 1. The shell replaces it with an unpredictable source.
         self.draw: Callable[[int], int] = changes.pick
         self.file: AclFile | None = None
         self.default = User.all_powerful(DEFAULT)
@@ -71,7 +71,7 @@ class Accounts:
         return self._config.text("acl-pubsub-default") == b"allchannels"
 
     def set_user(self, name: bytes, rules: Sequence[bytes]) -> None:
-        """Create or change a user. Raises CommandError, without any change, if one of the rules is invalid."""
+        """Create or change a user. Raise CommandError, without any change, if one of the rules is invalid."""
         if b" " in name or b"\0" in name:
             raise CommandError(acl.USER_NAME)
         ops, open_at = merged(rules)
@@ -142,9 +142,9 @@ class Accounts:
         session.limited = not (session.authenticated and session.user.free)
 
     def log_in(self, session: Session, name: bytes, password: bytes, word: bytes) -> None:
-        """Log the client in as ``name``. Raises CommandError if the password is wrong.
+        """Log the client in as ``name``. Raise CommandError if the password is wrong.
 
-        ``word`` is the command that logs in, for ACL LOG.
+        ``word`` is the command used to log in, for ACL LOG.
         """
         user = self.users.get(name)
         if user is None or not user.knows(password):
@@ -191,7 +191,7 @@ class Accounts:
     # -- users as text ----------------------------------------------------------------------------------------------
 
     def text(self) -> bytes:
-        """Return all users, one line each, as ACL SAVE writes them."""
+        """Return all users, one per line, in the form of ACL SAVE."""
         return b"".join(user.line() + b"\n" for user in self.sorted())
 
     def configured(self) -> list[bytes]:
@@ -203,7 +203,7 @@ class Accounts:
     def load_configured(self, users: Sequence[Sequence[bytes]]) -> None:
         """Load the ``user`` lines of a configuration file, each [name, rule ...].
 
-        Raises UsersError if one is invalid.
+        Raise UsersError if one is invalid.
         """
         seen: set[bytes] = set()
         for name, *rules in users:
@@ -220,11 +220,11 @@ class Accounts:
                 raise UsersError(f"user {name.decode(errors='replace')}: {error.text[4:].decode()}") from None
 
     def load(self, text: bytes, name: bytes) -> None:
-        """Replace all users with those in ``text``, which is from the file ``name``.
+        """Replace all users with those in ``text``, which was read from the file ``name``.
 
-        Raises UsersError, without any change, if the text is invalid.
+        Raise UsersError, without any change, if the text is invalid.
 
-        Connections of deleted users, and of those that lose access to a channel, are closed.
+        Close the connections of deleted users, and of subscribers that lose access to a channel.
         """
         users, errors = self._parsed(text, name)
         if errors:
@@ -270,7 +270,8 @@ class Accounts:
             try:
                 user.apply(rule, self.all_channels)
             except RuleError as error:
-                # Report every unknown name. Of other errors, report only the first: it may have caused the later ones.
+                # Report every unknown name, but only the first of all other errors, which may have caused the later
+                # ones.
                 if error.unknown:
                     errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
                 elif not said:

@@ -43,7 +43,7 @@ class AclLog:
         self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0, "tls-cert": 0}
 
     def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
-        """Add a refusal. ``name`` is the refused command, key or channel; for a failed login, ``user`` is refused."""
+        """Add a refusal of ``name``: a command, key or channel, or the command of a failed login as ``user``."""
         self.denied[reason] += 1
         if not context:
             context = "multi" if session.multi is not None or session.in_exec else "toplevel"

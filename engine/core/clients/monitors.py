@@ -1,6 +1,6 @@
 """The clients that receive every command (MONITOR), and the format of these lines.
 
-As in Redis, a command is shown after it has run, so the parts of a transaction precede its EXEC. Administrative
+As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. Administrative
 commands are not shown.
 """
 
@@ -15,7 +15,7 @@ from engine.text.command_lines import quoted, without_secrets
 
 
 class Monitors:
-    """All monitoring sessions of one core. Their lines go to ``outbox``, with the time of ``changes``."""
+    """All monitoring sessions of one core. Their lines, which contain the time of ``changes``, go to ``outbox``."""
 
     def __init__(self, telemetry: Telemetry, changes: Changes, outbox: Outbox) -> None:
         self._telemetry = telemetry

@@ -42,7 +42,7 @@ class Pause:
         self._sum_up()
 
     def next_end(self, now: int) -> int:
-        """Return when the next pause ends; 0 without a pause."""
+        """Return the end of the pause that ends next; 0 if there is no pause."""
         return min((until for until, _ in self._owners.values() if until > now), default=0)
 
     def _sum_up(self) -> None:

@@ -15,7 +15,7 @@ from engine.text.globs import Matcher, matcher
 
 
 class PubSub:
-    """All subscriptions of one core. Messages go to ``outbox``; ``changes`` gets the callback for keyspace events."""
+    """All subscriptions of one core. Messages go to ``outbox``; keyspace events arrive through ``changes``."""
 
     def __init__(self, config: Config, changes: Changes, outbox: Outbox) -> None:
         self._config = config

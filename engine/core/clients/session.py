@@ -1,7 +1,7 @@
-"""The core's state of one client, and of the command that it is blocked in: plain data without a socket.
+"""The core's state of one client and of its blocked command: plain data without a socket.
 
-The shell creates a session for each connection (``engine.core.dispatch.Core.open_session``), sets the facts that
-only it has (addresses, the descriptor), and maps sessions to connections itself.
+The shell creates a session for each connection (``engine.core.dispatch.Core.open_session``), and sets its addresses and
+descriptor. Only the shell has the mapping of sessions to connections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOBODY = User(b"")
 Outbox = list[tuple["Session", Reply]]
 #: A command queued by MULTI, with its words; or many XADDs as one run.
 Queued = tuple[Command, list[bytes] | XaddRun]
-#: Returns whether a value at a key may satisfy a blocked command.
+#: Function that returns whether a value at a key may satisfy a blocked command.
 HasNews = Callable[[bytes, Any], bool]
 
 
@@ -117,7 +117,7 @@ class Session:
         #: REPLCONF settings of a client that will become a replica; and whether it is a replica now.
         self.as_replica: AsReplica | None = None
         self.is_replica = False
-        #: Whether it is the link to this server's master, whose commands are always obeyed.
+        #: Whether the client is this server's master, whose commands are never refused.
         self.is_master = False
         #: The shell must close the connection: immediately, or after queued data has been sent.
         self.close_requested = False
@@ -151,7 +151,7 @@ class Session:
 
 
 class Waiter:
-    """A blocked command. ``argv`` runs again when a key of ``keys`` is signalled, so it contains no relative ID."""
+    """A blocked command. ``argv`` runs again when one of ``keys`` is signalled, so it contains no relative ID."""
 
     __slots__ = (
         "argv",
@@ -185,17 +185,17 @@ class Waiter:
         self.keys = keys
         #: Milliseconds since the epoch; None waits indefinitely.
         self.deadline = deadline
-        #: Time to run again even without a signal; None: only on a signal.
+        #: Time at which the command runs again even without a signal; None: only on a signal.
         self.retry_at: int | None = None
         self.on_timeout = on_timeout
         #: Name of the type that a signalled key must have to wake the client.
         self.type_name = type_name
-        #: Whether it is also woken when the key is deleted or changes its type (XREADGROUP).
+        #: Whether the client is also woken when the key is deleted or changes its type (XREADGROUP).
         self.on_delete = on_delete
-        #: A cheap check whether a value at a key may satisfy the command; None: only running the command shows it. Of
-        #: many clients that wait for one key, most find nothing.
+        #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If many
+        #: clients wait for one key, most of them find nothing.
         self.has_news: HasNews | None = None
-        #: Equal for waiters whose ``has_news`` always gives the same result; None: not shared.
+        #: Identifier shared by waiters whose ``has_news`` always returns the same result; None: not shared.
         self.interest: bytes | None = None
         #: Nanoseconds spent running the command, without waiting.
         self.spent_ns = 0
@@ -204,7 +204,7 @@ class Waiter:
 
     @property
     def wake_at(self) -> int | None:
-        """When the shell must call ``engine.core.dispatch.Core.wake``; None: only a signal ends the wait."""
+        """Time at which the shell must call ``engine.core.dispatch.Core.wake``; None: only a signal ends the wait."""
         if self.retry_at is None or self.deadline is None:
             return self.deadline if self.retry_at is None else self.retry_at
         return min(self.deadline, self.retry_at)

@@ -1,8 +1,8 @@
 """Command timings: totals and a histogram per command, the slow log, and latency events.
 
 Times are arguments, in nanoseconds; the core reads a stopwatch that the shell supplies. Only commands that take at
-least ``threshold_ns`` are passed to ``note``; all others cost a comparison and the counters. A
-histogram's bucket n counts durations from 2**(n-1) to below 2**n nanoseconds.
+least ``threshold_ns`` are passed to ``note``. For all others, only the counters are updated. A histogram's bucket n
+counts durations from 2**(n-1) to below 2**n nanoseconds.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Stat:
 
 
 def _edge_us(bucket: int) -> int:
-    """Return the upper edge of a bucket as reported to tools: 1 2 4 8 16 33 66 132 ..."""
+    """Return the upper edge of a bucket in microseconds, as reported to tools: 1 2 4 8 16 33 66 132 ..."""
     power = max(bucket - 10, 0)
     return 1 << power if power < 5 else 33 << (power - 5)
 
@@ -93,7 +93,7 @@ class Slow:
 
 @dataclass(slots=True)
 class Event:
-    """A kind of latency event: samples of (second, milliseconds), the newest last, and the longest ever."""
+    """One kind of latency event: its (second, milliseconds) samples, newest last, and the longest one ever."""
 
     longest: int = 0
     #: Cause of the longest sample.

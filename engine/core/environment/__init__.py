@@ -1,6 +1,6 @@
-"""The environment of a running command: the context that handlers receive, and protocols for what is outside the core.
+"""The environment of a running command: the handlers' context, and protocols for everything outside the core.
 
-It owns ``Context``, the protocols ``Host`` (the process), ``Durability`` (the disk) and ``Replication`` (other servers)
-with a null implementation of each, and the rules for unexpected errors. It may import the clients' room and lower
-layers. It does not depend on commands, the dispatch, or the shell's implementations.
+This package owns ``Context`` and the rules for unexpected errors. It also owns the protocols ``Host`` (the process),
+``Durability`` (the disk) and ``Replication`` (other servers), each with a null implementation. It may import
+``engine.core.clients`` and lower layers. It does not depend on commands, the dispatch, or the shell's implementations.
 """

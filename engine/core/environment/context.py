@@ -30,7 +30,7 @@ from engine.core.streams.entries import Sizes
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Runs a command queued by MULTI; returns its replies, separately or several at once.
+#: Function that runs a command queued by MULTI and returns its replies.
 RunQueued = Callable[[Session, Queued], "list[Reply | Several]"]
 
 
@@ -44,7 +44,7 @@ class Context:
     #: Current time since the epoch, in milliseconds and in microseconds.
     now: int = 0
     now_us: int = 0
-    #: The blocked command that is running again, None on the first run.
+    #: The blocked command that is running again; None on a command's first run.
     retry: Waiter | None = None
 
     #: The data.
@@ -62,12 +62,12 @@ class Context:
     run_queued: RunQueued
     #: Whether the caller of the core accepts Steps, and runs them one by one.
     allows_steps: bool = False
-    #: Lua. The core, which is above this room, sets these.
+    #: Lua scripts and functions; set by the core.
     scripts: ScriptCache = field(init=False)
     functions: FunctionLibraries = field(init=False)
     #: Settings, and interfaces to the outside of the core.
     config: Config
-    #: Limits of small values: directives that nearly every call of HSET and ZADD needs. The core keeps them current.
+    #: Current values of the directives that limit small hashes and sorted sets: HSET and ZADD need fast access.
     hash_limits: tuple[int, int] = field(init=False)
     sorted_set_limits: SortedSetLimits = field(init=False)
     host: Host = field(default_factory=WithoutProcess)
@@ -99,7 +99,7 @@ class Context:
             changes.effects.append((self.db.index, list(argv)))
 
     def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
-        """Append one entry, given as a frame, to the key's stream (None: a new one), and report the change.
+        """Append one entry, given as a frame, to ``stream`` (None: create it at ``key``), and report the change.
 
         The caller records the effect, because it has the words for the log.
         """
@@ -143,7 +143,7 @@ class Context:
         return stream
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
-        """Run a long command in steps between other commands; within a transaction all at once."""
+        """Return a long command as Steps; if Steps are not possible, as in a transaction, run it at once."""
         steps = Steps(argv, work)
         whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.allows_steps
         return steps.all() if whole else steps
@@ -163,7 +163,7 @@ class Context:
     ) -> Reply:
         """Block the client until one of ``keys`` is signalled, then run ``argv`` again; 0 ms waits indefinitely.
 
-        In a transaction, this only returns ``on_timeout``.
+        In a transaction, only return ``on_timeout``.
 
         A command that runs again and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
         since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value, whether the

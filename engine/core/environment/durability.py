@@ -1,7 +1,6 @@
 """The core's interface to durable storage. The shell replaces ``WithoutDisk`` with its implementation.
 
-Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, and the core does not depend on
-how it is done.
+Methods that can fail raise a CommandError with the reply's text. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from engine.text.messages import persistence
 
 
 class Durability(Protocol):
-    """Stores the data on disk: in snapshots, and in a log (the append-only file)."""
+    """Storage of the data on disk: snapshots, and a log (the append-only file)."""
 
     @property
     def logging(self) -> bool:
@@ -26,8 +25,8 @@ class Durability(Protocol):
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         """Write a snapshot in the background.
 
-        While the log is being rewritten, the snapshot is delayed if ``schedule`` or ``within`` a transaction; otherwise
-        this raises an error.
+        If the log is being rewritten, delay the snapshot (with ``schedule`` or ``within`` a transaction) or raise an
+        error.
         """
 
     def all_deleted(self) -> None:
@@ -46,13 +45,13 @@ class Durability(Protocol):
         """Return the log's length in bytes, including all effects so far."""
 
     def is_synced(self, offset: int) -> bool:
-        """Return whether the log is on disk up to an offset."""
+        """Return whether the log is on disk up to ``offset``."""
 
     def wake_when_synced(self, session: Session) -> None:
         """Wake the blocked session once when more of the log is on disk, or when the log is disabled."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
-        """Load the data again, from the log or from the snapshot.
+        """Reload the data from the log or from the snapshot.
 
         With ``save``, write the snapshot first. With ``flush``, empty the databases first.
         """

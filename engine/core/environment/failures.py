@@ -1,4 +1,4 @@
-"""Consequences of an unexpected error in a command: any exception that is not a CommandError.
+"""Consequences of an unexpected error in a command, that is, of any exception except CommandError.
 
 The handler may have made only some of its changes, and in general they cannot be undone. The consequences depend on the
 state that the command can change:
@@ -8,9 +8,9 @@ state that the command can change:
 * If it changes only the state of its own client (AUTH, SUBSCRIBE, SELECT), the client receives an error and its
   connection is closed, which discards its state.
 * All other commands may have left data, users, settings or files inconsistent: writing commands, EXEC, and
-  administrative commands that change something. A ``FatalError`` is raised to the process, which stops.
-  The effects of the command are dropped; those of the commands before it are complete and belong in the log.
-* The same applies to work outside commands: expiry, and serving blocked clients.
+  administrative commands that change something. A ``FatalError`` is raised to the process, which stops. The command's
+  effects are dropped. The effects of earlier commands are complete and belong in the log.
+* The same applies to expiry and to serving blocked clients, which run outside commands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from engine.core.keyspace.database import Database
 from engine.core.table.registry import Command
 
-#: Administrative commands that change nothing. (The flag ``admin`` is about permissions, not about effects.)
+#: Administrative commands that change nothing. The flag ``admin`` concerns only permissions, not effects.
 SHOWING = frozenset(
     {
         "acl|getuser",
@@ -40,11 +40,11 @@ SHOWING = frozenset(
 
 
 class FatalError(BaseException):
-    """The state in memory may be inconsistent: no command may run any more. Its cause is the unexpected error.
+    """The state in memory may be inconsistent, so no more commands may run. ``__cause__`` is the unexpected error.
 
-    It is not an Exception, so that handlers on its way up do not catch it. ``command`` is the name of the failed
-    command, ``sizes`` are the bytes of its words (never their values, which may be secrets), ``session_id`` is its
-    session; empty and 0 if it was not a client's command.
+    This is a BaseException, so that ``except Exception`` does not catch it. ``command`` is the name of the failed
+    command, ``sizes`` are the lengths of its words (whose contents may be secret), and ``session_id`` is the client's
+    session. They are empty and 0 if no client's command failed.
     """
 
     def __init__(self, command: str = "", argv: list[bytes] | None = None, session_id: int = 0) -> None:
@@ -67,7 +67,7 @@ def is_fatal(command: Command, error: Exception) -> bool:
 
 
 def _came_from_expiry(error: Exception) -> bool:
-    """Return whether a key was being expired: the only change that a read-only command makes."""
+    """Return whether ``error`` occurred in the expiry of a key, the only change that a read-only command makes."""
     traceback = error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code is Database.expire.__code__:

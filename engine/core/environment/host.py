@@ -1,7 +1,7 @@
 """The core's interface to its process.
 
-The shell replaces ``WithoutProcess`` with its implementation. Nothing here does I/O. Some work must not happen while a
-command runs: methods that say "after the reply" have the process do it once the current command's reply is encoded.
+The shell replaces ``WithoutProcess`` with its implementation. This module does no I/O. Some work must not happen while
+a command runs. The methods under "after the reply" have the process do it once the current command's reply is encoded.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class ProcessFacts:
     cpu_user: float = 0.0
     cpu_sys_children: float = 0.0
     cpu_user_children: float = 0.0
-    #: Accepted connections, and those of them that were rejected.
+    #: Number of accepted connections, and of those that were then rejected.
     accepted: int = 0
     rejected: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Clients dropped because of client-query-buffer-limit and of client-output-buffer-limit.
+    #: Clients disconnected because of client-query-buffer-limit, and because of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0
-    #: Clients dropped because of maxmemory-clients.
+    #: Clients disconnected because of maxmemory-clients.
     evicted: int = 0
     #: Clients whose next command is held back by a pause.
     held_back: int = 0
@@ -66,10 +66,10 @@ class Apart(Protocol):
     is_over: bool
 
     def go(self) -> bool:
-        """Start or resume the work; return whether it is finished. Its exceptions are raised here."""
+        """Start or resume the work; return whether it is finished. Raise the work's exceptions."""
 
     def pause(self) -> None:
-        """Suspend the work; called from inside it. The caller of ``go`` continues, and may resume it later."""
+        """Suspend the work, from inside it. The call of ``go`` returns; calling ``go`` again resumes the work."""
 
 
 class Host(Protocol):
@@ -101,7 +101,7 @@ class Host(Protocol):
         """Write a line of text from a script to the log; ``level`` is 0 (debug) to 3 (warning)."""
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
-        """Prepare potentially long ``work`` so that it can be suspended; None if that is not possible."""
+        """Return ``work``, which may take long, in a form that can be suspended; None if that is impossible."""
 
     def report_failure(self, command: str, error: Exception) -> None:
         """Log that a command failed unexpectedly and that the server continues."""
@@ -110,10 +110,10 @@ class Host(Protocol):
         """Block the whole process for this time."""
 
     def give_back_memory(self) -> None:
-        """Return memory that the allocators hold in reserve to the system."""
+        """Release the allocators' unused memory to the operating system."""
 
     def rewrite_configuration(self) -> None:
-        """Write the current values to the configuration file. Raises CommandError on failure."""
+        """Write the current values to the configuration file. Raise CommandError on failure."""
 
     def facts(self) -> ProcessFacts:
         """Return the current facts about the process."""
@@ -126,7 +126,7 @@ class WithoutProcess:
     """Null implementation for a core without a process, as in tests; it records calls for inspection."""
 
     def __init__(self) -> None:
-        #: Work to be done after the reply.
+        #: Work to do after the reply.
         self.pending: list[Callable[[], None]] = []
         #: Reported failures.
         self.failures: list[Exception] = []

@@ -1,7 +1,7 @@
 """The core's interface to replicas and to its master. The shell replaces ``WithoutReplicas`` with its implementation.
 
-Methods that can fail raise a CommandError with the reply's text. Offsets count the bytes of the replication stream, the
-commands sent to replicas. Nothing here does I/O, and the core does not depend on how it is done.
+Methods that can fail raise a CommandError with the reply's text. Offsets count the bytes of the replication stream,
+which contains the commands sent to replicas. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_ID = "0" * 40
 class Replication(Protocol):
     """The replicas of this server, and the master that it follows."""
 
-    #: Whether replicas receive every effect, so that effects must be commands that any Redis supports.
+    #: Whether replicas receive every effect. If so, effects must be commands that any Redis supports.
     feeds: bool
     #: Whether this server is a replica.
     follows: bool
@@ -27,55 +27,56 @@ class Replication(Protocol):
     # -- as a master ------------------------------------------------------------------------------------------------
 
     def publish(self, argv: list[bytes], *, within: bool) -> None:
-        """Send a published message, for the subscribers at replicas. ``argv`` is the PUBLISH or SPUBLISH.
+        """Send a published message to the subscribers of replicas. ``argv`` is the PUBLISH or SPUBLISH command.
 
-        It follows earlier writes in the stream; ``within`` a transaction, it follows all writes of the transaction.
+        The message follows earlier writes in the stream. ``within`` a transaction, it follows all of the transaction's
+        writes.
         """
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         """Make the client a replica (PSYNC, SYNC) after the reply of the current command.
 
-        It receives the stream of the history ``history_id`` from ``offset`` on (the first missing byte, counted from
-        1). If that part is no longer available, or the ID is empty, a file with all data comes first. ``hands_over``:
-        the client is this server's master, and this server takes over as master.
+        The replica receives the stream of the history ``history_id`` from ``offset`` on (the first missing byte,
+        counted from 1). If that part is no longer available, or the ID is empty, a file with all data is sent first.
+        With ``hands_over``, the client is this server's master, and this server takes over as master.
         """
 
     def drop(self, session: Session) -> None:
         """Remove a replica whose connection is closed."""
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Record that the replica has processed the stream up to ``offset``, and stored it up to ``on_disk``.
+        """Record the offsets up to which the replica has processed the stream, and stored it.
 
-        ``on_disk`` is -1 if unknown.
+        ``on_disk`` is the stored offset, or -1 if unknown.
         """
 
     def offset(self, *, within: bool = False) -> int:
         """Return the stream's offset before the current command; ``within`` a transaction, before the transaction."""
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        """Return the number of replicas that have acknowledged the stream up to an offset, or stored it ``on_disk``."""
+        """Return the number of replicas that have processed (with ``on_disk``: stored) the stream up to ``offset``."""
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
-        """Request acknowledgements from replicas; wake the blocked session once when one arrives."""
+        """Request acknowledgements from replicas; wake the blocked session once, when the first one arrives."""
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        """Make the first replica that is up to date the master, or the one at ``target``, and become its replica.
+        """Make a replica the master (the one at ``target``, or the first that is up to date), and become its replica.
 
-        After ``timeout`` milliseconds (0: never) the failover is abandoned; with ``force``, the target takes over then
-        even if it is not up to date.
+        After ``timeout`` milliseconds (0: never), abandon the failover. With ``force``, let the target take over
+        instead, even if it is not up to date.
         """
 
     def abort_failover(self) -> None:
         """Abandon the failover and remain the master."""
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Return whether the shutdown waits for replicas that lag behind, unless SHUTDOWN's ``words`` forbid that.
+        """Return whether the shutdown waits for lagging replicas, which SHUTDOWN's ``words`` can forbid.
 
-        If it waits, the client ``caller``, if any, is blocked. Otherwise the calling code ends the process now.
+        If it waits, block the client ``caller``, if any. If it does not, the calling code ends the process now.
         """
 
     def shutdown_left(self) -> int | None:
-        """Return for how many more milliseconds the shutdown waits for replicas; None if it does not wait."""
+        """Return the remaining milliseconds for which the shutdown waits for replicas; None if it does not wait."""
 
     def abort_shutdown(self) -> None:
         """Cancel the shutdown."""
@@ -100,7 +101,7 @@ class Replication(Protocol):
         """Return the lines of INFO replication."""
 
     def loading(self) -> list[tuple[str, Any]]:
-        """Return the lines of INFO persistence about loading a master's data; empty if none is being loaded."""
+        """Return the lines of INFO persistence about loading a master's data; empty if no data is being loaded."""
 
     def statistics(self) -> dict[str, int]:
         """Return ``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""

@@ -42,26 +42,26 @@ class ScriptCache(Protocol):
         """Return whether a script is cached."""
 
     def load(self, text: bytes, *, stays: bool = True) -> bytes:
-        """Cache a script and return its SHA-1. Raises CommandError if it is invalid.
+        """Cache a script and return its SHA-1. Raise CommandError if it is invalid.
 
-        With ``stays`` it is kept until a flush; otherwise it may be evicted by other scripts without ``stays``.
+        With ``stays``, the script is cached until a flush. Otherwise later scripts without ``stays`` may evict it.
         """
 
     def flush(self) -> None:
         """Remove all scripts."""
 
     def run_script(self, ctx: Any, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
-        """Run the script with this SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
+        """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA."""
 
     def apart(self, ctx: Any, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
-        """Run ``work``, which runs scripts, so that it can be suspended; return its reply, or Steps if it is slow."""
+        """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
 
     def kill(self, *, function: bool) -> None:
-        """End the running script (or function) if it has not written yet. Raises CommandError if none is running."""
+        """End the running script (or function) if it has not written yet. Raise CommandError if none is running."""
 
 
 class RunningScript(Protocol):
-    """The running script. ``began_ns``: start, by the stopwatch; ``is_slow``: whether other clients are served."""
+    """The running script. ``began_ns``: stopwatch time of its start; ``is_slow``: whether clients are being served."""
 
     name: bytes
     argv: list[bytes]
@@ -89,16 +89,16 @@ class FunctionLibraries(Protocol):
         """Return all libraries."""
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, or replace the one with its name; return the name. Raises CommandError on failure."""
+        """Add a library, or replace the one with its name; return the name. Raise CommandError on failure."""
 
     def delete(self, name: bytes) -> None:
-        """Delete a library. Raises CommandError if the name is unknown."""
+        """Delete a library. Raise CommandError if the name is unknown."""
 
     def flush(self) -> None:
         """Delete all libraries."""
 
     def restore(self, codes: list[bytes], *, replace: bool) -> None:
-        """Add all libraries or none. Raises CommandError if one cannot be added."""
+        """Add all libraries or none. Raise CommandError if one cannot be added."""
 
     def restore_later(self, codes: Iterable[bytes]) -> None:
         """Register a file's libraries; their code runs on first use."""
@@ -107,4 +107,4 @@ class FunctionLibraries(Protocol):
         """Return whether a function exists."""
 
     def run(self, ctx: Any, argv: list[bytes], *, read_only: bool) -> Reply:
-        """Run a function: ``argv`` are the words of FCALL."""
+        """Run a function. ``argv`` are the words of FCALL."""

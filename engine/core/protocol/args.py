@@ -1,6 +1,6 @@
-"""A cursor over a command's arguments, with which commands consume them in the same order as Redis.
+"""A cursor over a command's arguments, which are consumed in the same order as in Redis.
 
-It does not depend on any command. Errors are CommandErrors with Redis's texts.
+Errors are CommandErrors with Redis's texts. This module does not depend on any command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ZERO = b"0"[0]
 def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
     """Parse a signed 64-bit integer in canonical decimal form (no plus sign, no blanks, no leading zeros)."""
     if word.isdigit() and len(word) < 19 and word[0] != _ZERO:
-        # The most frequent numbers.
+        # Fast path for the most frequent numbers.
         return int(word)
     digits = word[1:] if word[:1] == b"-" else word
     if digits.isdigit() and (digits[:1] != b"0" or word == b"0") and len(digits) < 20:
@@ -48,7 +48,7 @@ def as_number(word: bytes) -> int | None:
 
 
 def at_most(argv: list[bytes], words: int) -> None:
-    """Refuse a subcommand with more than ``words`` words, including the container's and its own name."""
+    """Raise CommandError if a subcommand has more than ``words`` words, including both names."""
     if len(argv) > words:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
 
@@ -56,7 +56,7 @@ def at_most(argv: list[bytes], words: int) -> None:
 def numbered_keys(args: Args, error: bytes, too_many: bytes) -> list[bytes]:
     """Parse ``numkeys key [key ...]``.
 
-    Raises ``error`` if the number is not positive, ``too_many`` if keys are missing.
+    Raise ``error`` if the number is not positive, and ``too_many`` if keys are missing.
     """
     count = args.take_int(error)
     if count < 1:
@@ -82,14 +82,14 @@ class Args:
         return self.end - self.pos
 
     def take(self) -> bytes:
-        """Return the next word. Raises a syntax error if there are no more words."""
+        """Return the next word. Raise a syntax error if there are no more words."""
         if self.pos >= self.end:
             raise CommandError(general.SYNTAX)
         self.pos += 1
         return self.argv[self.pos - 1]
 
     def peek(self) -> bytes:
-        """Return the next word in upper case without consuming it; empty at the end."""
+        """Return the next word in upper case without consuming it; an empty word at the end."""
         return self.argv[self.pos].upper() if self.pos < self.end else b""
 
     def flag(self, word: bytes) -> bool:

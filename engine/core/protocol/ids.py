@@ -29,7 +29,7 @@ __all__ = [
 
 
 def parse(word: bytes, missing_seq: int = 0) -> int:
-    """Parse an ID as `streamwire.stream_id.parse` does. Raises CommandError with Redis's text."""
+    """Parse an ID as `streamwire.stream_id.parse` does. Raise CommandError with Redis's text."""
     try:
         return stream_id.parse(word, missing_seq)
     except ValueError:
@@ -37,7 +37,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_many(words: list[bytes]) -> list[int]:
-    """Parse IDs as `streamwire.stream_id.parse_many` does. Raises CommandError with Redis's text."""
+    """Parse IDs as `streamwire.stream_id.parse_many` does. Raise CommandError with Redis's text."""
     try:
         return stream_id.parse_many(words)
     except ValueError:

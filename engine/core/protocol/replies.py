@@ -21,7 +21,7 @@
     BLOCKED             no reply now: the client waits
     NO_REPLY            no reply at all
 
-The encoder is ``engine.wire.encode``. Commands never build protocol bytes themselves, except frames.
+The encoder is ``engine.wire.encode``. Commands never build protocol bytes themselves, except for frames.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 class CommandError(Exception):
     """An error reply. ``args[0]`` is the text after the ``-``, as bytes, code first (``b"ERR syntax error"``)."""
 
-    #: Whether it has been counted in the statistics of the command that caused it.
+    #: Whether the error has been counted in the statistics of its command.
     counted = False
 
     @property
@@ -50,8 +50,8 @@ class CommandError(Exception):
     def as_reply(self) -> CommandError:
         """Return the error without its traceback and causes.
 
-        A traceback and its error reference each other and keep the command's words alive until the garbage collector
-        runs.
+        An error and its traceback reference each other, which would keep the command's words until a garbage
+        collection.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
@@ -79,7 +79,7 @@ class Set(list[Any]):
 
 
 class Push(list[Any]):
-    """An out-of-band message: its first element is its kind."""
+    """An out-of-band message, whose first element is its kind."""
 
 
 class Raw(bytes):
@@ -117,8 +117,8 @@ class Array(list[Any]):
 class Pages:
     """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, built page by page.
 
-    With the kind ``bytes``, the reply is one bulk string of ``size`` bytes; the pages contain these bytes and the line
-    end as ``Several``. With the kind Raw, the reply has no header and consists of its elements only.
+    With the kind ``bytes``, the reply is one bulk string of ``size`` bytes, and the pages contain these bytes and the
+    line end as ``Several``. With the kind Raw, the reply has no header, only elements.
 
     Other clients' commands run between two pages, so the data that ``pages`` reads must not change after the command
     returns. A page has a few thousand elements at most, depending on their cost. An element can be Pages or a
@@ -139,8 +139,8 @@ class Steps:
     Each step has the effect of a separate command: its changes are visible and logged. The next step must expect that
     other commands have changed any data. ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far.
 
-    With ``is_whole``, all steps together are one command (a script). No change is visible before the last step, and
-    most other commands are refused until then. The steps continue even if the command itself would now be refused.
+    With ``is_whole``, all steps together are one command (a script). Its changes become visible after the last step,
+    and most other commands are refused until then. The steps continue even if the command itself would now be refused.
     """
 
     __slots__ = ("argv", "is_whole", "spent_ns", "work")
@@ -166,18 +166,20 @@ class Steps:
         return reply
 
 
-#: Words per page, and maximum words of a reply without pages; the same for rows.
+#: Words per page, and maximum number of words in a reply without pages; then both for rows.
 _WORDS, _SHORT = 4000, 10_000
 _ROWS, _FEW_ROWS = 500, 20
 
 
 def paged(items: list[Reply]) -> Reply:
-    """Return a list, Map or Set of simple elements as a reply, in pages if it is long. The caller must not reuse it."""
+    """Return a list, Map or Set of simple elements as a reply, in pages if it is long. Callers must not reuse
+    ``items``.
+    """
     return items if len(items) <= _SHORT else Pages(type(items), len(items), _parts(items))
 
 
 def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
-    """Yield parts of a list and remove them from it, because freeing all of it at the end would block the server."""
+    """Yield parts of a list and free each one, because freeing the whole list at the end would block the server."""
     items.reverse()
     while items:
         part = items[: -_WORDS - 1 : -1]
@@ -186,7 +188,7 @@ def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
 
 
 def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T], Reply]) -> Reply:
-    """Return the ``row`` of each of the first ``size`` items as a list, in pages unless there are few."""
+    """Return a list of ``row(*item)`` for the first ``size`` items, in pages if it is long."""
     rows = starmap(row, islice(items, size))
     if size <= _FEW_ROWS:
         return list(rows)
@@ -194,7 +196,7 @@ def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T],
 
 
 def holding(items: list[Reply]) -> Reply:
-    """Return a list, Map or Set as a reply: as Pages if one of its elements is Pages, so that it can contain them."""
+    """Return a list, Map or Set as a reply, converted to Pages if one of its elements is Pages."""
     return Pages(type(items), len(items), iter([items])) if Pages in map(type, items) else items
 
 

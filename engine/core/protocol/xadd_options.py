@@ -17,7 +17,7 @@ class Option(NamedTuple):
 
     #: Number of values after the token.
     values: int
-    #: Whether ``=`` or ``~`` may stand before the value.
+    #: Whether ``=`` or ``~`` may precede the value.
     exactness: bool = False
     #: Number of words that must follow the token. If fewer follow, the token is an ordinary word.
     followers: int = 0
@@ -43,7 +43,7 @@ ADD_OPTIONS: Mapping[bytes, Option] = {
 
 
 class Given(NamedTuple):
-    """An option of a command: its token in upper case, and its words as sent, the values last."""
+    """An option of a command: its token in upper case, and its words as sent, with the values last."""
 
     token: bytes
     words: list[bytes]

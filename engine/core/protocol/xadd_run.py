@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class XaddRun:
-    """``count`` XADD commands of one verified form."""
+    """``count`` valid XADD commands with the same options and number of fields."""
 
     count: int
     #: The first command's words before its fields: XADD, key, options, ID.
@@ -19,7 +19,7 @@ class XaddRun:
     #: Each command's bytes from its first field on, and their lengths.
     bodies: list[bytes]
     sizes: list[int]
-    #: Each command's key as a bulk string (``$1\r\ns\r\n``); None: all have the first command's key.
+    #: Each command's key as a bulk string (``$1\r\ns\r\n``); None: all use the first command's key.
     keys: list[bytes] | None = None
     #: Each command's ID as a bulk string; None: all are ``*``.
     ids: list[bytes] | None = None

@@ -1,12 +1,12 @@
-"""The server's functions for scripts: `redis.call`, `redis.pcall`, and the other functions of `redis` in Python.
+"""The functions of `redis` in scripts that are written in Python, such as `redis.call` and `redis.pcall`.
 
 A command called by a script runs with the same handler as a client's command. Its effects are added to those of the
-command that runs the script, such as EVAL; its duration is counted in its own statistics. It runs in a session for
+command that runs the script, such as EVAL. Its duration is added to its own statistics. It runs in a session for
 scripts, which never blocks, uses the protocol that the script has selected, and has the caller's user, database and
-rights. The checks are made here, because their rules and texts differ from those for a client's command.
+rights. This module checks whether the command may run, because the rules and error texts differ from those for clients.
 
-Python exceptions must never reach a script. For an error, its text is stored here and `RaisedError` is raised; the
-sandbox replaces the exception with a table that has this text before the script sees it.
+Python exceptions must never reach a script. An error's text is stored here, and `RaisedError` is raised. The sandbox
+replaces this exception with a table that contains the text.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
 
-#: Reasons to refuse writes, in the order in which scripts receive them.
+#: Reasons to refuse writes. If several apply, the script receives the first one.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
-#: Replies shorter than the first number of bytes are not measured while at least the second number of bytes is left.
+#: Replies shorter than the first number of bytes are not measured while more than the second number of bytes is free.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
 _BYTES = frozenset({bytes})
-#: Integers below this are formatted as their digits.
+#: Smaller integers are exact as doubles, and are formatted with all digits.
 _EXACT = 1 << 53
 
 
 #: Number of instructions before the first tick (as in the sandbox), and two durations in nanoseconds. If the time since
-#: the last tick exceeds the first, ticks become ten times as frequent; below the second, ten times less frequent.
+#: the last tick exceeds the first duration, ticks become ten times as frequent. If it is below the second, they become
+#: ten times less frequent.
 _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
@@ -51,10 +52,10 @@ _RAISED = RaisedError()
 
 
 class WordsError(CommandError):
-    """Arguments of a call that are not valid words of a command: nothing was called, and no error is counted."""
+    """Invalid arguments of a call. Nothing was called, and no error is counted."""
 
 
-#: Names of the functions of `redis` that `lua/sandbox.lua` offers to scripts: with a result, and without.
+#: Names of the functions of `redis` below: those that return a result, and the others.
 _WITH_RESULT, _WITHOUT_RESULT = ["call", "pcall"], list[str]()
 
 
@@ -71,7 +72,7 @@ def _offered_without_result(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method with its CommandErrors as errors for the script."""
+    """Wrap a method so that its CommandErrors become errors in the script."""
 
     def called(self: Calls, *words: Any) -> Any:
         try:
@@ -81,7 +82,7 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:  # noqa: BLE001 - must not reach the script
             self._break(error)
             self.error = general.INTERNAL_ERROR
-        words = ()  # (lupa keeps the last error with its frames, which would keep Lua's tables alive)
+        words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
     return called
@@ -97,7 +98,7 @@ class Memory(Protocol):
         """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
 
     def limit(self) -> None:
-        """Start enforcing the limit, because the script starts."""
+        """Start enforcing the limit, just before the script runs."""
 
     def table(self, value: Any) -> Any:
         """Return a Lua table for a list or dict."""
@@ -107,7 +108,7 @@ class Memory(Protocol):
 
 
 class Calls:
-    """One core's functions. ``running`` and ``memory`` are set for each run; the interpreter's hook calls ``tick``."""
+    """One core's functions. ``running`` and ``memory`` are set for each run. The interpreter's hook calls ``tick``."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
@@ -121,7 +122,7 @@ class Calls:
         self.resp = 2
         #: The text of the last raised error.
         self.error = b""
-        #: An unexpected error. It ends the script, and the command that called the script raises it.
+        #: An unexpected error. It ends the script, and is then raised by the command that called the script.
         self.broken: BaseException | None = None
         self.version = REDIS_VERSION.encode()
         major, minor, patch = map(int, REDIS_VERSION.split("."))
@@ -133,7 +134,7 @@ class Calls:
     # -- interpreter ------------------------------------------------------------------------------------------------
 
     def offered(self) -> tuple[dict[bytes, Any], dict[bytes, Any]]:
-        """Return the functions of `redis` in scripts by name: those that have a result, and those without."""
+        """Return the functions of `redis` by name: those that return a result, and the others."""
         functions, silent = (
             {name.encode(): getattr(self, name) for name in names} for names in (_WITH_RESULT, _WITHOUT_RESULT)
         )
@@ -176,7 +177,7 @@ class Calls:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def call(self, *words: Any) -> Any:
-        """`redis.call`: the reply, or an error."""
+        """`redis.call`: return the command's reply, or raise its error."""
         try:
             value = self._run(words)
             if type(value) is not CommandError:
@@ -187,11 +188,11 @@ class Calls:
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
             self.error = general.INTERNAL_ERROR
-        words = ()  # (lupa keeps the last error with its frames, which would keep Lua's tables alive)
+        words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
     def pcall(self, *words: Any) -> Any:
-        """`redis.pcall`: the reply, or a table with the error."""
+        """`redis.pcall`: return the command's reply, or a table with its error."""
         try:
             try:
                 value = self._run(words)
@@ -208,18 +209,18 @@ class Calls:
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
             self.error = general.INTERNAL_ERROR
-        words = ()  # (lupa keeps the last error with its frames, which would keep Lua's tables alive)
+        words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
     def _as_value(self, reply: Reply, *, is_made: bool = False) -> Any:
-        """Return the value for Lua of a reply, or of a value that is already converted (``is_made``)."""
+        """Return a reply as a Lua value. With ``is_made``, ``reply`` is already the result of `converted`."""
         memory = self.memory
         assert memory is not None
         if type(reply) is bytes and len(reply) < _SMALL and memory.left() > _PLENTY:
             return reply
         kind = type(reply)
         if (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply)):
-            # What `converted`, `size_of` and the recursive table would give for each text.
+            # Fast path with the same result as `converted`, `size_of` and `table`.
             if not memory.make_room(size_of_texts(reply)):
                 raise CommandError(scripting.OUT_OF_MEMORY)
             return memory.flat_table(reply)
@@ -247,11 +248,11 @@ class Calls:
         return argv
 
     def _run(self, words: tuple[Any, ...]) -> Any:
-        """Run a command, which is counted like those of clients; return its reply as a value for Lua.
+        """Run a command, and count it like a client's command; return its reply as a Lua value.
 
-        An error reply is returned as a CommandError. A command that may not run raises it.
+        Return an error reply as a CommandError. Raise CommandError if the command may not run.
         """
-        # One piece: a script may make thousands of calls, and each passes through all of it.
+        # Not split into functions, because a script may make thousands of calls.
         argv = list(words) or self._words(words)
         for word in words:
             if type(word) is not bytes:
@@ -261,7 +262,7 @@ class Calls:
         if running is None or running.verdict:
             raise CommandError(scripting.KILLED)
         command = WRITTEN.get(argv[0])
-        # Inlines Command.arity_fits.
+        # Inlined Command.arity_fits.
         if (
             command is None
             or command.subcommands
@@ -272,7 +273,7 @@ class Calls:
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         flags, caller = command.flags, running.caller
         if caller.limited or running.read_only or running.memory_full or self._admission.refuses or "noscript" in flags:
-            # In all other cases, the check would allow the command.
+            # In all other cases, `_check` would allow the command.
             try:
                 self._check(running, command, argv)
             except CommandError as error:
@@ -358,7 +359,7 @@ class Calls:
 
     @_offered
     def acl_check_cmd(self, *words: Any) -> Any:
-        """`redis.acl_check_cmd`: whether the caller may call a command."""
+        """`redis.acl_check_cmd`: return whether the caller may call a command."""
         argv = self._words(words)
         command = COMMANDS.get(argv[0].upper())
         if command is not None and command.subcommands and len(argv) > 1:
@@ -372,7 +373,7 @@ class Calls:
 
     @_offered
     def sha1hex(self, *words: Any) -> Any:
-        """`redis.sha1hex`: the SHA-1 of a text in hexadecimal digits."""
+        """`redis.sha1hex`: return the SHA-1 of a text in hexadecimal digits."""
         if len(words) != 1:
             raise CommandError(scripting.ARGUMENT_COUNT)
         text = words[0] if type(words[0]) is bytes else b""
@@ -404,12 +405,12 @@ class Calls:
         self.resp = self.session.proto = wanted
 
     def shown_double(self, number: float) -> bytes:
-        """Format a number as in replies."""
+        """Format a number in the form of replies."""
         return doubles.text(float(number))
 
     @_offered_without_result
     def set_repl(self, *words: Any) -> None:
-        """`redis.set_repl`: accepted without effect; a script's changes are always replicated and logged."""
+        """`redis.set_repl`: check the arguments only; a script's changes are always replicated and logged."""
         if len(words) != 1:
             raise CommandError(scripting.SET_REPL_ARGUMENTS)
         if _whole(words[0]) & ~3:

@@ -9,7 +9,7 @@ from engine.core.clients.session import Session
 
 
 class Verdict(IntEnum):
-    """The decision about the running script, which Lua's hook asks for periodically."""
+    """Decision about the running script, which Lua's hook requests periodically."""
 
     GO_ON = 0
     KILLED = 1
@@ -24,11 +24,11 @@ class Flags:
     no_writes: bool = False
     allow_oom: bool = False
     allow_stale: bool = False
-    #: Whether the script starts with ``#!lua``: it is then checked as a whole before it runs, otherwise at each call.
+    #: Whether the script starts with ``#!lua``. If so, it is checked once before it runs, otherwise at each call.
     declared: bool = True
 
 
-#: The known flags. Those about clusters have no effect here.
+#: The known flags. Flags about clusters have no effect here.
 KNOWN_FLAGS = frozenset({b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"})
 UNDECLARED = Flags(declared=False)
 
@@ -40,7 +40,7 @@ def flags_of(words: frozenset[bytes]) -> Flags:
 
 @dataclass(slots=True, eq=False)
 class Execution:
-    """One run. ``argv`` are the words of the command that started it; times are the stopwatch's nanoseconds."""
+    """One run of a script or function. ``argv`` are the words of the command that started it."""
 
     caller: Session
     name: bytes
@@ -48,13 +48,14 @@ class Execution:
     flags: Flags
     is_function: bool
     read_only: bool
+    #: Stopwatch time at the start, in nanoseconds.
     began_ns: int
     #: Whether memory was full at the start.
     memory_full: bool = False
-    #: Whether it has called a writing command.
+    #: Whether the script has called a writing command.
     wrote: bool = False
     verdict: Verdict = Verdict.GO_ON
-    #: Whether it has exceeded busy-reply-threshold.
+    #: Whether the run has exceeded busy-reply-threshold.
     is_slow: bool = False
-    #: Whether a library's code is running, which registers its functions.
+    #: Whether the run loads a library, whose code registers functions.
     is_loading: bool = False

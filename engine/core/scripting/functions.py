@@ -1,8 +1,7 @@
-"""Libraries of functions: their code, which is stored as data, and the functions registered in the interpreter.
+"""Libraries of functions: their code, and the functions registered in the interpreter.
 
-Libraries from a file, a log or a master are only stored at first. Their code runs on the first use of any library or
-function. So loading data and following a master do not need Lua, and a library that cannot run here is kept for servers
-that can run it.
+The code of libraries from a file, a log or a master runs only on the first use of any library or function. So loading
+data and following a master do not need Lua, and a library that cannot run here is kept for servers that can run it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Functions:
         self._functions: dict[bytes, _Function] = {}
         #: Code from a file that has not run yet.
         self._unread: list[bytes] = []
-        #: Code from files that failed to run.
+        #: Code from files that has failed to run.
         self._unusable: list[bytes] = []
 
     # -- statistics -------------------------------------------------------------------------------------------------
@@ -71,7 +70,7 @@ class Functions:
         return self._libraries.values()
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, or replace the one with its name; return the name. Raises CommandError on failure."""
+        """Add a library, or replace the one with its name; return the name. Raise CommandError on failure."""
         if self._ctx.changes.replaying:
             return self._note(code)
         self._read()
@@ -131,7 +130,7 @@ class Functions:
                 self._interpreter.forget(name)
 
     def delete(self, name: bytes) -> None:
-        """Delete a library. Raises CommandError if the name is unknown."""
+        """Delete a library. Raise CommandError if the name is unknown."""
         if self._ctx.changes.replaying:
             self._remove(name)
             return
@@ -151,7 +150,7 @@ class Functions:
         self._interpreter = None
 
     def restore(self, codes: list[bytes], *, replace: bool) -> None:
-        """Add all libraries or none. Raises CommandError if one cannot be added."""
+        """Add all libraries or none. Raise CommandError if one cannot be added."""
         if self._ctx.changes.replaying:
             for code in codes:
                 self._note(code)
@@ -202,7 +201,7 @@ class Functions:
             try:
                 self._load(code, replace=True)
             except CommandError as error:
-                # The code stays in files, because another release may support it.
+                # The code is still written to files, because another release may support it.
                 self._unusable.append(code)
                 self._ctx.host.script_log(3, b"a library of functions cannot be used: " + error.text)
 
@@ -214,11 +213,11 @@ class Functions:
         return name.lower() in self._functions
 
     def flags_of(self, argv: list[bytes]) -> Flags | None:
-        """Return the flags of the function that FCALL would run with these words; None if it does not exist."""
+        """Return the flags of the function that the FCALL in ``argv`` would run; None if it does not exist."""
         return self._functions[argv[1].lower()].flags if self.find(argv[1]) else None
 
     def run(self, ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-        """Run a function: ``argv`` are the words of FCALL."""
+        """Run a function. ``argv`` are the words of FCALL."""
         function = self._functions[argv[1].lower()]
         interpreter = self._made()
         name, flags = function.name, function.flags

@@ -1,4 +1,4 @@
-"""One Lua 5.1 interpreter with the sandbox, and its interface for Python.
+"""One Lua 5.1 interpreter with the sandbox, and its Python interface.
 
 lupa is imported with the first interpreter, so it costs nothing on a server that runs no scripts. The interpreter's
 memory is limited only while a script runs. Outside a protected call of Lua, lupa's allocations must not fail, because
@@ -18,13 +18,13 @@ from engine.text.messages import scripting
 #: Maximum memory of one interpreter in bytes, for all its scripts or libraries of functions.
 MEMORY_LIMIT = 1 << 30
 _UNLIMITED = 1 << 50
-#: Memory in use, in bytes, from which a script is followed by a full garbage collection.
+#: Memory in use, in bytes, above which a full garbage collection follows each script.
 _COLLECT_FROM = 64 << 20
 #: Bytes added to a reply's measured size, for lupa's references to objects.
 _SLACK = 4096
-#: Number of arguments above which they are passed as one table: Lua's stack has 8,000 places.
+#: Number of arguments above which they are passed as one table, because Lua's stack has only 8,000 slots.
 _MANY = 200
-#: Number of preallocated names for Lua objects in one call, so that naming them needs no allocation.
+#: Number of references to Lua objects for which space is allocated in advance, so that none is allocated in a call.
 _NAMED_AHEAD = 8200
 #: Result codes of a run, and of loading a library.
 _FAILED, _OUT_OF_MEMORY, _REGISTER = 3, 6, 2
@@ -68,7 +68,7 @@ class Interpreter:
 
     def left(self) -> int:
         """Return the number of bytes that a script may still allocate."""
-        used: int = self._lua.get_memory_used(True)  # (A keyword is slower, and each call runs this.)
+        used: int = self._lua.get_memory_used(True)  # Not a keyword argument, which is slower in each call.
         return MEMORY_LIMIT - used
 
     def limit(self) -> None:
@@ -129,9 +129,9 @@ class Interpreter:
     def run(self, name: bytes, proto: int, count: int, words: list[bytes], *, is_function: bool) -> Any:
         """Run the script or function of this name; return a result code and the result.
 
-        ``count`` of the ``words`` are keys. The codes are 0 text, 1 integer, 2 bytes of the protocol, 3 an error with
-        its source and line, 4 nil, 5 an error that the script returned, and whether it has been
-        counted, 6 out of memory.
+        The first ``count`` of the ``words`` are keys. The codes are 0 text, 1 integer, 2 bytes of the protocol, 3 error
+        (with source and line), 4 nil, 5 error returned by the script (with whether it has been counted), and 6 out of
+        memory.
         """
         run = self._run_function if is_function else self._run
         try:
@@ -160,5 +160,5 @@ class Interpreter:
             self.collect()
 
     def adopt(self) -> None:
-        """Keep the functions that the last library has registered."""
+        """Make the functions registered by the last library callable."""
         self._adopt()

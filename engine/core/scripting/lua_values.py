@@ -200,7 +200,7 @@ def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
 
 
 def size_of_texts(texts: list[bytes]) -> int:
-    """Return `size_of` a list of texts."""
+    """Return the same as `size_of` for a list of texts."""
     return 128 + sum(map(len, texts)) + 96 * len(texts)
 
 

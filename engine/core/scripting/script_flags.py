@@ -1,8 +1,8 @@
 """Flags of EVAL, FCALL and their variants that follow from the declarations of the script they run.
 
-A function, or a script that starts with ``#!lua``, declares its flags. They are checked before it runs, like those of a
-command: if writes are refused, so is a script that may write, even when MULTI queues it. Scripts without declarations
-are checked at each of their calls (``engine.core.scripting.calls``).
+A function, or a script that starts with ``#!lua``, declares its flags. These flags are checked before it runs, like
+those of a command: if writes are refused, so is a script that may write, even when MULTI queues it. Scripts without
+declarations are checked at each of their calls (``engine.core.scripting.calls``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from engine.core.scripting.execution import Flags
 from engine.core.table.registry import Command
 
-#: Returns a script's declarations, given the words of the command that would run it; None if it does not exist.
+#: Function that returns a script's declarations for the words of EVAL or FCALL; None if the script does not exist.
 FlagsOf = Callable[[list[bytes]], Flags | None]
 
 
@@ -26,7 +26,7 @@ class Declared:
         }
 
     def flags(self, command: Command, argv: list[bytes]) -> frozenset[str]:
-        """Return the flags of a command with these words."""
+        """Return the flags of a command that is called with the words ``argv``."""
         find = self._by_name.get(command.name)
         said = find(argv) if find is not None else None
         if said is None or not said.declared:

@@ -1,9 +1,9 @@
 """Scripts and functions for commands: the caches, and the execution of a run from its words to its reply.
 
 A run belongs to the command that started it, such as EVAL. Its changes are effects of that command, so they are one
-transaction in the log and for replicas. If a run exceeds ``busy-reply-threshold``, the host may serve other clients in
-between. Meanwhile the run's effects, messages and signalled keys are set aside, because its command is not finished,
-and all but a few commands are refused (``Refusal.BUSY``).
+transaction in the log and for replicas. If a run exceeds ``busy-reply-threshold``, it can be suspended while the host
+serves other clients. During this time, the run's effects, messages and signalled keys are set aside, because its
+command is not finished. All but a few commands are refused (``Refusal.BUSY``).
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Scripts:
         self._evaluated: dict[bytes, None] = {}
         #: The running script.
         self.running: Execution | None = None
-        #: The interpreter that ran last, and the generator's state saved from a former one. All interpreters continue
-        #: one sequence of random numbers.
+        #: The interpreter that ran last, and the random generator's state saved from an earlier one. All interpreters
+        #: continue one sequence of random numbers.
         self._drawn_from: Interpreter | None = None
         self._chance: tuple[float, float] | None = None
-        #: Suspends the current run, if possible.
+        #: The current run in a form that can be suspended, if possible.
         self._apart: Apart | None = None
 
     # -- the cache --------------------------------------------------------------------------------------------------
@@ -78,9 +78,9 @@ class Scripts:
         return sha.lower() in self._scripts
 
     def load(self, text: bytes, *, stays: bool = True) -> bytes:
-        """Cache a script and return its SHA-1. Raises CommandError if it is invalid.
+        """Cache a script and return its SHA-1. Raise CommandError if it is invalid.
 
-        With ``stays`` it is kept until a flush; otherwise it may be evicted by other scripts without ``stays``.
+        With ``stays``, the script is cached until a flush. Otherwise later scripts without ``stays`` may evict it.
         """
         sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
         if sha not in self._scripts:
@@ -116,13 +116,13 @@ class Scripts:
             self._chance, self._drawn_from = interpreter.chance, None
 
     def interpreter(self) -> Interpreter:
-        """Return the interpreter of scripts. Raises CommandError if Lua is not installed."""
+        """Return the interpreter of scripts. Raise CommandError if Lua is not installed."""
         if self._interpreter is None:
             self._interpreter = Interpreter(self.calls, of_functions=False)
         return self._interpreter
 
     def flags_of(self, argv: list[bytes]) -> Flags | None:
-        """Return the flags of the script that EVAL or EVALSHA would run with these words; None if it does not exist."""
+        """Return the flags of the script that the EVAL or EVALSHA in ``argv`` would run; None if it does not exist."""
         if argv[0].upper().startswith(b"EVALSHA"):
             _, flags = self._scripts.get(argv[1].lower(), (b"", None))
             return flags
@@ -132,7 +132,7 @@ class Scripts:
             return None
 
     def run_script(self, ctx: Context, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
-        """Run the script with this SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
+        """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA."""
         sha = sha.lower()
         if sha not in self._scripts:
             raise CommandError(scripting.NO_SCRIPT)
@@ -154,7 +154,7 @@ class Scripts:
         read_only: bool,
         is_function: bool = False,
     ) -> Reply:
-        """Run a script or function. Raises CommandError if it may not run now, or fails."""
+        """Run a script or function. Raise CommandError if it may not run now, or fails."""
         count = int(argv[2])
         words = argv[3:]
         self._check(ctx.session, flags, read_only=read_only)
@@ -178,7 +178,7 @@ class Scripts:
         return self.apart(ctx, argv, work)
 
     def apart(self, ctx: Context, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
-        """Run ``work``, which runs scripts, so that it can be suspended; return its reply, or Steps if it is slow."""
+        """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
         if self._apart is not None or not ctx.allows_steps or ctx.changes.replaying:
             return work()
         apart = self._apart = ctx.host.apart(work)
@@ -194,13 +194,13 @@ class Scripts:
         if is_over:
             return apart.reply
         rest = self._rest(ctx, ctx.session, apart, first, messages)
-        next(rest)  # its effects so far are set aside immediately
+        next(rest)  # Runs to the first yield, which sets the effects so far aside.
         return Steps(argv, rest, is_whole=True)
 
     def _rest(
         self, ctx: Context, session: Session, apart: Apart, first: int, messages: int
     ) -> Generator[None, None, Reply]:
-        """Resume suspended work until it is finished; none of it is visible before."""
+        """Resume suspended work until it is finished; its effects become visible only then."""
         changes, outbox = ctx.changes, ctx.outbox
         now_us = changes.now_us
         busy = (
@@ -288,7 +288,7 @@ class Scripts:
             self._drawn_from = interpreter
 
     def end_run(self, running: Execution) -> None:
-        """End the run and restore the caller's command. Raises the run's unexpected error, if there was one."""
+        """End the run and restore the caller's command. Raise the run's unexpected error, if there was one."""
         ctx, calls = self._ctx, self.calls
         self.running = calls.running = calls.memory = None
         ctx.enter(running.caller)
@@ -325,7 +325,7 @@ class Scripts:
             self.running.verdict = Verdict.KILLED
 
     def kill(self, *, function: bool) -> None:
-        """End the running script (or function) if it has not written yet. Raises CommandError if none is running."""
+        """End the running script (or function) if it has not written yet. Raise CommandError if none is running."""
         running = self.running
         if running is None or not running.is_slow:
             raise CommandError(scripting.NOT_BUSY)

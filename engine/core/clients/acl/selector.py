@@ -1,7 +1,7 @@
 """A selector: one set of permissions for commands, keys (read and write) and channels.
 
 Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises ``RuleError``.
-The keys that a command uses come from the command table, so a wrong declaration there makes the check here wrong.
+A command's keys are taken from its declaration in the command table, so an error there makes this check wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.core.table.registry import Command, all_commands, find
 from engine.text.globs import matches
 from engine.text.messages import acl
 
-#: Names of Redis's commands that the engine does not have. Rules may contain them without effect, so that users and
+#: Names of Redis commands that the engine does not implement. Rules may contain them, without effect, so that users and
 #: files written for Redis can be loaded.
 _FOREIGN = frozenset(
     b"""
@@ -69,7 +69,7 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Reason for refusing a command: ``command``, ``key`` or ``channel``, and its name."""
+    """Reason for refusing a command: the denied ``command``, ``key`` or ``channel``, and its name."""
 
     reason: str
     name: bytes
@@ -78,7 +78,7 @@ class Denial:
 
 
 def in_category(name: str) -> list[Command]:
-    """Return the commands of a category; containers only if they belong to it themselves."""
+    """Return the commands of a category. Containers are included only if they belong to it themselves."""
     return [one for one in all_commands() if name in one.categories()]
 
 
@@ -103,11 +103,11 @@ class Selector:
         self.all_commands = False
         #: The full names of the allowed commands, unless all are allowed.
         self.allowed: set[bytes] = set()
-        #: Command -> the first arguments (in lower case) with which alone it is allowed.
+        #: Command -> the only first arguments (in lower case) with which it is allowed.
         self.first_words: dict[bytes, dict[bytes, None]] = {}
         #: The rules about commands in display order, ``@all`` first: name -> whether it is allowed.
         self.rules: dict[bytes, bool] = {b"@all": False}
-        #: The denied names after the first one, and the names ``container|part`` by container.
+        #: The denied names in ``rules``, except ``@all``; and the names ``container|subcommand`` by container.
         self._denied: set[bytes] = set()
         self._parts: dict[bytes, set[bytes]] = {}
         self.all_keys = False
@@ -129,13 +129,13 @@ class Selector:
 
     @property
     def allows_all(self) -> bool:
-        """Whether it has no restrictions."""
+        """Whether the selector has no restrictions."""
         return self.all_commands and self.all_keys and self.all_channels
 
     # -- rules ------------------------------------------------------------------------------------------------------
 
     def apply(self, rule: bytes) -> None:
-        """Apply one rule. Raises RuleError if it is invalid."""
+        """Apply one rule. Raise RuleError if it is invalid."""
         match rule.lower():
             case b"allkeys" | b"~*":
                 self.all_keys = True
@@ -207,7 +207,7 @@ class Selector:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
         if found is None and name.lower() in _FOREIGN:
-            # The engine does not have this command of Redis. The rule has no effect, so that files for Redis load.
+            # The engine does not implement this Redis command. The rule has no effect, so that files for Redis load.
             pass
         elif found is None:
             self._apply_first_word(name, allowed)
@@ -241,7 +241,7 @@ class Selector:
             self.allowed.discard(one.full_name)
 
     def _show(self, rule: bytes) -> None:
-        """Record a rule about a command for display, replacing earlier ones about the same command and its parts."""
+        """Record a rule about a command for display, replacing earlier rules about the command and its subcommands."""
         name, allowed = rule[1:].lower(), rule[:1] == b"+"
         replaced = {name}
         if name[:1] != b"@":
@@ -299,7 +299,7 @@ class Selector:
         return None
 
     def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
-        """Return whether it allows both ``argv`` and reading every key."""
+        """Return whether the selector allows both ``argv`` and reading every key."""
         reads = self.all_keys or bool(self.patterns.get(b"*", 0) & READ)
         return reads and (self.all_commands or self._may_call(command, argv))
 
@@ -314,7 +314,7 @@ class Selector:
         return any(access & needed == needed and matches(pattern, key) for pattern, access in self.patterns.items())
 
     def may_use(self, channel: bytes, is_pattern: bool) -> bool:
-        """Return whether a channel may be used. A pattern may be used only if exactly that pattern is allowed."""
+        """Return whether a channel or pattern may be used. A pattern must be allowed literally."""
         if self.all_channels or (is_pattern and channel in self.channels):
             return True
         return not is_pattern and any(matches(allowed, channel) for allowed in self.channels)

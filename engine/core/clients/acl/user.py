@@ -1,6 +1,6 @@
-"""A user: passwords, and selectors with its permissions.
+"""A user: its passwords, and selectors with its permissions.
 
-A user has a root selector, and a further one for each ``(...)`` in the rules. A command is allowed if one of the
+A user has a root selector, and another selector for each ``(...)`` in the rules. A command is allowed if one of the
 selectors allows the command with all its keys and channels. Logins and refusals are handled by
 ``engine.core.clients.accounts``.
 """
@@ -19,7 +19,7 @@ _HASH = re.compile(rb"[0-9a-f]{64}")
 
 
 class User:
-    """A user. ``free``: whether it has no restrictions, so that no check is needed."""
+    """A user. ``free``: whether the user has no restrictions, so that no check is needed."""
 
     __slots__ = ("enabled", "free", "name", "nopass", "passwords", "sanitize", "selectors")
 
@@ -50,7 +50,7 @@ class User:
         return other
 
     def become(self, other: User) -> None:
-        """Take over the rules of ``other``."""
+        """Replace this user's rules with those of ``other``."""
         for name in self.__slots__:
             if name != "name":
                 setattr(self, name, getattr(other, name))
@@ -135,7 +135,7 @@ class User:
         return worst
 
     def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
-        """Return whether it may call ``argv`` and also read every key."""
+        """Return whether the user may call ``argv`` and also read every key."""
         return any(one.may_read_all(command, argv) for one in self.selectors)
 
     def may_subscribe(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
@@ -146,7 +146,7 @@ class User:
 
 
 def _hashed(rule: bytes) -> bytes:
-    """Return the SHA-256 digest of the password in a rule, which contains either of them."""
+    """Return the SHA-256 digest that a rule contains, or the digest of the password in the rule."""
     if rule[:1] in (b">", b"<"):
         return hashlib.sha256(rule[1:]).hexdigest().encode()
     if not _HASH.fullmatch(rule[1:]):
@@ -155,7 +155,7 @@ def _hashed(rule: bytes) -> bytes:
 
 
 def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
-    """Join space-separated words to rules: the words of a selector in parentheses become one rule.
+    """Join words into rules: the words of a selector in parentheses become one rule.
 
     The second value is the start of an unterminated selector, if any.
     """

@@ -86,7 +86,7 @@ def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
 
 
 def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
-    """Load the value of a payload in steps. Raises CommandError if it is invalid."""
+    """Load the value of a payload in steps. Raise CommandError if it is invalid."""
     if len(payload) < _TAIL.size:
         raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)

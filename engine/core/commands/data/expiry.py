@@ -77,7 +77,7 @@ def is_past(ctx: Context, deadline: int) -> bool:
 def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
     """Set the deadline of an existing key, or delete the key if the deadline is past.
 
-    Records the effect and the event.
+    Record the effect and the event.
     """
     if is_past(ctx, deadline):
         ctx.db.delete(key)
@@ -91,7 +91,7 @@ def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
 
 
 def persist_key(ctx: Context, key: bytes) -> bool:
-    """Remove the deadline of an existing key and return whether it had one. Records the effect and the event."""
+    """Remove the deadline of an existing key and return whether it had one. Record the effect and the event."""
     if ctx.db.deadline(key) is None:
         return False
     ctx.db.set_deadline(key, None)

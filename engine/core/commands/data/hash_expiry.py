@@ -71,7 +71,7 @@ def _parse_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
 
 
 def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], deadline: int) -> None:
-    """Set the deadline of existing fields; a time in the past removes them. Records effects and events."""
+    """Set the deadline of existing fields; a time in the past removes them. Record effects and events."""
     if not names:
         return
     if is_past(ctx, deadline):
@@ -86,7 +86,7 @@ def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], d
 
 
 def _persist(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
-    """Remove the deadlines of fields. Records the effect and the event."""
+    """Remove the deadlines of fields. Record the effect and the event."""
     if names:
         for name in names:
             fields.set_deadline(name, None)
@@ -96,7 +96,7 @@ def _persist(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None
 
 
 def _remove(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
-    """Remove existing fields, and the hash with the last one. Records the effect and the events."""
+    """Remove existing fields, and the hash with the last one. Record the effect and the events."""
     db = ctx.db
     for name in names:
         fields.remove(name)

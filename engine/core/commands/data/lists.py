@@ -31,7 +31,7 @@ _SIDES = (b"LEFT", b"RIGHT")
 
 
 def list_at(ctx: Context, key: bytes) -> List | None:
-    """Return the list at ``key`` for a change. Raises WRONGTYPE for another type."""
+    """Return the list at ``key`` for a change. Raise WRONGTYPE for another type."""
     value: List | None = ctx.db.typed(key, deque)
     return value
 

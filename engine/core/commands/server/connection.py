@@ -89,7 +89,7 @@ def auth(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def check_name(word: bytes) -> bytes:
-    """Return a client name that CLIENT LIST can show. Raises CommandError for other names."""
+    """Return a client name that CLIENT LIST can show. Raise CommandError for other names."""
     if any(not 33 <= char <= 126 for char in word):
         raise CommandError(clients.CLIENT_NAME)
     return word

@@ -33,7 +33,7 @@ def group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
 
 
 def need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
-    """Return the group of the stream at ``key``. Raises NOGROUP if either is missing."""
+    """Return the group of the stream at ``key``. Raise NOGROUP if either is missing."""
     stream = ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:

@@ -1,8 +1,8 @@
 """The Lua sources of the sandbox, one file per part. ``engine.core.scripting.interpreter`` runs them.
 
-``sandbox.lua`` runs first and then runs the other parts: the functions of Lua that scripts can use (``base``), the
-libraries for scripts (``cjson``, ``cmsgpack``, ``struct`` and ``bit``; ``numbers`` is shared by the second and third),
-the conversion of results to replies (``replies``), and the registration of functions (``registering``).
+``sandbox.lua`` runs first and then runs the other parts: Lua's functions for scripts (``base``), the libraries
+(``cjson``, ``cmsgpack``, ``struct`` and ``bit``), the conversion of results to replies (``replies``), and the
+registration of functions (``registering``). ``numbers`` is used by ``cmsgpack`` and ``struct``.
 """
 
 from __future__ import annotations

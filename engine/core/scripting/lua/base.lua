@@ -1,8 +1,9 @@
--- Lua's own functions and libraries as scripts see them.
+-- Lua's standard functions and libraries in the form offered to scripts.
 --
--- The chunk gets the sandbox's kit and returns the table of globals. What looks or writes past metatables is replaced by
--- functions that know the read-only tables; what loads code never takes bytecode, and gives it the sandbox's globals;
--- chance is the generator that Redis has, so a script that sets its seed draws the same numbers.
+-- The chunk receives the sandbox's kit and returns the table of globals. Functions that bypass metatables are replaced
+-- with versions that handle the read-only tables. Functions that load code refuse bytecode, and give the code the
+-- sandbox's globals. math.random uses the same generator as Redis, so a script that sets the seed draws the same
+-- numbers.
 
 local kit = ...
 local OUT_OF_MEMORY = "not enough memory"
@@ -29,7 +30,7 @@ for _, name in pairs({ "assert", "error", "gcinfo", "rawequal", "select", "tonum
     base[name] = _G[name]
 end
 
--- A number as C's int: whole, and what is too large wraps.
+-- Converts the n-th argument to C's int: numbers are truncated, and wrap around if they are too large.
 local function whole(n, name, ...)
     local value = tonumber((select(n, ...)))
     if type(value) ~= "number" then expected(n, name, "number", ...) end
@@ -38,7 +39,8 @@ local function whole(n, name, ...)
     return value >= 2147483648 and value - 4294967296 or value
 end
 
--- What a function of Lua's own has answered. Its errors name it, and the script's line, as if the script had called it.
+-- Returns the results of a standard function. Its errors name the function and the script's line, as if the script had
+-- called it directly.
 local function answered(name, ok, ...)
     if ok then return ... end
     local e = ...
@@ -87,14 +89,14 @@ function base.setmetatable(...)
 end
 
 local safe_table = copy(table)
--- A place as table.insert takes it: an integer of 32 bits.
+-- Converts a position as table.insert does, to a 32-bit integer.
 local function as_place(number)
     local at = (number < 0 and ceil or floor)(number) % 2 ^ 32
     return at < 2 ^ 31 and at or at - 2 ^ 32
 end
--- Lua's own table.insert moves elements where no hook comes by: at a place far below the first one for minutes.
+-- Below this position, elements are moved in Lua. In C, where no hook runs, table.insert could take minutes.
 local FAR_BELOW = -10000
--- Work with an element, compared with a byte of a text.
+-- Work per element, in bytes of a string.
 local ELEMENT = 16
 local function insert_far_below(t, at, value)
     for i = #t + 1, at + 1, -1 do rawset(t, i, rawget(t, i - 1)) end
@@ -142,8 +144,8 @@ for name, f in pairs({ foreach = foreach, foreachi = foreachi }) do
 end
 base.table = readonly(safe_table)
 
--- Lua has room for so many results of a call. Its own unpack counts them as C's int: of more than that can hold it would
--- write behind the stack.
+-- Maximum number of results of a call in Lua. Lua's unpack counts results as C's int; if that overflowed, unpack would
+-- write past the end of the stack.
 local MOST_RESULTS = 8000
 function base.unpack(...)
     local t, from, to = ...
@@ -157,7 +159,8 @@ end
 
 -- -- code ------------------------------------------------------------------------------------------------------------
 
--- A text that stands for bytecode in an error: it is refused as text would be that begins with such a byte.
+-- Bytecode is replaced with the invalid source REFUSED. In Lua's error, char(1) is then changed to char(27), the first
+-- byte of bytecode.
 local REFUSED, NAMED, BYTECODE = "\1", "'char%(1%)'$", "'char(27)'"
 local function loaded(is_bytecode, chunk, e)
     if chunk then return sandboxed(chunk) end
@@ -167,8 +170,8 @@ end
 local function check_name(name, f)
     if name ~= nil and type(name) ~= "string" and type(name) ~= "number" then unfit(2, f, "string", name) end
 end
--- A chunk's name as Lua takes it: up to its first zero. Of a longer one Lua makes a text that the garbage collector may
--- free while the chunk is read; this one is kept by who calls.
+-- Returns a chunk's name up to its first zero byte, as Lua uses it. Lua would cut a longer name into a string that the
+-- garbage collector may free while the chunk is read. Callers keep a reference to this string.
 local function up_to_zero(name) return (gsub(tostring(name), "%z.*", "")) end
 function base.loadstring(...)
     local text, name = ...
@@ -234,10 +237,11 @@ for _, name in pairs({ "lower", "upper", "reverse" }) do
         return (made(text))
     end
 end
--- Matching calls itself for each part of a pattern, on C's stack.
+-- Matching is recursive in C for each part of a pattern, so a long pattern could overflow the C stack.
 local LONG_PATTERN, SPECIAL = 10000, "[%^%$%*%+%?%.%(%[%%%-]"
 local is_text = { string = true, number = true }
--- A function as gsub's replacement. Its own errors are raised where they happen, and what gsub refuses where it is called.
+-- Wraps a function that gsub calls for replacements. Its own errors keep their position. Invalid results are reported
+-- at the call of gsub.
 local function replacing(f)
     local place = where(2)
     return function(...)
@@ -269,7 +273,8 @@ base.string = readonly(safe_string)
 getmt("").__index = safe_string
 getmt("").__metatable = readonly({ __index = base.string })
 
--- The generator of POSIX's lrand48: 48 bits in two halves, times 0x5DEECE66D, plus 11; it gives the upper 31 bits.
+-- POSIX's lrand48: the 48-bit state, in two halves, is multiplied by 0x5DEECE66D and increased by 11. A result is its
+-- upper 31 bits.
 local HALF = 16777216
 local high, low = 1193131, 13447950
 function kit.chance() return high, low end

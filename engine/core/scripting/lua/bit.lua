@@ -1,4 +1,4 @@
--- bit: operations on 32 bits. The chunk gets the sandbox's kit and returns the library's table.
+-- bit: bitwise operations on 32-bit integers. The chunk receives the sandbox's kit and returns the library's table.
 
 local kit = ...
 local expected = kit.expected
@@ -6,7 +6,7 @@ local type, select, tonumber, floor, frexp, huge = type, select, tonumber, math.
 local format = string.format
 
 local function tobit(n)
-    -- (The sum is rounded to a whole number, whose last 32 bits are those of the double.)
+    -- Adding 1.5 * 2^52 rounds n to an integer, which then occupies the lowest bits of the double.
     n = n + 6755399441055744
     if n >= 4503599627370496 and n < 9007199254740992 then return n % 4294967296 end
     if n ~= n or n == huge or n == -huge then return 0 end
@@ -21,7 +21,7 @@ end
 local function taken(name, n, ...)
     return number((select(n, ...))) or expected(n, name, "number", ...)
 end
--- For each operation what it makes of two bytes.
+-- Returns an operation's results for all pairs of bytes.
 local function byte_table(one)
     local t = {}
     for a = 0, 255 do
@@ -42,7 +42,7 @@ local function folded(name, one)
     local bytes
     return function(...)
         local a, values = taken(name, 1, ...), { ... }
-        -- (The last one is looked at first, which shows where several are wrong.)
+        -- As in Redis, the later arguments are processed from last to first, so the error names the last invalid one.
         for i = select("#", ...), 2, -1 do
             bytes = bytes or byte_table(one)
             local b = number(values[i]) or expected(i, name, "number", ...)

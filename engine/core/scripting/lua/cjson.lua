@@ -1,7 +1,7 @@
--- cjson: JSON for scripts, with the limits, options and error texts that Redis's has.
+-- cjson: JSON for scripts, with the limits, options and error texts of Redis's cjson.
 --
--- The chunk gets the sandbox's kit and returns the library's table. It decodes with one scan: `value` reads what begins
--- at a position and returns it with the position behind it; what is not as expected is named only when it has to be.
+-- The chunk receives the sandbox's kit and returns the library's table. Decoding is one scan: `value` parses the value
+-- at a position, and returns it with the position after it. An unexpected token is identified only for the error text.
 
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
@@ -55,7 +55,7 @@ local function new()
         if find(text, SPECIAL) then text = gsub(text, SPECIAL, escapes) end
         put('"' .. text .. '"')
     end
-    -- The length of an array; nil for an object.
+    -- Returns the length of an array, or nil for an object.
     local function array_length(t)
         local longest, items = 0, 0
         for k in next, t do
@@ -138,7 +138,7 @@ local function new()
 
     local s, depth
     local function wrong(text) error({ text }) end
-    -- Says what stands at a position, where something else is expected.
+    -- Raises an error with the expected token and the one found at a position.
     local function unexpected(what, at)
         local c = sub(s, at, at)
         local found = TOKENS[c]
@@ -164,7 +164,7 @@ local function new()
         local digits = match(s, "^\\u(%x%x%x%x)", at)
         return digits and tonumber(digits, 16)
     end
-    -- The string whose opening quote stands before `at`, and the position behind it.
+    -- Returns the string whose opening quote is just before `at`, and the position after it.
     local function text_at(at)
         local stop = find(s, '["\\%z]', at)
         if stop and byte(s, stop) == 34 then return sub(s, at, stop - 1), stop + 1 end
@@ -204,7 +204,7 @@ local function new()
             end
         end
     end
-    -- As C's strtod: the number, and the position behind it.
+    -- Parses a number as C's strtod does, and returns it with the position after it.
     local function number_at(at)
         local sign, from = match(s, "^([+-]?)()", at)
         if find(s, "^0[xX%d]", from) and not decode_invalid then
@@ -220,7 +220,7 @@ local function new()
             n = ldexp(n, (power and tonumber(power) or 0) - 4 * #fraction)
             stop = behind_power or stop
         else
-            -- (Step by step: a pattern for all of it would try each way to divide the digits.)
+            -- Match each part separately: one pattern for the whole number would backtrack over the digits.
             local point = match(s, "^%d*()", from)
             last = match(s, "^%.%d*()", point) or point
             if point > from or last > point + 1 then

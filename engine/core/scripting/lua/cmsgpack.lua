@@ -1,4 +1,4 @@
--- cmsgpack: MessagePack for scripts. The chunk gets the sandbox's kit and returns the library's table.
+-- cmsgpack: MessagePack for scripts. The chunk receives the sandbox's kit and returns the library's table.
 
 local kit = ...
 local fail, bad_argument, expected, behind = kit.fail, kit.bad_argument, kit.expected, kit.behind
@@ -182,12 +182,13 @@ local function several(at, limit)
     end
     return values, n, at
 end
--- A number as C prints it as an int.
+-- Converts a number to the int that C would print.
 local function shown(n)
     n = n % 4294967296
     return n >= 2147483648 and n - 4294967296 or n
 end
--- `limit`: how many values at most; nil for all of them, in which case nobody asks where the last one ends.
+-- Unpacks up to `limit` values (nil: all) from `offset`. Returns the values, their number, and the offset after them
+-- (-1 at the end of the input).
 local function checked(limit, offset, name, ...)
     local input = ...
     if type(input) == "number" then input = tostring(input) end

@@ -1,20 +1,20 @@
--- numbers: integers and floating-point numbers as big-endian bytes, and back. cmsgpack and struct are made with it.
+-- numbers: conversion of numbers to and from big-endian bytes, for cmsgpack and struct.
 --
--- The chunk returns a table of functions. A double holds no integer of 64 bits exactly, so one is given and taken as
--- two halves of 32 bits: `high`, which may be negative (two's complement), and `low`, from 0 to 2^32 - 1.
+-- The chunk returns a table of functions. A double cannot hold every 64-bit integer exactly, so integers are passed as
+-- two 32-bit halves: `high`, which may be negative (two's complement), and `low`, from 0 to 2^32 - 1.
 
 local byte, char, rep, sub = string.byte, string.char, string.rep, string.sub
 local floor, frexp, ldexp, huge = math.floor, math.frexp, math.ldexp, math.huge
 
 local WORD = 4294967296
--- By width in bytes: bits of the mantissa, the greatest exponent as it is stored (that of infinity), the bias.
+-- By width in bytes: bits of the mantissa, the stored exponent of infinity, and the bias.
 local MANTISSA, TOP, BIAS = { [4] = 23, [8] = 52 }, { [4] = 255, [8] = 2047 }, { [4] = 127, [8] = 1023 }
 
 local function word(n)
     return char(floor(n / 16777216) % 256, floor(n / 65536) % 256, floor(n / 256) % 256, n % 256)
 end
 
--- The lowest `size` bytes of an integer. Above eight bytes zeros stand before it, for negative numbers too.
+-- Returns the lowest `size` bytes of an integer. Beyond eight bytes, even negative integers are padded with zeros.
 local function integer(high, low, size)
     if size == 1 then return char(low % 256) end
     if size == 2 then return char(floor(low / 256) % 256, low % 256) end
@@ -23,7 +23,7 @@ local function integer(high, low, size)
     return size <= 8 and sub(eight, 9 - size) or rep("\0", size - 8) .. eight
 end
 
--- The halves of the integer, without a sign, that the last eight bytes of a text are.
+-- Returns the halves of the unsigned integer in the last eight bytes of a string.
 local function halves(text)
     local high, low, size = 0, 0, #text
     for at = size > 8 and size - 7 or 1, size - 4 do high = high * 256 + byte(text, at) end
@@ -31,7 +31,7 @@ local function halves(text)
     return high, low
 end
 
--- The bytes of a double (8) or float (4), and whether they are the number exactly; else it is rounded to the nearest.
+-- Returns the bytes of a double (width 8) or float (width 4), and whether they are exact. Other numbers are rounded.
 local function float(n, width)
     local mantissa, top = MANTISSA[width], TOP[width]
     local sign, e, m, exact = 0, top, 0, true
@@ -61,7 +61,7 @@ local function float(n, width)
     return word(head * 1048576 + floor(m / WORD)) .. word(m % WORD), exact
 end
 
--- The number whose bytes these halves are (a float is `low` alone).
+-- Returns the number with the bytes in these halves. A float uses only `low`.
 local function from_float(high, low, width)
     local mantissa, top = MANTISSA[width], TOP[width]
     if width == 4 then high = low end
@@ -75,7 +75,7 @@ local function from_float(high, low, width)
     end
     if e == top then
         if m == 0 then return sign * huge end
-        return sign < 0 and 0 / 0 or -(0 / 0) -- (A processor's 0 / 0 has the sign.)
+        return sign < 0 and 0 / 0 or -(0 / 0) -- 0 / 0 has the sign bit set (as on x86).
     end
     if e == 0 then return sign * ldexp(m, 1 - BIAS[width] - mantissa) end
     return sign * ldexp(m + 2 ^ mantissa, e - BIAS[width] - mantissa)

@@ -1,7 +1,7 @@
--- `redis.register_function`: what the code of a library registers while it is loaded.
+-- `redis.register_function`, with which a library's code registers its functions while it is loaded.
 --
--- The chunk gets the sandbox's kit. It returns `register_function`; `begin`, which begins a new list of what is
--- registered; and `over`, which ends it and returns it: name, callback, description and flags of each function.
+-- The chunk receives the sandbox's kit. It returns `register_function`; `begin`, which starts a list of registered
+-- functions; and `over`, which ends and returns that list: name, callback, description and flags of each function.
 
 local kit = ...
 local behind = kit.behind
@@ -12,7 +12,7 @@ local NAMES = "Library names can only contain letters, numbers, or underscores(_
     .. "one character long"
 local FLAGS = { ["no-writes"] = true, ["allow-oom"] = true, ["allow-stale"] = true, ["no-cluster"] = true,
     ["allow-cross-slot-keys"] = true }
--- What a library has registered so far, while it is loaded: name, callback, description, flags of each function.
+-- The functions registered so far by the library being loaded: name, callback, description and flags of each.
 local loading
 local function refused(text) error({ err = "ERR " .. text }, 0) end
 local function named(given)

@@ -1,7 +1,7 @@
--- Replies: what a script returns, as bytes of the protocol.
+-- Replies: the encoding of a script's result as bytes of the protocol.
 --
--- The chunk gets the sandbox's kit. It returns `encoder`, which makes a function that writes values into a list of
--- texts, and `line`, a text without ends of lines.
+-- The chunk receives the sandbox's kit. It returns `encoder`, which creates a function that appends encoded values to a
+-- list, and `line`, which replaces line breaks in a string with spaces.
 
 local kit = ...
 local behind, shown_double = kit.behind, kit.shown_double
@@ -19,7 +19,8 @@ local function double(n)
 end
 local function line(text) return (gsub(text, "[\r\n]", " ")) end
 
--- Writes a value as the protocol has it. proto: the client's; resp: what the script has asked for.
+-- Returns a function that appends an encoded value to `out`. proto: the client's protocol; resp: the one that the
+-- script selected.
 local function encoder(out, proto, resp)
     local count = #out
     local null = proto == 3 and "_\r\n" or "$-1\r\n"

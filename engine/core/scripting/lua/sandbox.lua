@@ -1,24 +1,24 @@
--- The sandbox: what a script can reach, how it is run, and how its result becomes a reply.
+-- The sandbox: the globals of scripts, the execution of a script, and the conversion of its result to a reply.
 --
--- The chunk is run once in a fresh interpreter. It takes what it needs of Lua's libraries, and then empties the real
--- table of globals: whatever a script reaches hangs on the table `G` that is built here. The tables that scripts share
--- (`G` and the libraries in it) are read-only. Lua 5.1 has no such tables, so each is an empty table in front of the one
--- with the values (`behind` leads there); functions that look or write past metatables are replaced by ones that know.
+-- This chunk runs once in a new interpreter. It copies the functions that it needs from Lua's libraries to locals,
+-- builds the table `G`, and then empties the real table of globals, so scripts can reach only `G`. All scripts share
+-- `G` and the libraries in it, so these tables are read-only. Lua 5.1 has no read-only tables, so each is an empty
+-- proxy for a table with the values, and `behind` maps the proxy to that table. Functions that bypass metatables, such
+-- as `rawset`, are replaced with versions that handle proxies.
 --
--- Rules, each of which guards the process:
+-- Rules that protect the process:
 --
--- * No Python object may be seen by a script. Python's functions are given out as C functions only (`as_function`), and
---   one that fails raises a userdata, which every place that catches errors (pcall, xpcall, coroutine.resume, load, the
---   runner) turns into a table with the text. The metatable of such userdata is emptied and locked besides.
--- * Bytecode is never loaded: it could do anything to the process.
--- * No error of the allocator can be caught: a script that has used up its memory ends.
--- * The hook counts instructions in each coroutine, so each new one gets it, and comes by at every few resumes. One
---   instruction may take long (a call of a C function, a long text): the host says after how many the hook comes by
---   next, fewer while they are slow, and functions in C that get long texts count as many instructions (`work`). No
---   code of a script may run where Lua runs no hooks:
---   in the handler of an error that the hook has raised.
+-- * Scripts never receive a Python object. Python functions are exposed only as C functions (`as_function`). When one
+--   fails, it raises a userdata, which all functions that catch errors (pcall, xpcall, coroutine.resume, load, the
+--   runner) replace with a table that has the text. The metatable of such userdata is also emptied and locked.
+-- * Bytecode is never loaded, because it can corrupt the memory of the process.
+-- * Scripts cannot catch out-of-memory errors: a script that exceeds its memory limit ends.
+-- * The hook counts instructions per coroutine, so it is set in each new coroutine and also called at every eighth
+--   resume. Single instructions can be slow (a call of a C function, a long string). The host therefore sets the number
+--   of instructions until the hook's next call, and C functions that receive long strings count as many instructions
+--   (`work`). No script code may run in the handler of an error that the hook raised, because Lua runs no hooks there.
 
--- `offered` and `silent` are the functions of `redis`: those that have a result, and those without.
+-- The functions of `redis` that are written in Python: `offered` return a result, `silent` do not.
 local host, offered, silent, sources, is_eval = ...
 local python = python
 local as_function = python.as_function
@@ -31,7 +31,7 @@ local arm, tick, raised_error, resp_now = as_function(host.arm), as_function(hos
 local version, version_number = host.version, host.version_number
 local getinfo, sethook, getmt = debug.getinfo, debug.sethook, debug.getmetatable
 
--- Nothing can be done with Python's objects from here on but to call those that are C functions already.
+-- From here on, Python objects are unusable; only the C functions made above can still be called.
 local objects = getmt(host.call)
 objects.__index, objects.__newindex, objects.__tostring, objects.__call = nil, nil, nil, nil
 objects.__metatable = false
@@ -49,8 +49,8 @@ local OUT_OF_MEMORY = "not enough memory"
 local FIRST, EVERY_RESUME = 1000, 8
 
 local tail_place = is_eval and "user_script:1: " or "user_function:1: "
--- Where a function of these libraries was called: "user_script:1: ". A tail call has left no trace of its line, and
--- what a C function calls, such as pcall, has no place and no name.
+-- Returns the position in the script that called a function of these libraries, such as "user_script:1: ", and whether
+-- it was a method call. The line of a tail call is unknown. A call by a C function, such as pcall, has no position.
 local function where(level)
     local info
     repeat
@@ -70,7 +70,7 @@ local function bad_argument(n, name, text)
     error(place .. "bad argument #" .. n .. " to '" .. name .. "' (" .. text .. ")", 0)
 end
 local function unfit(n, name, kind, value) bad_argument(n, name, kind .. " expected, got " .. type(value)) end
--- As `unfit`, for the n-th of the arguments, which may be missing.
+-- Like `unfit`, for the n-th argument, which may be missing.
 local function expected(n, name, kind, ...)
     if select("#", ...) >= n then unfit(n, name, kind, (select(n, ...))) end
     bad_argument(n, name, kind .. " expected, got no value")
@@ -89,14 +89,14 @@ end
 
 -- -- errors ----------------------------------------------------------------------------------------------------------
 
--- cjson.null: the one userdata that scripts know.
+-- cjson.null, the only userdata that scripts receive.
 local null = newproxy(true)
 getmt(null).__tostring = function() return "userdata: (nil)" end
 getmt(null).__metatable = false
 
--- What was caught, as scripts may see it.
+-- Returns a caught error in the form that scripts may receive.
 local function fixed(e)
-    -- (Where one of these libraries failed says nothing to a script.)
+    -- Remove the position in these libraries, which is meaningless to a script.
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then return (gsub(e, "^.-: ", "")) end
     if type(e) == "userdata" and e ~= null then return { err = raised_error() } end
     if e == OUT_OF_MEMORY then error(e, 0) end
@@ -122,7 +122,7 @@ end
 local function handled(handler, ok, e, ...)
     if ok then return ok, e, ... end
     e = fixed(e)
-    -- (An error of the handler is handled too, as often as Lua's stack of C has room.)
+    -- The handler also receives its own errors, up to Lua's limit of nested C calls (200).
     for _ = 1, 200 do
         ok, e = pcall(handler, e)
         if ok then return false, e end
@@ -130,7 +130,7 @@ local function handled(handler, ok, e, ...)
     end
     return false, "error in error handling"
 end
--- (The handler is called behind the error, not within it: within an error of the hook there is no hook.)
+-- Calls the handler only after pcall has returned, because Lua runs no hooks during an error of the hook.
 local function safe_xpcall(...)
     if select("#", ...) < 2 then bad_argument(2, "xpcall", "value expected") end
     local f, handler = ...
@@ -142,7 +142,7 @@ end
 local KILLED = "ERR Script killed by user with SCRIPT KILL..."
 local killed, every = false, FIRST
 local function hook(event)
-    -- (A script that has been ended stops at its next line, in whatever it does then; these libraries' lines go on.)
+    -- Once the script is killed, each of its lines raises an error, but lines of these libraries still run.
     if event == "line" and getinfo(2, "S").source == "=(redis)" then return end
     local verdict, next_every = tick()
     if verdict == 0 then
@@ -162,7 +162,7 @@ local function watched(co)
     if killed then sethook(co, hook, "l", every) else sethook(co, hook, "", every) end
     return co
 end
--- What C functions do with long texts, in bytes, counts too.
+-- Counts the bytes of long strings that C functions process, and calls the hook after each megabyte.
 local LONG, LOOK_UP_FROM = 4096, 1048576
 local worked = 0
 local function work(size)
@@ -174,8 +174,8 @@ local function work(size)
     end
 end
 local function is_lua(f) return type(f) == "function" and getinfo(f, "S").what ~= "C" end
--- Each coroutine counts its own instructions, so those who go on with one are counted too: many short ones are as long
--- as a long one.
+-- Each coroutine counts its own instructions, so a script with many short coroutines might never call the hook.
+-- Therefore resumes are counted too.
 local resumes = 0
 local function count_resume()
     resumes = resumes + 1
@@ -239,9 +239,9 @@ local function status_reply(text, ...)
     return { ok = text }
 end
 local function nothing() end
--- (A function of Python always returns something.)
+-- Python functions always return a value, which is dropped here.
 local function without_result(f) return function(...) f(...) end end
--- (Lua makes the text of a number: on the way to Python -0 loses its sign.)
+-- Lua converts numbers to text here, because -0 would lose its sign on the way to Python.
 local function sha1hex_of(...)
     if select("#", ...) == 1 and type((...)) == "number" then return offered.sha1hex(tostring((...))) end
     return offered.sha1hex(...)
@@ -263,7 +263,7 @@ base.redis = readonly(redis)
 
 for _, name in pairs({ "cjson", "cmsgpack", "struct", "bit" }) do base[name] = readonly(part(name)) end
 
--- What is missing in the table of globals is an error, not nil.
+-- Reading an undefined global raises an error instead of returning nil.
 local function missing(_, name)
     error(where(1) .. "Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 0)
 end
@@ -279,7 +279,7 @@ local encoder, line = replies.encoder, replies.line
 local scripts = {}
 local chunk_name = is_eval and "@user_script" or "@user_function"
 
--- The text in a table that was raised, which may have it from the tables behind it. No code of the script is run.
+-- Returns the text `err` of a raised table, or of a table that its `__index` leads to, without running script code.
 local function text_of(e)
     for _ = 1, 10 do
         local err, mt = rawget(e, "err"), getmt(e)
@@ -289,7 +289,7 @@ local function text_of(e)
         e = behind[e] or e
     end
 end
--- The error as a table with its text and its place, while the place is still on the stack.
+-- Returns an error as a table with its text and position. This is xpcall's handler: the position is still on the stack.
 local function on_error(e)
     if e == OUT_OF_MEMORY then return { err = "ERR " .. e, source = chunk_name, line = 1 } end
     local level, info = 2
@@ -301,17 +301,17 @@ local function on_error(e)
     if type(e) == "string" and find(e, "^%(redis%):%d+: ") then e = where(1) .. gsub(e, "^.-: ", "") end
     if type(e) ~= "table" then e = { err = "ERR " .. tostring(e) } end
     local err = text_of(behind[e] or e) or "ERR unknown error"
-    -- (What a tail call has replaced has left no line.)
+    -- A tail call removes its caller from the stack, so line 1 is reported.
     return { err = err, source = info and info.source or chunk_name, line = info and info.currentline or 1 }
 end
 
--- What a script has returned: a code that says what it is, and the value.
+-- Returns the result code of a run and its value, or false if the value must still be encoded.
 local function outcome(proto, ok, value)
     sethook()
-    -- (What it was in when it was ended may have been the last it did, and have taken the error for its own.)
+    -- The killed script may have succeeded: its last call, such as pcall, can have caught the error.
     if ok and killed then return 3, killed.err end
     if not ok then
-        -- (An error of the allocator calls no handler, and leaves no room for a table.)
+        -- Lua calls no handler for an out-of-memory error, and there is no memory for a table.
         if type(value) ~= "table" then return 6 end
         return 3, value.err, value.source, value.line
     end
@@ -332,7 +332,7 @@ local function encoded(proto, value)
 end
 local function finish(proto, code, kind, value, ...)
     if code then return code, kind, value, ... end
-    -- It is counted too: a table can lead to itself.
+    -- The hook also runs during encoding, because a table can contain itself.
     sethook(hook, "", every)
     local ok, text = pcall(encoded, proto, value)
     sethook()
@@ -380,7 +380,7 @@ end
 local registering = part("registering")
 local is_loading = false
 
--- While a library is loaded its code sees nothing but another `redis`: it can register functions, and calls nothing.
+-- While a library is loaded, its only global is a reduced `redis`, which registers functions but calls no commands.
 local library_redis = { register_function = registering.register_function, log = redis.log }
 for name, value in pairs(redis) do
     if type(value) ~= "function" then library_redis[name] = value end
@@ -394,7 +394,8 @@ end })
 behind[library_G] = base
 shown[library_G] = shown[G]
 
--- Runs the code of a library: 0 and what it has registered, three values each; else what is wrong with it.
+-- Runs a library's code. Returns 0 with name, description and flags of each function; on failure, 1 (it does not
+-- compile) or 2, with the error.
 local loaded
 function api.load(text)
     local chunk, e = loadstring(text, "@user_function")
@@ -413,7 +414,7 @@ function api.load(text)
     end
     return 0, unpack(out)
 end
--- Takes over the functions that the last library has registered.
+-- Makes the functions registered by the last library callable.
 function api.adopt()
     for i = 1, #loaded, 4 do scripts[loaded[i]] = loaded[i + 1] end
     loaded = nil

@@ -1,4 +1,5 @@
--- struct: numbers as bytes and back. The chunk gets the sandbox's kit and returns the library's table.
+-- struct: conversion of values to and from binary strings. The chunk receives the sandbox's kit and returns the
+-- library's table.
 
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
@@ -12,11 +13,11 @@ local SIZES = { b = 1, B = 1, h = 2, H = 2, l = 8, L = 8, T = 8, i = 4, I = 4, f
 local MAX_ALIGN, MOST_BYTES = 8, 32
 local MOST = 2147483647
 
--- A step of a format: the letter, its size, and where the next one begins.
+-- Parses an option of a format; returns its letter, its size, and the position of the next option.
 local function option(format, at)
     local letter = sub(format, at, at)
     if letter == "c" or letter == "i" or letter == "I" or letter == "!" then
-        -- (Only here: what follows another letter is a letter of its own, and there may be many.)
+        -- Only these letters can have a size. Looking for digits after other letters would be slow in long formats.
         local digits = match(format, "^%d+", at + 1) or ""
         local n = digits ~= "" and tonumber(digits)
         if n and n > MOST then fail("integral size overflow") end
@@ -35,7 +36,7 @@ local function padding(size, align, position, letter)
     if size <= 1 then return 0 end
     return (size - position % size) % size
 end
--- Follows a switch of byte order or of alignment: order and alignment from here on.
+-- Returns the byte order and the alignment after an option that changes one of them.
 local function switched(name, letter, size, order, align)
     if letter == ">" then return "big", align end
     if letter == "<" then return "little", align end
@@ -53,7 +54,8 @@ local function take_number(n, name, value)
 end
 local function integer(value, size)
     value = value < 0 and ceil(value) or floor(value)
-    -- (C wraps what only fits without a sign, and makes nothing of what does not fit at all.)
+    -- As in C, numbers that fit only an unsigned integer wrap around. Larger numbers become 0; smaller ones and NaN
+    -- become the minimum.
     if value ~= value or value < -9223372036854775808 then
         value = -9223372036854775808
     elseif value >= 18446744073709551616 then
@@ -117,10 +119,10 @@ function library.unpack(...)
     if type(data) == "number" then data = tostring(data) end
     if type(data) ~= "string" then expected(2, "unpack", "string", ...) end
     local from = start == nil and 1 or take_number(3, "unpack", start)
-    if not (from > -2 ^ 63 and from < 2 ^ 63) then from = -2 ^ 63 end -- as a processor makes an integer of it
+    if not (from > -2 ^ 63 and from < 2 ^ 63) then from = -2 ^ 63 end -- as x86 converts it to an integer
     local position = (from < 0 and ceil or floor)(from) - 1
     if position == -1 then bad_argument(3, "unpack", "offset must be 1 or greater") end
-    -- (Without a format nothing is read, wherever that is.)
+    -- An empty format reads nothing, so any offset is valid.
     if position < -1 and format ~= "" then bad_argument(2, "unpack", "data string too short") end
     local out, n = {}, 0
     local order, align = "little", 1

@@ -28,7 +28,7 @@ _PAIRS = Keys(1, -1, 2)
 
 
 def checked(value: object) -> String | None:
-    """Return the value if it is a string or None. Raises WRONGTYPE otherwise."""
+    """Return the value if it is a string or None. Raise WRONGTYPE otherwise."""
     if value is None or isinstance(value, bytes | bytearray):
         return value
     raise CommandError(general.WRONG_TYPE)
@@ -51,14 +51,14 @@ def _shown(value: object) -> bytes | None:
 
 
 def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
-    """Set a string, regardless of the previous type. Records the event, but no effect."""
+    """Set a string, regardless of the previous type. Record the event, but no effect."""
     ctx.db.set(key, value, keep_ttl)
     if ctx.changes.on_event is not None:
         ctx.changes.notify("$", event, key, ctx.db.index)
 
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:
-    """Set a string and its deadline, if any. Records the effect and the events."""
+    """Set a string and its deadline, if any. Record the effect and the events."""
     set_string(ctx, key, value)
     if deadline is None:
         ctx.effect(b"SET", key, value)

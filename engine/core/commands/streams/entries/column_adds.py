@@ -116,7 +116,7 @@ class Rows:
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
         """Encode the entries with consecutive IDs from ``ms-seq`` on.
 
-        Returns their frames back to back, the sizes of these, and the XADDs that add them to ``key`` (empty without a
+        Return their frames back to back, the sizes of these, and the XADDs that add them to ``key`` (empty without a
         key).
         """
         words = 2 * len(self._columns)
@@ -142,7 +142,7 @@ class Rows:
     ) -> tuple[list[_Buffer], _Ints]:
         """Join the rows [first, end), whose IDs have the same number of digits, from pieces.
 
-        ``forms`` are the texts before and after the ID, for each output format. Returns the buffers of each format, and
+        ``forms`` are the texts before and after the ID, for each output format. Return the buffers of each format, and
         the sizes of the rows in the first format.
         """
         step, count = 1 + 2 * len(self._columns), end - first

@@ -21,7 +21,7 @@ def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
 
 
 def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
-    """Decode the commands in ``data``, in order. Raises an error if it is empty or contains anything else."""
+    """Decode the commands in ``data``, in order. Raise an error if it is empty or contains anything else."""
     middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
     try:
         return _alike(key, data, middle) or _one_by_one(key, data, middle)
@@ -56,7 +56,7 @@ def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], word
 
 
 def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """Decode the commands one by one. Raises ValueError or a command error if there is anything else."""
+    """Decode the commands one by one. Raise ValueError or a command error if there is anything else."""
     found: list[XaddRun] = []
     bodies: list[bytes] = []
     before = at = 0
@@ -77,7 +77,7 @@ def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
 
 
 def _end(data: bytes, at: int, words: int) -> int:
-    """Return the end of the ``words`` bulk strings that start at ``at``. Raises ValueError if there are fewer."""
+    """Return the end of the ``words`` bulk strings that start at ``at``. Raise ValueError if there are fewer."""
     index = data.index
     for _ in range(words):
         line = index(b"\r\n", at)
