@@ -56,33 +56,35 @@ class Options(TypedDict, total=False):
     """Time of retries when a connection breaks or the server is not ready, also at first contact, so that a query may
     start during a failover. Set it longer than a failover takes. Default: 15s."""
     stream: str
-    """Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken literally.
-    A write without it needs the column `_stream`, which then names each row's stream."""
+    """Stream to read from or write to. The argument of `load`, `save` and `start` sets it too. The name is taken
+    literally. If a write does not set it, the column `_stream` must name each row's stream."""
     valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
     """`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns as a
-    JSON object. `avro`, `protobuf`: it holds them as a record or message, whose schema options name (`pystreams[avro]`,
-    `pystreams[protobuf]`). `debezium` (reading only): a column is a member of the change event that Debezium's Redis
-    sink wrote, in its format `compact` or `extended`; `_key` is the event's key. Default: fields."""
+    JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Its schema is given by
+    options (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): a column is a member of a
+    change event that Debezium's Redis sink wrote in its format `compact` or `extended`, and `_key` is the event's key.
+    Default: fields."""
     valueField: str
     """Field that holds all columns. Only with `valueFormat` json, avro or protobuf. Default: value."""
     nullValue: str
     """Text that represents null, in both directions. Without it, null columns are omitted. Empty text reads as null
     except in string and binary columns. Only with `valueFormat=fields`."""
     timeZone: str
-    """Reading: time zone of timestamps that name none. Writing: time zone in which timestamps are written, with its
+    """Reading: time zone of timestamps without one. Writing: time zone in which timestamps are written, with its
     offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`. Default: session time
     zone (read), `UTC` (write)."""
     valueSchema: str
     """Schema of the values. `avro`: as JSON; when reading with a registry it is the reader's schema, to which all
     values are resolved. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file."""
     valueSchemaFile: str
-    """File with that schema, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc --include_imports
-    --descriptor_set_out`) or `.proto`. In place of `valueSchema`."""
+    """File with the schema of the values, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc
+    --include_imports --descriptor_set_out`) or `.proto`. In place of `valueSchema`."""
     valueMessage: str
-    """Message of the Protobuf schema, by its full or its last name. Default: the first of the schema's file."""
+    """Message in the Protobuf schema: its full name, or the last part of the name. Default: the first message in the
+    schema's file."""
     schemaRegistry_url: str
-    """Registry with Confluent's interface, `http://` or `https://`. Values then begin with a zero byte and the ID of
-    their schema. Without it, values have no header."""
+    """Registry with Confluent's interface, `http://` or `https://`. With a registry, values begin with a header: a zero
+    byte and the ID of their schema. Without one, they have no header."""
     schemaRegistry_user: str
     """User at the registry, or API key."""
     schemaRegistry_password: str
@@ -93,19 +95,19 @@ class Options(TypedDict, total=False):
     """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: those of
     `tls.caFile`, else the system's."""
     schemaRegistry_timeoutMs: int | str | timedelta
-    """Maximum time of a call of the registry, with its references. Default: 10s."""
+    """Timeout of a request to the registry, including the schema's references. Default: 10s."""
     schemaRegistry_subject: str
-    """Subject of the stream's schemas. Its latest schema is the reader's schema, and that of a DataFrame without one,
-    if `valueSchema` is not set; writing registers schemas there. Default: `<stream>-value`."""
+    """Subject of the stream's schemas. If `valueSchema` is not set, its latest schema is the reader's schema, and the
+    schema of a DataFrame that gives none. Writes register their schemas there. Default: `<stream>-value`."""
     schemaRegistry_register: bool
     """Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or with
     `valueSchema` if the subject has it. Default: true."""
     readFrom: Literal["primary", "preferReplica", "az"]
-    """Server from which tasks read ranges. `preferReplica`: a replica that has all of the range, else the primary.
-    `az`: the same, in the task's availability zone. Groups stay on the primary; not with `consume=shared`. Default:
-    primary."""
+    """Server from which tasks read ranges. `preferReplica`: a replica that has the whole range, else the primary. `az`:
+    the same, but only replicas in the task's availability zone. Groups are always served by the primary. Not with
+    `consume=shared`. Default: primary."""
     availabilityZone: str
-    """Availability zone for `readFrom=az`; by default the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of each
+    """Availability zone for `readFrom=az`. By default, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of each
     executor."""
     streams: str | Sequence[str]
     """Comma-separated list of streams to read together."""
@@ -113,63 +115,65 @@ class Options(TypedDict, total=False):
     """Glob, such as `sensors:*`, of the streams to read together. A stream found while the query runs is read from its
     first entry."""
     subscribePattern: str
-    """Regular expression for the whole name, in place of `streamPattern`: literal characters, `.`, `.*`, `.+` and sets
-    such as `[a-c]`."""
+    """Regular expression that matches a stream's whole name, in place of `streamPattern`. It may contain literal
+    characters, `.`, `.*`, `.+` and sets such as `[a-c]`."""
     streamPatternRefreshMs: int | str | timedelta
-    """Time between scans of all keys for new streams that match `streamPattern`. 0: at each trigger. Default: 10s."""
+    """Time between scans of all keys for new streams that match `streamPattern`. 0 scans at each trigger. Default:
+    10s."""
     startingOffsets: str | Mapping[str, str]
     """Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID
     (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a checkpoint. In a streaming
     query whose group exists, `latest` means `group`. Default: `latest` (streaming), `earliest` (batch)."""
     startingTimestamp: str | int | datetime | Mapping[str, str | int]
     """Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds since
-    1970, ISO 8601 (without a zone in `timeZone`, else UTC), or JSON with one of these per stream."""
+    1970, ISO 8601 (a time without a zone is in `timeZone` or UTC), or JSON with one of these per stream."""
     startingOffsetsByTimestampStrategy: Literal["wait", "latest", "error"]
-    """If a stream has no entry yet at or after `startingTimestamp`, a new query skips entries until that time (`wait`),
-    reads all new ones (`latest`) or fails (`error`). Default: wait."""
+    """Behaviour of a new query if a stream has no entry at or after `startingTimestamp`: skip entries until that time
+    (`wait`), read all new entries (`latest`) or fail (`error`). Default: wait."""
     endingOffsets: str | Mapping[str, str]
     """End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per
     stream. Default: `latest`."""
     endingTimestamp: str | int | datetime | Mapping[str, str | int]
-    """End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it."""
+    """End of a batch read as a time, instead of `endingOffsets`. The read ends before the first entry at or after this
+    time."""
     failOnMissingStream: bool
-    """Whether a read fails if a stream that it names does not exist, or none matches its pattern. If false, a batch
-    read has no rows of that stream, and a streaming query waits for it. Default: `true` for batch reads and, from Spark
-    4.2 on, the trigger `availableNow`; otherwise `false`."""
+    """Whether a read fails if a stream that it names does not exist, or if no stream matches its pattern. If false, a
+    batch read returns no rows of that stream, and a streaming query waits for it. Default: `true` for batch reads and,
+    from Spark 4.2 on, the trigger `availableNow`; otherwise `false`."""
     failOnDataLoss: bool
-    """Whether a read fails if entries were trimmed or deleted, or their stream lost, before they were read. If false,
-    it logs a warning, and a query counts them in its progress. Default: true."""
+    """Whether a read fails if entries were trimmed, deleted or lost with their stream before they were read. If false,
+    the read logs a warning, and a query counts lost entries in its progress. Default: true."""
     group: str
     """Consumer group of the query, created if missing. With `consume=range` it belongs to this query alone. Batch reads
     use it only for `startingOffsets=group`."""
     groupIdPrefix: str
-    """In place of `group`: each query gets its own group, `<prefix>-<random>`, and keeps it in its checkpoint. Only
-    with `consume=range`."""
+    """Prefix of a generated group name, in place of `group`. Each query creates its own group, `<prefix>-<random>`, and
+    stores the name in its checkpoint. Only with `consume=range`."""
     consume: Literal["range", "shared"]
-    """`range`: the query owns its group; partitions are ID ranges. `shared`: the query is one of several consumers of
-    the group, alongside any programs; each task gets new entries with XREADGROUP. Streaming reads only. Default:
+    """`range`: the query owns its group; partitions are ID ranges. `shared`: the query shares the group with other
+    consumers, which may be any programs; each task reads new entries with XREADGROUP. Streaming reads only. Default:
     range."""
     ack: Literal["commit", "cursor", "none"]
     """`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. `cursor`:
     only the group's last-delivered ID moves, when the batch has finished. `none`: an existing group is not changed.
     With `consume=shared` only `commit`. Default: commit."""
     consumer: str
-    """Prefix of consumer names; `-<partition>` is appended, with `consume=shared` `-<batch>-<partition>`. Default:
+    """Prefix of consumer names. The suffix is `-<partition>`, or `-<batch>-<partition>` with `consume=shared`. Default:
     spark."""
     groupTakeover: bool
     """Whether the query may take over a group of other programs or queries, and move it. Only with `consume=range`.
     Default: false."""
     groupLeaseMs: int | str | timedelta
-    """Time for which a group stays with a query whose driver was killed. The same query, restarted with its checkpoint,
-    need not wait. Default: 30s."""
+    """Time for which a group stays reserved for a query whose driver was killed. The same query need not wait if it
+    restarts with its checkpoint. Default: 30s."""
     claimIdleMs: int | str | timedelta
-    """Claim entries that other consumers left pending for this long. Without it, only those of an earlier run of this
-    query. Only with `consume=shared`."""
+    """Idle time after which entries that are pending for other consumers are claimed. Without it, only the pending
+    entries of an earlier run of this query are claimed. Only with `consume=shared`."""
     maxDeliveries: int | str
-    """Maximum deliveries of an entry; one delivered more often is moved to `deadLetterStream`. Only with
+    """Maximum deliveries of an entry. An entry that is delivered more often is moved to `deadLetterStream`. Only with
     `consume=shared`."""
     deadLetterStream: str
-    """Stream for entries that exceed `maxDeliveries`, with their fields after `_original_stream`, `_original_id`,
+    """Stream for entries that exceed `maxDeliveries`. Their fields follow `_original_stream`, `_original_id`,
     `_original_deliveries` and `_reason`."""
     trimOnCommit: bool
     """Whether finished entries are removed (XTRIM MINID), except those that any group has yet to read or acknowledge.
@@ -177,16 +181,16 @@ class Options(TypedDict, total=False):
     maxEntriesPerTrigger: int | str
     """Maximum entries per micro-batch, shared among the streams in proportion to their backlog."""
     minEntriesPerTrigger: int | str
-    """Wait for this many entries before the next micro-batch, for `maxTriggerDelay` at most. Not with
+    """Minimum entries per micro-batch. The query waits for them, for at most `maxTriggerDelay`. Not with
     `consume=shared`."""
     maxTriggerDelay: int | str | timedelta
-    """Longest wait for `minEntriesPerTrigger`. Default: 15m."""
+    """Maximum wait for `minEntriesPerTrigger`. Default: 15m."""
     maxBytesPerTrigger: int | str
     """Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with
     `consume=shared`."""
     idleWaitMs: int | str | timedelta
-    """Time for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other sources of the query
-    wait too. 0: no wait, at ten times the processor time. Default: 100ms."""
+    """Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of the
+    query wait too. 0 disables the wait, which takes ten times the processor time. Default: 100ms."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; streams are split to reach it. Default: 1."""
     maxPartitions: int | str
@@ -194,55 +198,57 @@ class Options(TypedDict, total=False):
     `maxEntriesPerPartition` there may be more. Default: one for each core of the driver's machine, or one for every
     100,000 entries if that is more."""
     maxEntriesPerPartition: int | str
-    """Maximum entries per partition; streams are split to keep it."""
+    """Maximum entries per partition; streams are split to stay below it."""
     pageSize: int | str
-    """Maximum entries per reply. Replies hold about a megabyte, up to eight for entries with a hundred fields and more;
-    set this lower for values of many megabytes. Default: 20000."""
+    """Maximum entries per reply. A reply holds about one megabyte, or up to eight for entries with a hundred or more
+    fields. Set a lower number if values have many megabytes. Default: 20000."""
     fieldsType: Literal["string", "binary"]
     """Type of the names and values in the map column `fields` when no schema is given. Default: string."""
     inferSchema: bool
-    """Whether to infer a schema from the first entries when none is given: a column per field, of the narrowest type
-    that all its values have. Default: false."""
+    """Whether to infer a schema from the first entries when none is given: a column per field, with the narrowest type
+    that fits all its values. Default: false."""
     samplingSize: int | str
-    """Entries of each stream that `inferSchema` reads. Default: 1000."""
+    """Number of entries that `inferSchema` reads from each stream. Default: 1000."""
     requireFields: bool
-    """Whether a task fails if a column is null in all of its rows, as a misspelt name is; otherwise it logs a warning.
-    Checked in batch reads and in a query's first batch. Default: false."""
+    """Whether a task fails if a column is null in all of its rows, as a column with a misspelt name would be. If false,
+    the task logs a warning. Checked in batch reads and in a query's first batch. Default: false."""
     mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
-    """Treatment of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null.
-    `DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails. Default: PERMISSIVE."""
+    """Treatment of a malformed entry, which has a value that does not fit its column's type. `PERMISSIVE`: the value is
+    null. `DROPMALFORMED`: the entry is dropped. `FAILFAST`: the query fails. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
-    """String column that receives such an entry, if the schema has the column: the value of `valueField` as text (Avro
-    and Protobuf: as Base64), or the whole entry as JSON if columns are fields, or the value is missing. Default:
+    """String column for malformed entries, filled if the schema has it. It gets the value of `valueField` as text (Avro
+    and Protobuf: as Base64). It gets the whole entry as JSON if columns are fields or the value is missing. Default:
     _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
-    """Meaning of numbers in timestamp columns. `iso`: none, except that `20130704` is a date. `seconds`,
+    """Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`,
     `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more digits:
     seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always epochs. Default:
     iso."""
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
-    """How often a repeated row is written. `exactlyOnce`: once; each chunk of rows is a transaction. `atomic`: the
-    same, with one transaction for all rows of a task and stream. `staged`: once, even if a batch is repeated with other
-    partitions, rows or order; the driver publishes it at its end. `append`: again. Default: exactlyOnce."""
+    """How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a transaction.
+    `atomic`: once, with one transaction for all rows of a task and stream. `staged`: once, even if the batch is
+    repeated with other partitions, rows or order; the driver publishes the rows at the end of the batch. `append`: once
+    per repetition. Default: exactlyOnce."""
     saveMode: Literal["append", "error", "ignore"]
-    """If the stream exists, a batch write with `mode("append")` appends, fails (`error`) or writes nothing (`ignore`).
-    Spark refuses its own modes of these names. Default: append."""
+    """Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore`
+    (write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`. Default: append."""
     overwriteUnread: bool
     """Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If false,
-    such a write fails and writes nothing. Not for streams that only a column `_stream` names. Default: true."""
+    such a write fails and writes nothing. Streams that are named only by the column `_stream` are not checked. Default:
+    true."""
     writeId: str
-    """Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In
-    `foreachBatch` none is needed. Batch writes only, not with `writeMode=append`."""
+    """ID of a batch write. A repetition with the same ID, even in another run, adds no row twice. Not needed in
+    `foreachBatch`. Batch writes only, not with `writeMode=append`."""
     fenceRetentionMs: int | str | timedelta
-    """How long deduplication records are kept after the last write of a query or `writeId`, at least a day. 0 keeps
-    them forever. Default: 30d."""
+    """Retention of deduplication records after the last write of a query or `writeId`, at least a day. 0 keeps them
+    forever. Default: 30d."""
     allowEviction: bool
     """Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy other than
     `noeviction`). Without its records, a repeated batch writes its rows twice. Default: false."""
     waitReplicas: int | str
     """Number of replicas that must have a task's rows before it succeeds (WAIT). Default: 0."""
     waitTimeoutMs: int | str | timedelta
-    """Longest wait for `waitReplicas`, then the task fails. Default: 10s."""
+    """Maximum wait for `waitReplicas`, after which the task fails. Default: 10s."""
     chunkSize: int | str
     """Maximum rows sent before their replies are read. Default: 5000."""
     keyColumn: str
@@ -251,8 +257,8 @@ class Options(TypedDict, total=False):
     """Number of streams to distribute rows over: `<stream>:{0}`, `<stream>:{1}` and so on, by the CRC16 of the text in
     `keyColumn`."""
     keepIds: bool
-    """Whether a column `_id` gives the entries their IDs, which must be larger than all in the stream. If false, the
-    server chooses. Default: true."""
+    """Whether a column `_id` gives the entries their IDs, which must be larger than all IDs in the stream. If false,
+    the server chooses the IDs. Default: true."""
     nomkstream: bool
     """Whether it is an error if the stream does not exist. If false, it is created. Default: false."""
     maxlen: int | str
@@ -262,7 +268,7 @@ class Options(TypedDict, total=False):
     retentionMs: int | str | timedelta
     """Maximum age of entries, by their IDs; older entries are removed."""
     approximate: bool
-    """Approximate trimming (`~`): cheaper, may keep a few extra entries. Default: true."""
+    """Whether trimming is approximate (`~`), which is cheaper but may keep a few extra entries. Default: true."""
     refPolicy: Literal["keepref", "delref", "acked"]
     """What trimming does with entries that are pending in consumer groups (Redis 8.2 and later, the engine): `keepref`
     keeps them pending, `delref` removes them from the groups too, `acked` removes only entries that every group has

@@ -9,9 +9,9 @@
     |-- DataError           an entry cannot be represented in the schema's columns
     `-- WriteError          rows could not be written
 
-Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`, which has those of
-`streamclient.errors` as well. docs/reference/errors.md is generated from it. No text may hold a password: addresses
-show themselves without one.
+Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`, which includes the conditions
+of `streamclient.errors`. docs/reference/errors.md is generated from this table. No text may contain a password: the
+text form of an address omits it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,14 @@ _TABLE: dict[str, Condition] = {
     "MISSING_STREAM": Condition(
         OptionsError,
         "No stream is named.",
-        "Set the option 'stream'. Reads also take 'streams' (a list) or 'streamPattern' (a glob), writes a column "
-        "'_stream'. Tables of Spark's catalog (saveAsTable, CREATE TABLE) do not keep options: use save and load, or "
-        "CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...).",
+        "Set the option 'stream'. Reads also accept 'streams' (a list) or 'streamPattern' (a glob). Writes also "
+        "accept a column '_stream'. Tables of Spark's catalog (saveAsTable, CREATE TABLE) do not store options: use "
+        "save and load, or CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...).",
     ),
     "TABLE_NOT_KEPT": Condition(
         OptionsError,
-        "A table of Spark's catalog cannot read a stream: Spark keeps no options for a Python data source's table.",
+        "A table of Spark's catalog cannot read a stream: Spark does not store the options of a Python data source's "
+        "table.",
         "Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...), which takes the same options, or load().",
     ),
     "MISSING_GROUP": Condition(
@@ -75,50 +76,49 @@ _TABLE: dict[str, Condition] = {
     ),
     "MISSING_URL": Condition(
         OptionsError,
-        "No server is named, and the embedded engine serves only the driver's machine, but the Spark master is "
-        "'{master}'.",
-        "Set the option 'url', or the driver's environment variable PYSTREAMS_URL, to a server that every "
-        "machine can reach; or use a local master.",
+        "No server is named. The embedded engine serves only the driver's machine, but the Spark master is '{master}'.",
+        "Set the option 'url', or the driver's environment variable PYSTREAMS_URL, to a server that every machine "
+        "can reach. Or use a local master.",
     ),
     "EMBEDDED_NOT_KEPT": Condition(
         OptionsError,
-        "No server is named, and {program} cannot use the embedded engine in memory: its entries would be gone when "
+        "No server is named, and {program} cannot use the embedded engine in memory: its entries would be lost when "
         "that process ends.",
         "Set the option 'url' or the environment variable PYSTREAMS_URL to a server, or the option "
         "'embedded.dir' to a data directory of the embedded engine.",
     ),
     "CONNECT_CLIENT": Condition(
         OptionsError,
-        "This program is a client of Spark Connect: the embedded engine belongs to the driver, which is the server's "
-        "process.",
+        "This program is a Spark Connect client, but the embedded engine belongs to the driver, which is the Spark "
+        "Connect server.",
         "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that this program and Spark can "
         "both reach.",
     ),
     "SPARK_TOO_OLD": Condition(
         OptionsError,
-        "Option '{option}' needs Spark 4.2, and this is {version}: earlier releases do not tell a data source the "
-        "start of a batch or its trigger.",
-        "Use Spark 4.2 or later, or remove the option: then each batch reads all new entries.",
+        "Option '{option}' needs Spark 4.2, but this is {version}. Earlier releases do not pass the start of a batch "
+        "or the trigger to a data source.",
+        "Use Spark 4.2 or later, or remove the option. Without it, each batch reads all new entries.",
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
         "A streaming write can only append to a stream: outputMode 'complete' would replace it.",
-        "Use outputMode 'append'. For results that change, write each batch with foreachBatch.",
+        "Use outputMode 'append'. To write results that change, use foreachBatch.",
     ),
     "UNSUPPORTED_TYPE": Condition(
         SchemaError,
         "Column '{column}' has the type {type}, which cannot be {done}.",
-        "Cast it to string, binary, a number, boolean, date or timestamp; year-month and calendar intervals "
-        "to string or to a number of months.",
+        "Cast it to string, binary, a number, boolean, date or timestamp. Cast year-month and calendar intervals to "
+        "string or to a number of months.",
     ),
     "RESERVED_COLUMN": Condition(
         SchemaError,
-        "Column '{column}' has the type {type}, but the connector fills it and its type is {expected}.",
+        "Column '{column}' has the type {type}, but the connector fills this column with the type {expected}.",
         "Change its type, or remove it from the schema.",
     ),
     "NO_FIELD_COLUMNS": Condition(
         SchemaError,
-        "No column of the rows can become a field of an entry; their columns are: {columns}.",
+        "No column of the rows can become a field of an entry. The columns are: {columns}.",
         "Write at least one column that is not one of the connector's own ('_id', '_stream', '_timestamp', "
         "'_deliveries').",
     ),
@@ -126,19 +126,19 @@ _TABLE: dict[str, Condition] = {
         EmbeddedError,
         "The embedded engine did not start: {reason}.",
         "Read its output in {log}. If its data directory belongs to another application's engine, start one server "
-        "for both and set the option 'url'.",
+        "for both applications and set the option 'url'.",
     ),
     "EMBEDDED_NO_DIRECTORY": Condition(
         EmbeddedError,
         "The embedded engine has no directory for its socket: {reason}.",
         "Set the driver's environment variable TMPDIR to a writable directory with free space that is not cleaned up "
-        "automatically, and restart the application; or set the option 'url' to a server.",
+        "automatically, and restart the application. Or set the option 'url' to a server.",
     ),
     "EMBEDDED_NO_DATA": Condition(
         EmbeddedError,
         "The embedded engine cannot keep its data in {directory}: {reason}.",
-        "Set the option embedded.dir, or the environment variable PYSTREAMS_HOME, to a directory where this user may "
-        "write, or the option 'url' to a server.",
+        "Set the option embedded.dir, or the environment variable PYSTREAMS_HOME, to a directory that this user can "
+        "write to. Or set the option 'url' to a server.",
     ),
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
@@ -152,63 +152,63 @@ _TABLE: dict[str, Condition] = {
     ),
     "MONITOR_WITHOUT_URL": Condition(
         OptionsError,
-        "A StreamMonitor in a client of Spark Connect was given no url, and the embedded engine of the "
-        "queries is in the server's process.",
-        "Give the monitor the url that the queries have: StreamMonitor.install(spark, url='redis://...').",
+        "A StreamMonitor in a Spark Connect client has no url, and the queries' embedded engine runs on the Spark "
+        "Connect server.",
+        "Give the monitor the url of the queries: StreamMonitor.install(spark, url='redis://...').",
     ),
     "STREAM_MISSING": Condition(
         StreamError,
         "There is no stream {stream} at {address}.",
-        "Correct the name (for several, set the option 'streams'), or set failOnMissingStream to false: then "
-        "it has no rows.",
+        "Correct the name. To read several streams, set the option 'streams'. To read a missing stream as one "
+        "without rows, set failOnMissingStream to false.",
     ),
     "STREAM_LOST": Condition(
         StreamError,
-        "The stream '{stream}' at {address} had reached {offset}, but {found}: it was deleted or created again, or the "
-        "server lost data.",
-        "To continue, set the option failOnDataLoss to false, or start with a new checkpoint. A DataFrame "
-        "keeps its plan: load it again.",
+        "The stream '{stream}' at {address} had reached {offset}, but {found}. The stream was deleted or recreated, "
+        "or the server lost data.",
+        "To continue, set the option failOnDataLoss to false, or start with a new checkpoint. Load an existing "
+        "DataFrame again, because it keeps its old plan.",
     ),
     "ENTRIES_LOST": Condition(
         StreamError,
-        "The stream '{stream}' at {address} lost {count} after {after}, up to {upto}, before they were read: they were "
-        "trimmed or deleted.",
-        "Keep entries for longer than the query may lag. To continue without them, set the option "
-        "failOnDataLoss to false. A DataFrame keeps its plan: load it again.",
+        "The stream '{stream}' at {address} lost {count} after {after}, up to {upto}. They were trimmed or deleted "
+        "before they were read.",
+        "Keep entries for longer than the query can lag. To continue without them, set the option failOnDataLoss to "
+        "false. Load an existing DataFrame again, because it keeps its old plan.",
     ),
     "GROUP_BEHIND": Condition(
         StreamError,
         "The group '{group}' of the stream '{stream}' has the last-delivered ID {position}, but the query's "
-        "checkpoint is at {after}, and the group has not read {first} in between: it was moved (XGROUP "
+        "checkpoint is at {after}. The group has not read {first}, which is in between. The group was moved (XGROUP "
         "SETID), or the server lost data.",
-        "To read those entries again, start with a new checkpoint and startingOffsets=group. To continue at "
-        "the checkpoint, set the option failOnDataLoss to false: that moves the group forward to {after}.",
+        "To read those entries again, start with a new checkpoint and startingOffsets=group. To continue at the "
+        "checkpoint, set the option failOnDataLoss to false. This moves the group forward to {after}.",
     ),
     "GROUP_TAKEN": Condition(
         StreamError,
         "Another query (ID {owner}) reads the stream '{stream}' with the consumer group '{group}'.",
-        "Give each query its own group. If the other one was killed, its group is free after {seconds} "
-        "seconds. To take it over at once, set the option groupTakeover to true.",
+        "Give each query its own group. If the other query was killed, its group is free after {seconds} seconds. To "
+        "take the group over at once, set the option groupTakeover to true.",
     ),
     "CONSUMERS_TAKEN": Condition(
         StreamError,
         "Another query (ID {owner}) shares the group '{group}' of the stream '{stream}' under the same consumer "
         "names ('{prefix}-...').",
-        "Give each query of the group another value of the option consumer. If the other one was killed, its "
+        "Set the option consumer to a different value in each query of the group. If the other query was killed, its "
         "names are free after {seconds} seconds.",
     ),
     "RUN_REPLACED": Condition(
         StreamError,
-        "This query (ID {owner}) was started again while it ran: the later run has its consumer group "
+        "This query (ID {owner}) was started again while it was running. The later run has taken the consumer group "
         "'{group}' of the stream '{stream}'.",
-        "Run a query once. A copy of its checkpoint is the same query: give a second query its own checkpoint "
-        "and group.",
+        "Run only one instance of a query. A query with a copied checkpoint counts as the same query: give a second "
+        "query its own checkpoint and group.",
     ),
     "GROUP_IN_USE": Condition(
         StreamError,
-        "The group '{group}' of the stream '{stream}' was not made by this query: {found}.",
-        "Use another group. To share this one with its consumers, set consume to shared. To take it over, set the "
-        "option groupTakeover to true.",
+        "The group '{group}' of the stream '{stream}' was not created by this query: {found}.",
+        "Use another group. To share this group with its consumers, set consume to shared. To take the group over, "
+        "set the option groupTakeover to true.",
     ),
     "NOTHING_FROM_GROUP": Condition(
         StreamError,
@@ -217,7 +217,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "NO_ENTRY_AT_TIME": Condition(
         StreamError,
-        "The stream '{stream}' ends at {last}: it has no entry at or after {time}, where the query is to start.",
+        "The stream '{stream}' ends at {last} and has no entry at or after {time}, the start of the query.",
         "Set an earlier startingTimestamp, or startingOffsetsByTimestampStrategy to wait or latest.",
     ),
     "OFFSET_VERSION": Condition(
@@ -233,43 +233,43 @@ _TABLE: dict[str, Condition] = {
     "CHECKPOINT_MODE": Condition(
         StreamError,
         "The checkpoint was written with consume={was}, but this query has consume={now}: its offsets cannot be used.",
-        "Set consume back, or start with a new checkpoint and startingOffsets=group.",
+        "Set consume to its old value, or start with a new checkpoint and startingOffsets=group.",
     ),
     "CHECKPOINT_GROUP": Condition(
         StreamError,
         "The checkpoint belongs to the consumer group '{was}', but the query shares the group '{now}'.",
-        "Set the option group back. To read with another group, start with a new checkpoint.",
+        "Set the option group to its old value. To read with another group, start with a new checkpoint.",
     ),
     "CHECKPOINT_DATABASE": Condition(
         StreamError,
         "The checkpoint belongs to database {was} of its server, but {address} is database {now}.",
-        "Correct the number at the end of the option url. If the streams were moved, start with a new "
-        "checkpoint and the old positions as startingOffsets.",
+        "Correct the number at the end of the option url. If the streams were moved, start with a new checkpoint and "
+        "set startingOffsets to the old positions.",
     ),
     "CHECKPOINT_STREAMS": Condition(
         StreamError,
-        "The checkpoint belongs to other streams ({was}) than the query reads now ({now}), with none in common.",
-        "Correct the stream's name, or start with a new checkpoint. To continue at the old positions under "
-        "new names, set startingOffsets there, in the form of {positions}.",
+        "The checkpoint belongs to {was}, but the query now reads {now}: they have no stream in common.",
+        "Correct the stream's name, or start with a new checkpoint. To continue at the old positions under new "
+        "names, set startingOffsets in the new query to {positions} with the new names.",
     ),
     "MALFORMED_ENTRY": Condition(
         DataError,
-        "Entry {entry} of '{stream}' has in its field '{field}' {found}.",
+        "The field '{field}' of entry {entry} of '{stream}' has {found}.",
         "Correct the schema, or read with mode PERMISSIVE (null) or DROPMALFORMED.",
     ),
     "FIELDS_MISSING": Condition(
         DataError,
-        "No value for {columns} in any of the {rows} rows of {streams} that this task has read. The entries have the "
-        "fields {fields}.",
-        "Correct the column's name (the nearest field: {nearest}). The option requireFields says whether this is an "
-        "error or a warning.",
+        "There is no value for {columns} in any of the {rows} rows of {streams} that this task has read. The entries "
+        "have the fields {fields}.",
+        "Correct the column's name (the nearest field: {nearest}). The option requireFields makes this an error or a "
+        "warning.",
     ),
     "FIELDS_UNREADABLE": Condition(
         DataError,
-        "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read each value "
-        "is empty or does not fit the column's type.",
-        "Correct the column's type; as a string it shows the values. The option requireFields says whether this is an "
-        "error or a warning.",
+        "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read, the "
+        "values are empty or do not fit the column's type.",
+        "Correct the column's type. To see the values, read the column as a string. The option requireFields makes "
+        "this an error or a warning.",
     ),
     "NULL_IN_COLUMN": Condition(
         DataError,
@@ -296,7 +296,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "NO_FIELDS": Condition(
         WriteError,
-        "Row {row} of the task has only nulls, but an entry needs at least one field.",
+        "Row {row} of the task has only null values, but an entry needs at least one field.",
         "Filter out such rows, or set the option 'nullValue'.",
     ),
     "NO_STREAM_FOR_ROW": Condition(
@@ -306,55 +306,55 @@ _TABLE: dict[str, Condition] = {
     ),
     "REPLAY_DIFFERS": Condition(
         WriteError,
-        "Partition {partition} of batch {batch} was written before, completely or in part ({rows} rows in the stream "
-        "'{stream}'), and now has other rows or another order. Nothing was written to this stream.",
-        "The query must give the same rows in the same partitions. Restart it unchanged, with the settings of "
-        "the run before (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, "
-        "minPartitions). If a plan cannot repeat itself, write with writeMode=staged from the start. To "
-        "accept both the old and the new rows, delete the key '{fence}'.",
+        "Partition {partition} of batch {batch} was already written, completely or in part ({rows} rows in the "
+        "stream '{stream}'). Now it has different rows or a different order. Nothing was written to this stream.",
+        "The query must give the same rows in the same partitions. Restart it unchanged, with the settings of the "
+        "previous run (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, minPartitions). "
+        "If its plan is not deterministic, use writeMode=staged from the first batch on. To accept both the old and "
+        "the new rows, delete the key '{fence}'.",
     ),
     "FENCE_VERSION": Condition(
         WriteError,
-        "An earlier version of the connector wrote {rows} rows of batch {batch} to the stream '{stream}', and this one "
-        "cannot compare them.",
+        "An earlier version of the connector wrote {rows} rows of batch {batch} to the stream '{stream}', and this "
+        "version cannot compare them.",
         "Let the earlier version finish the batch. To write it again in any case, delete the key '{fence}'.",
     ),
     "ATTEMPT_REPLACED": Condition(
         WriteError,
-        "Another attempt of batch {batch} writes to the stream '{stream}': this one may no longer write.",
+        "Another attempt of batch {batch} writes to the stream '{stream}', so this attempt may no longer write.",
         "No action is needed if the query was restarted meanwhile. Otherwise make sure that it runs only once.",
     ),
     "STAGED_LOST": Condition(
         WriteError,
-        "Rows of batch {batch} that were staged for the stream '{stream}' are gone (the key '{key}'): they expired, or "
-        "the server lost or evicted them.",
+        "Rows of batch {batch} that were staged for the stream '{stream}' under the key '{key}' are gone. They "
+        "expired, or the server lost or evicted them.",
         "Restart the query within a day, and set maxmemory-policy to noeviction.",
     ),
     "FENCE_AHEAD": Condition(
         WriteError,
-        "This is batch {batch}, but the stream '{stream}' already has rows of batch {found} of this query: "
-        "the checkpoint is too old, or another run of the query uses a copy of it.",
+        "This is batch {batch}, but the stream '{stream}' already has rows of batch {found} of this query. The "
+        "checkpoint is too old, or another run of the query uses a copy of it.",
         "Use the newest checkpoint. To write this batch in any case, delete the key '{fence}'.",
     ),
     "BATCH_COMMITTED": Condition(
         WriteError,
-        "This is batch {batch}, but batch {found} of this query was committed already: the checkpoint is too "
-        "old, or another run of the query uses a copy of it.",
-        "Use the newest checkpoint. To write this batch in any case, delete the key '{ledger}', and the keys that "
-        "further errors name.",
+        "This is batch {batch}, but batch {found} of this query was already committed. The checkpoint is too old, or "
+        "another run of the query uses a copy of it.",
+        "Use the newest checkpoint. To write this batch in any case, delete the key '{ledger}' and the keys named in "
+        "any further errors.",
     ),
     "FENCE_BEHIND": Condition(
         WriteError,
-        "The server lost rows of the stream '{stream}': its record has {rows} rows of this task, but {known} were "
-        "confirmed.",
-        "Run the task again: it writes the missing rows. To lose no writes, set appendfsync always on the "
-        "server; with replicas, the option waitReplicas. The record is the key '{fence}'.",
+        "The server lost rows of the stream '{stream}': the task's record counts {rows} rows, but the server had "
+        "confirmed {known}.",
+        "Run the task again to write the missing rows. To prevent lost writes, set appendfsync to always on the "
+        "server, or use replicas and the option waitReplicas. The record is the key '{fence}'.",
     ),
     "NOT_REPLICATED": Condition(
         WriteError,
         "{found} replicas of {address} have confirmed the rows, but waitReplicas is {wanted}. The master has accepted "
         "the rows.",
-        "Check the replicas, or set waitTimeoutMs higher.",
+        "Check the replicas, or increase waitTimeoutMs.",
     ),
     "NO_REF_POLICY": Condition(
         ServerError,
@@ -365,23 +365,24 @@ _TABLE: dict[str, Condition] = {
         ServerError,
         "{address} may evict the records that prevent rows from being written twice: its maxmemory-policy is "
         "'{policy}'.",
-        "Set maxmemory-policy noeviction there, or write to another server. To accept rows that are written "
-        "twice, set the option allowEviction; with a volatile policy fenceRetentionMs=0 keeps the records of "
-        "streaming queries.",
+        "Set maxmemory-policy noeviction there, or write to another server. To accept duplicate rows, set the option "
+        "allowEviction. With a volatile policy, fenceRetentionMs=0 prevents the eviction of a streaming query's "
+        "records.",
     ),
     "STREAM_EXISTS": Condition(
         WriteError,
-        "The stream '{stream}' at {address} exists, and saveMode is 'error'.",
+        "The stream '{stream}' at {address} already exists, and saveMode is 'error'.",
         "Write to another stream, or remove saveMode to append.",
     ),
     "OVERWRITE_UNREAD": Condition(
         WriteError,
-        "Overwriting '{stream}' at {address} would remove entries that groups have not finished: {groups}.",
-        "Wait until they have read and acknowledged them, or set the option overwriteUnread to true.",
+        "Overwriting '{stream}' at {address} would remove entries that consumer groups have not read or "
+        "acknowledged: {groups}.",
+        "Wait until the groups have acknowledged these entries, or set the option overwriteUnread to true.",
     ),
     "NO_BATCH_IDENTITY": Condition(
         WriteError,
-        "Spark does not tell this task its query and batch, so a repeated write could not be recognized.",
+        "Spark does not pass the query and the batch to this task, so a repeated write could not be recognized.",
         "Set the option writeMode to append.",
     ),
 }

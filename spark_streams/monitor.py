@@ -158,7 +158,7 @@ class StreamMonitor(StreamingQueryListener):
         except PystreamsError as problem:
             rests = problem.condition == "SERVER_UNREACHABLE"
             self._rests_until = time.monotonic() + _REST_SECONDS if rests else 0.0
-            after = f" No query is, for {_REST_SECONDS:g} s." if rests else ""
+            after = f" No query will be monitored for {_REST_SECONDS:g} s." if rests else ""
             _log.warning("Query %s could not be monitored: %s%s", query, problem, after)
             return
         self._check_found(query, ours, each)
@@ -202,8 +202,8 @@ class StreamMonitor(StreamingQueryListener):
             return
         self._elsewhere.add(query)
         _log.warning(
-            "Query %s reads streams that %s does not have: nothing can be reported of them. Give the monitor the url "
-            "of the query: StreamMonitor.install(spark, url=...).",
+            "Query %s reads streams that do not exist at %s, so no reports about them are possible. Give the monitor "
+            "the url of the query: StreamMonitor.install(spark, url=...).",
             query,
             self._server if isinstance(self._server, Address) else "the embedded engine of the monitor's process",
         )
@@ -218,7 +218,7 @@ class StreamMonitor(StreamingQueryListener):
         except (PystreamsError, *BROKEN) as problem:
             if self._refusal != str(problem):
                 self._refusal = str(problem)
-                _log.warning("Reports about queries cannot be kept in the stream %s: %s", stream, problem)
+                _log.warning("Reports about queries cannot be written to the stream %s: %s", stream, problem)
 
     def _address(self) -> Address:
         return launcher.started(self._server)

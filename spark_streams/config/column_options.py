@@ -25,37 +25,40 @@ class ColumnOptions:
         "inferSchema",
         FLAG,
         False,
-        "Whether to infer a schema from the first entries when none is given: a column per field, of the narrowest "
-        "type that all its values have.",
+        "Whether to infer a schema from the first entries when none is given: a column per field, with the narrowest "
+        "type that fits all its values.",
     )
-    sampling_size: int = option("samplingSize", whole(1), 1000, "Entries of each stream that `inferSchema` reads.")
+    sampling_size: int = option(
+        "samplingSize", whole(1), 1000, "Number of entries that `inferSchema` reads from each stream."
+    )
     requires_fields: bool = option(
         "requireFields",
         FLAG,
         False,
-        "Whether a task fails if a column is null in all of its rows, as a misspelt name is; otherwise it "
-        "logs a warning. Checked in batch reads and in a query's first batch.",
+        "Whether a task fails if a column is null in all of its rows, as a column with a misspelt name would be. If "
+        "false, the task logs a warning. Checked in batch reads and in a query's first batch.",
     )
     mode: Mode = option(
         "mode",
         choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
         "PERMISSIVE",
-        "Treatment of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is "
-        "null. `DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails.",
+        "Treatment of a malformed entry, which has a value that does not fit its column's type. `PERMISSIVE`: the "
+        "value is null. `DROPMALFORMED`: the entry is dropped. `FAILFAST`: the query fails.",
     )
     corrupt: str = option(
         "columnNameOfCorruptRecord",
         TEXT,
         "_corrupt_record",
-        "String column that receives such an entry, if the schema has the column: the value of `valueField` as text "
-        "(Avro and Protobuf: as Base64), or the whole entry as JSON if columns are fields, or the value is missing.",
+        "String column for malformed entries, filled if the schema has it. It gets the value of `valueField` as text "
+        "(Avro and Protobuf: as Base64). It gets the whole entry as JSON if columns are fields or the value is "
+        "missing.",
     )
 
     timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(
         "timestampFormat",
         choice("iso", "epoch", "seconds", "milliseconds", "microseconds"),
         "iso",
-        "Meaning of numbers in timestamp columns. `iso`: none, except that `20130704` is a date. `seconds`, "
+        "Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`, "
         "`milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more "
         "digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always epochs.",
     )

@@ -20,18 +20,19 @@ class CommonOptions:
         "stream",
         TEXT,
         None,
-        "Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken "
-        "literally. A write without it needs the column `_stream`, which then names each row's stream.",
+        "Stream to read from or write to. The argument of `load`, `save` and `start` sets it too. The name is taken "
+        "literally. If a write does not set it, the column `_stream` must name each row's stream.",
         aliases=("path",),
     )
     value_format: Literal["fields", "json", "avro", "protobuf", "debezium"] = option(
         "valueFormat",
         choice("fields", "json", "avro", "protobuf", "debezium"),
         "fields",
-        "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns "
-        "as a JSON object. `avro`, `protobuf`: it holds them as a record or message, whose schema options name "
-        "(`pystreams[avro]`, `pystreams[protobuf]`). `debezium` (reading only): a column is a member of the change "
-        "event that Debezium's Redis sink wrote, in its format `compact` or `extended`; `_key` is the event's key.",
+        "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all "
+        "columns as a JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Its "
+        "schema is given by options (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): "
+        "a column is a member of a change event that Debezium's Redis sink wrote in its format `compact` or "
+        "`extended`, and `_key` is the event's key.",
     )
     value_field: str = option(
         "valueField",
@@ -50,7 +51,7 @@ class CommonOptions:
         "timeZone",
         Kind(time_zones.parse),
         None,
-        "Reading: time zone of timestamps that name none. Writing: time zone in which timestamps are written, with its "
+        "Reading: time zone of timestamps without one. Writing: time zone in which timestamps are written, with its "
         "offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`.",
         default_text="session time zone (read), `UTC` (write)",
     )

@@ -1,7 +1,7 @@
 """Options of other Spark connectors, and their replacements here.
 
-Options with the same meaning are aliases of this connector's options and not listed. The options listed here have no
-equivalent, or one with a different form.
+Options with the same meaning are aliases of this connector's options and are not listed. The options listed here have
+no equivalent, or one with a different form.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class Foreign:
 
 
 _SPARK_REDIS = {
-    "stream.keys": "Set 'stream', or 'streams' for several.",
+    "stream.keys": "Set 'stream', or 'streams' for several streams.",
     "stream.offsets": "Set 'group' to the group's name and 'startingOffsets' to the IDs, as JSON by stream.",
     "stream.group.name": "Set 'group'.",
     "stream.consumer.prefix": "Set 'consumerPrefix'.",
-    "stream.parallelism": "Set 'minPartitions': it splits a stream into ranges of IDs, whose order is kept.",
+    "stream.parallelism": "Set 'minPartitions': it splits a stream into ranges of IDs. Each range keeps its order.",
     "stream.read.batch.size": "Set 'maxEntriesPerTrigger' for a micro-batch, 'pageSize' for a reply.",
-    "stream.read.block": "Remove it: a trigger without news waits by itself, for 'idleWaitMs' at most.",
+    "stream.read.block": "Remove it: a trigger without new entries already waits for one, for at most 'idleWaitMs'.",
     "host": "Set 'url' to redis://host:port.",
     "port": "Set 'url' to redis://host:port.",
     "auth": "Set 'password'.",
     "dbNum": "Set 'url' to redis://host:port/database.",
-    "ssl": "Set 'url' to one that begins with rediss://.",
+    "ssl": "Set 'url' to a URL that begins with rediss://.",
     "timeout": "Set 'retryTimeoutMs'.",
 }
 _KAFKA = {
@@ -38,11 +38,12 @@ _KAFKA = {
     "kafka.group.id": "Set 'group'.",
     "assign": "Set 'streams'. For several partitions per stream set 'minPartitions'.",
     "topic": "Set 'stream', or write a column '_stream'.",
-    "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns of their names.",
+    "includeHeaders": "Remove it: all fields of an entry are in the column 'fields', or in columns with the names of "
+    "the fields.",
 }
 _STREAMING_WRITES = {
     "checkpointLocation": "Set it on writeStream.",
-    "queryName": "Set it on writeStream, by queryName().",
+    "queryName": "Set it on writeStream, with queryName().",
 }
 _AUTO_LOADER = {"rescuedDataColumn": "Name a string column '_rescued' in the schema."}
 _FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}

@@ -19,7 +19,8 @@ def of_regex(text: str) -> str:
         found = _PART.match(inner, at)
         if found is None or inner[found.end() : found.end() + 1] in (*"*+?{",):
             raise InvalidTextError(
-                f"no glob can express it from '{inner[at:]}' on: write streamPattern with a glob, such as sensors:*"
+                f"it cannot be converted to a glob from '{inner[at:]}' on: set streamPattern to a glob, such as "
+                "sensors:*"
             )
         glob += _glob(found)
         at = found.end()

@@ -178,6 +178,6 @@ def _refuse(name: str, *scopes: _Scope) -> NoReturn:
             fail("OPTION_ELSEWHERE", option=spelling, there=other.doing, here=doing)
     folded = {each.lower(): each for scope in scopes for each in scope.names()}
     nearest = difflib.get_close_matches(name.lower(), folded, n=1)
-    known = "docs/reference/options.md lists all."
+    known = "docs/reference/options.md lists all options."
     advice = f"The nearest known name is '{folded[nearest[0]]}'." if nearest else known
     fail("UNKNOWN_OPTION", option=name, scope=doing, advice=advice)

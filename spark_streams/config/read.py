@@ -1,6 +1,7 @@
 """Options of a read, and which of them exclude or require each other.
 
-Each subject has a class (the one for columns is in `column_options`). Readers get `ReadOptions`, which has them all.
+Each subject has a class; the class for columns is in `column_options`. Readers get `ReadOptions`, which combines all of
+them.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ class RangeOptions:
         "readFrom",
         choice("primary", "preferReplica", "az"),
         "primary",
-        "Server from which tasks read ranges. `preferReplica`: a replica that has all of the range, else the "
-        "primary. `az`: the same, in the task's availability zone. Groups stay on the primary; not with "
-        "`consume=shared`.",
+        "Server from which tasks read ranges. `preferReplica`: a replica that has the whole range, else the primary. "
+        "`az`: the same, but only replicas in the task's availability zone. Groups are always served by the primary. "
+        "Not with `consume=shared`.",
     )
     zone_of_tasks: str | None = option(
         "availabilityZone",
         TEXT,
         None,
-        "Availability zone for `readFrom=az`; by default the environment variable "
-        "`PYSTREAMS_AVAILABILITY_ZONE` of each executor.",
+        "Availability zone for `readFrom=az`. By default, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of "
+        "each executor.",
     )
     stream_list: tuple[str, ...] = option(
         "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
@@ -53,14 +54,14 @@ class RangeOptions:
         "subscribePattern",
         Kind(globs.of_regex),
         None,
-        "Regular expression for the whole name, in place of `streamPattern`: literal characters, `.`, `.*`, "
-        "`.+` and sets such as `[a-c]`.",
+        "Regular expression that matches a stream's whole name, in place of `streamPattern`. It may contain literal "
+        "characters, `.`, `.*`, `.+` and sets such as `[a-c]`.",
     )
     pattern_refresh: int = option(
         "streamPatternRefreshMs",
         duration(),
         10_000,
-        "Time between scans of all keys for new streams that match `streamPattern`. 0: at each trigger.",
+        "Time between scans of all keys for new streams that match `streamPattern`. 0 scans at each trigger.",
     )
     starting_offsets: str | None = option(
         "startingOffsets",
@@ -75,17 +76,16 @@ class RangeOptions:
         "startingTimestamp",
         TEXT,
         None,
-        "Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. "
-        "Milliseconds since 1970, ISO 8601 (without a zone in `timeZone`, else UTC), or JSON with one of "
-        "these per stream.",
+        "Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds "
+        "since 1970, ISO 8601 (a time without a zone is in `timeZone` or UTC), or JSON with one of these per stream.",
         aliases=("startingOffsetsByTimestamp",),
     )
     timestamp_strategy: Literal["wait", "latest", "error"] = option(
         "startingOffsetsByTimestampStrategy",
         choice("wait", "latest", "error"),
         "wait",
-        "If a stream has no entry yet at or after `startingTimestamp`, a new query skips entries until that "
-        "time (`wait`), reads all new ones (`latest`) or fails (`error`).",
+        "Behaviour of a new query if a stream has no entry at or after `startingTimestamp`: skip entries until that "
+        "time (`wait`), read all new entries (`latest`) or fail (`error`).",
     )
     ending_offsets: str | None = option(
         "endingOffsets",
@@ -100,7 +100,8 @@ class RangeOptions:
         "endingTimestamp",
         TEXT,
         None,
-        "End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it.",
+        "End of a batch read as a time, instead of `endingOffsets`. The read ends before the first entry at or after "
+        "this time.",
         aliases=("endingOffsetsByTimestamp",),
         batch_only=True,
     )
@@ -108,16 +109,16 @@ class RangeOptions:
         "failOnMissingStream",
         FLAG,
         None,
-        "Whether a read fails if a stream that it names does not exist, or none matches its pattern. If false, a batch "
-        "read has no rows of that stream, and a streaming query waits for it.",
+        "Whether a read fails if a stream that it names does not exist, or if no stream matches its pattern. If "
+        "false, a batch read returns no rows of that stream, and a streaming query waits for it.",
         default_text="`true` for batch reads and, from Spark 4.2 on, the trigger `availableNow`; otherwise `false`",
     )
     fails: bool = option(
         "failOnDataLoss",
         FLAG,
         True,
-        "Whether a read fails if entries were trimmed or deleted, or their stream lost, before they were "
-        "read. If false, it logs a warning, and a query counts them in its progress.",
+        "Whether a read fails if entries were trimmed, deleted or lost with their stream before they were read. If "
+        "false, the read logs a warning, and a query counts lost entries in its progress.",
     )
 
 
@@ -136,17 +137,17 @@ class GroupOptions:
         "groupIdPrefix",
         TEXT,
         None,
-        "In place of `group`: each query gets its own group, `<prefix>-<random>`, and keeps it in its "
-        "checkpoint. Only with `consume=range`.",
+        "Prefix of a generated group name, in place of `group`. Each query creates its own group, "
+        "`<prefix>-<random>`, and stores the name in its checkpoint. Only with `consume=range`.",
         streaming_only=True,
     )
     consume: Literal["range", "shared"] = option(
         "consume",
         choice("range", "shared"),
         "range",
-        "`range`: the query owns its group; partitions are ID ranges. `shared`: the query is one of several "
-        "consumers of the group, alongside any programs; each task gets new entries with XREADGROUP. "
-        "Streaming reads only.",
+        "`range`: the query owns its group; partitions are ID ranges. `shared`: the query shares the group with "
+        "other consumers, which may be any programs; each task reads new entries with XREADGROUP. Streaming reads "
+        "only.",
         streaming_only=True,
     )
     ack: Literal["commit", "cursor", "none"] = option(
@@ -162,7 +163,7 @@ class GroupOptions:
         "consumer",
         TEXT,
         "spark",
-        "Prefix of consumer names; `-<partition>` is appended, with `consume=shared` `-<batch>-<partition>`.",
+        "Prefix of consumer names. The suffix is `-<partition>`, or `-<batch>-<partition>` with `consume=shared`.",
         aliases=("consumerPrefix",),
         streaming_only=True,
     )
@@ -177,32 +178,32 @@ class GroupOptions:
         "groupLeaseMs",
         duration(1000),
         30_000,
-        "Time for which a group stays with a query whose driver was killed. The same query, restarted "
-        "with its checkpoint, need not wait.",
+        "Time for which a group stays reserved for a query whose driver was killed. The same query need not wait if "
+        "it restarts with its checkpoint.",
         streaming_only=True,
     )
     claim_idle: int | None = option(
         "claimIdleMs",
         duration(1),
         None,
-        "Claim entries that other consumers left pending for this long. Without it, only those "
-        "of an earlier run of this query. Only with `consume=shared`.",
+        "Idle time after which entries that are pending for other consumers are claimed. Without it, only the "
+        "pending entries of an earlier run of this query are claimed. Only with `consume=shared`.",
         streaming_only=True,
     )
     max_deliveries: int | None = option(
         "maxDeliveries",
         whole(1),
         None,
-        "Maximum deliveries of an entry; one delivered more often is moved to `deadLetterStream`. Only with "
-        "`consume=shared`.",
+        "Maximum deliveries of an entry. An entry that is delivered more often is moved to `deadLetterStream`. Only "
+        "with `consume=shared`.",
         streaming_only=True,
     )
     dead_letters: str | None = option(
         "deadLetterStream",
         TEXT,
         None,
-        "Stream for entries that exceed `maxDeliveries`, with their fields after `_original_stream`, "
-        "`_original_id`, `_original_deliveries` and `_reason`.",
+        "Stream for entries that exceed `maxDeliveries`. Their fields follow `_original_stream`, `_original_id`, "
+        "`_original_deliveries` and `_reason`.",
         streaming_only=True,
     )
     trims: bool = option(
@@ -231,7 +232,7 @@ class LimitOptions:
         "minEntriesPerTrigger",
         whole(1),
         None,
-        "Wait for this many entries before the next micro-batch, for `maxTriggerDelay` at most. Not with "
+        "Minimum entries per micro-batch. The query waits for them, for at most `maxTriggerDelay`. Not with "
         "`consume=shared`.",
         aliases=("minOffsetsPerTrigger",),
         streaming_only=True,
@@ -240,7 +241,7 @@ class LimitOptions:
         "maxTriggerDelay",
         duration(),
         900_000,
-        "Longest wait for `minEntriesPerTrigger`.",
+        "Maximum wait for `minEntriesPerTrigger`.",
         streaming_only=True,
     )
     max_bytes: int | None = option(
@@ -255,8 +256,8 @@ class LimitOptions:
         "idleWaitMs",
         duration(),
         100,
-        "Time for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other "
-        "sources of the query wait too. 0: no wait, at ten times the processor time.",
+        "Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of "
+        "the query wait too. 0 disables the wait, which takes ten times the processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."
@@ -273,15 +274,15 @@ class LimitOptions:
         "maxEntriesPerPartition",
         whole(1),
         None,
-        "Maximum entries per partition; streams are split to keep it.",
+        "Maximum entries per partition; streams are split to stay below it.",
         aliases=("maxRecordsPerPartition",),
     )
     page_size: int = option(
         "pageSize",
         whole(1),
         20_000,
-        "Maximum entries per reply. Replies hold about a megabyte, up to eight for entries with a hundred "
-        "fields and more; set this lower for values of many megabytes.",
+        "Maximum entries per reply. A reply holds about one megabyte, or up to eight for entries with a hundred or "
+        "more fields. Set a lower number if values have many megabytes.",
     )
 
 
@@ -321,20 +322,24 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
                     )
             return
         if self.takeover:
-            refuse(self, "takeover", "a shared group is for several consumers")
+            refuse(self, "takeover", "a shared group is not owned by a single query")
         if self.read_from != "primary":
-            refuse(self, "read_from", "a shared group is read on the primary: remove it")
+            refuse(self, "read_from", "a shared group can only be read from the primary: remove the option")
         if self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":
-            refuse(self, "ack", "a shared group needs 'commit'")
+            refuse(self, "ack", "with consume=shared it must be 'commit'")
         for name in ("min_entries", "max_bytes"):
             if getattr(self, name) is not None:
-                refuse(self, name, "with consume=shared other consumers take entries too, so they cannot be counted")
+                refuse(
+                    self,
+                    name,
+                    "with consume=shared, other consumers also read entries, so the query cannot count them in advance",
+                )
 
     def _check_dead_letters(self) -> None:
         if self.max_deliveries is not None and self.dead_letters is None:
-            refuse(self, "max_deliveries", "it needs deadLetterStream, or such entries would be lost")
+            refuse(self, "max_deliveries", "it needs deadLetterStream, because these entries would be lost without it")
         if self.dead_letters is not None and self.max_deliveries is None:
             refuse(self, "dead_letters", "it needs maxDeliveries, and consume=shared")
         if self.dead_letters is not None and self.dead_letters in self.streams:
@@ -347,7 +352,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     @property
     def pattern(self) -> str | None:
-        """The glob that finds the streams, if they are not named."""
+        """The glob that finds the streams; None if they are named."""
         return self.regex if self.glob is None else self.glob
 
     @property

@@ -34,22 +34,22 @@ class SchemaOptions:
         "valueSchemaFile",
         TEXT,
         None,
-        "File with that schema, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc --include_imports "
-        "--descriptor_set_out`) or `.proto`. In place of `valueSchema`.",
+        "File with the schema of the values, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc "
+        "--include_imports --descriptor_set_out`) or `.proto`. In place of `valueSchema`.",
     )
     value_message: str | None = option(
         "valueMessage",
         TEXT,
         None,
-        "Message of the Protobuf schema, by its full or its last name.",
-        default_text="the first of the schema's file",
+        "Message in the Protobuf schema: its full name, or the last part of the name.",
+        default_text="the first message in the schema's file",
     )
     registry_url: str | None = option(
         "schemaRegistry.url",
         TEXT,
         None,
-        "Registry with Confluent's interface, `http://` or `https://`. Values then begin with a zero byte and the ID "
-        "of their schema. Without it, values have no header.",
+        "Registry with Confluent's interface, `http://` or `https://`. With a registry, values begin with a header: "
+        "a zero byte and the ID of their schema. Without one, they have no header.",
     )
     registry_user: str | None = option("schemaRegistry.user", TEXT, None, "User at the registry, or API key.")
     registry_password: str | None = option(
@@ -69,14 +69,14 @@ class SchemaOptions:
         "schemaRegistry.timeoutMs",
         duration(),
         10_000,
-        "Maximum time of a call of the registry, with its references.",
+        "Timeout of a request to the registry, including the schema's references.",
     )
     subject: str | None = option(
         "schemaRegistry.subject",
         TEXT,
         None,
-        "Subject of the stream's schemas. Its latest schema is the reader's schema, and that of a DataFrame without "
-        "one, if `valueSchema` is not set; writing registers schemas there.",
+        "Subject of the stream's schemas. If `valueSchema` is not set, its latest schema is the reader's schema, and "
+        "the schema of a DataFrame that gives none. Writes register their schemas there.",
         default_text="`<stream>-value`",
     )
     registers: bool = option(

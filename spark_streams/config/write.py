@@ -26,17 +26,17 @@ class GuaranteeOptions:
         "writeMode",
         choice("exactlyOnce", "atomic", "staged", "append"),
         "exactlyOnce",
-        "How often a repeated row is written. `exactlyOnce`: once; each chunk of rows is a transaction. "
-        "`atomic`: the same, with one transaction for all rows of a task and stream. `staged`: once, even if "
-        "a batch is repeated with other partitions, rows or order; the driver publishes it at its end. "
-        "`append`: again.",
+        "How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a "
+        "transaction. `atomic`: once, with one transaction for all rows of a task and stream. `staged`: once, even "
+        "if the batch is repeated with other partitions, rows or order; the driver publishes the rows at the end of "
+        "the batch. `append`: once per repetition.",
     )
     save_mode: Literal["append", "error", "ignore"] = option(
         "saveMode",
         choice("append", "error", "ignore"),
         "append",
-        'If the stream exists, a batch write with `mode("append")` appends, fails (`error`) or writes nothing '
-        "(`ignore`). Spark refuses its own modes of these names.",
+        'Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore` '
+        '(write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`.',
         batch_only=True,
     )
     overwrites_unread: bool = option(
@@ -44,23 +44,24 @@ class GuaranteeOptions:
         FLAG,
         True,
         'Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If '
-        "false, such a write fails and writes nothing. Not for streams that only a column `_stream` names.",
+        "false, such a write fails and writes nothing. Streams that are named only by the column `_stream` are not "
+        "checked.",
         batch_only=True,
     )
     write_id: str | None = option(
         "writeId",
         TEXT,
         None,
-        "Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In "
-        "`foreachBatch` none is needed. Batch writes only, not with `writeMode=append`.",
+        "ID of a batch write. A repetition with the same ID, even in another run, adds no row twice. Not needed in "
+        "`foreachBatch`. Batch writes only, not with `writeMode=append`.",
         batch_only=True,
     )
     fence_retention: int = option(
         "fenceRetentionMs",
         duration(),
         30 * 86_400_000,
-        "How long deduplication records are kept after the last write of a query or `writeId`, at "
-        "least a day. 0 keeps them forever.",
+        "Retention of deduplication records after the last write of a query or `writeId`, at least a day. 0 keeps "
+        "them forever.",
     )
     allow_eviction: bool = option(
         "allowEviction",
@@ -73,7 +74,7 @@ class GuaranteeOptions:
         "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
     )
     wait_timeout: int = option(
-        "waitTimeoutMs", duration(), 10_000, "Longest wait for `waitReplicas`, then the task fails."
+        "waitTimeoutMs", duration(), 10_000, "Maximum wait for `waitReplicas`, after which the task fails."
     )
     chunk_size: int = option("chunkSize", whole(1), 5000, "Maximum rows sent before their replies are read.")
 
@@ -99,8 +100,8 @@ class TargetOptions:
         "keepIds",
         FLAG,
         True,
-        "Whether a column `_id` gives the entries their IDs, which must be larger than all in the stream. If "
-        "false, the server chooses.",
+        "Whether a column `_id` gives the entries their IDs, which must be larger than all IDs in the stream. If "
+        "false, the server chooses the IDs.",
     )
     nomkstream: bool = option(
         "nomkstream", FLAG, False, "Whether it is an error if the stream does not exist. If false, it is created."
@@ -119,7 +120,10 @@ class TrimOptions:
         "retentionMs", duration(), None, "Maximum age of entries, by their IDs; older entries are removed."
     )
     approximate: bool = option(
-        "approximate", FLAG, True, "Approximate trimming (`~`): cheaper, may keep a few extra entries."
+        "approximate",
+        FLAG,
+        True,
+        "Whether trimming is approximate (`~`), which is cheaper but may keep a few extra entries.",
     )
     ref_policy: RefPolicy | None = option(
         "refPolicy",
@@ -138,7 +142,7 @@ class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, SchemaOptions, 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.value_format == "debezium":
-            refuse(self, "value_format", "it is for reading only: nothing but Debezium writes that")
+            refuse(self, "value_format", "it is for reading only: only Debezium writes this format")
         self.check_schemas(self.value_format, writes=True)
         check_exclusive(self, "minid", "retention")
         for name, needed in (("key_column", "partitions"), ("partitions", "key_column"), ("partitions", "stream")):

@@ -149,7 +149,9 @@ def make_directory(driver: Process) -> Path:
         except OSError as problem:
             fail("EMBEDDED_NO_DIRECTORY", reason=problem)
         if not _is_private(path):
-            fail("EMBEDDED_NO_DIRECTORY", reason=f"{path} is there, and is not a directory of this user alone")
+            fail(
+                "EMBEDDED_NO_DIRECTORY", reason=f"{path} exists, but is not a directory that only this user can access"
+            )
     # An engine that failed to start leaves its log, which is kept until its driver has ended.
     for other in directory.parent.iterdir():
         gone = Process.parse(other.name)

@@ -98,7 +98,7 @@ def address(data: str | None = None) -> Address:
         except OSError as problem:
             fail("EMBEDDED_NO_DATA", directory=place, reason=problem.strerror)
         settings = [_DIRECTORY, str(place), "--appendonly", "yes"]
-        life_of_data = f"in {place}, also after its driver's end"
+        life_of_data = f"in {place}, where they remain after its driver ends"
         directory = drivers.data_directory(directory, place)
     try:
         if data is not None:
@@ -173,13 +173,15 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
     if supervisor is not None:
         supervisor.kill()
         supervisor.wait()
-    return fail("EMBEDDED_NOT_STARTED", reason=f"nothing was heard of it for {_PATIENCE_SECONDS:g} seconds", log=log)
+    return fail(
+        "EMBEDDED_NOT_STARTED", reason=f"its supervisor did not report within {_PATIENCE_SECONDS:g} seconds", log=log
+    )
 
 
 def _fail(found: Record | None, log: Path) -> None:
     if found is not None and found.missing:
         fail("EMBEDDED_NOT_INSTALLED", package=found.missing, python=sys.executable)
-    reason = found.reason if found is not None and found.state is State.FAILED else "it ended at once"
+    reason = found.reason if found is not None and found.state is State.FAILED else "its supervisor exited immediately"
     last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
     if not last:
         _check_room(log.parent)

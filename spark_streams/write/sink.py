@@ -266,7 +266,9 @@ def _check_groups(address: Address, options: WriteOptions, streams: Sequence[byt
             name = stream.decode("utf-8", "replace")
             if not options.overwrites_unread:
                 fail("OVERWRITE_UNREAD", stream=name, address=address, groups=listed)
-            _log.warning("Overwriting %s removes entries that groups have not finished: %s.", name, listed)
+            _log.warning(
+                "Overwriting %s removes entries that consumer groups have not read or acknowledged: %s.", name, listed
+            )
 
 
 def _check_eviction(address: Address, options: WriteOptions, streaming: bool) -> None:

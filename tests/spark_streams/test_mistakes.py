@@ -229,7 +229,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "no stream, as in a table of the catalog": (
         lambda at: at.batch(),
         r"\[MISSING_STREAM\] No stream is named",
-        r"Set the option 'stream'.*Tables of Spark's catalog \(saveAsTable, CREATE TABLE\) do not keep options",
+        r"Set the option 'stream'.*Tables of Spark's catalog \(saveAsTable, CREATE TABLE\) do not store options",
     ),
     "maxDeliveries in a group of its own": (
         lambda at: at.reader(stream="s", group="g", maxDeliveries=3, deadLetterStream="d"),
@@ -244,11 +244,11 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "consume changed over a checkpoint": (
         _changes_consume,
         r"\[CHECKPOINT_MODE\] .*written with consume=range, but this query has consume=shared",
-        r"Set consume back, or start with a new checkpoint and startingOffsets=group",
+        r"Set consume to its old value, or start with a new checkpoint and startingOffsets=group",
     ),
     "a group that was moved back on purpose": (
         _moves_the_group,
-        r"\[GROUP_BEHIND\] The group 'b' of the stream 's' .*it was moved \(XGROUP SETID\)",
+        r"\[GROUP_BEHIND\] The group 'b' of the stream 's' .*The group was moved \(XGROUP SETID\)",
         r"To read those entries again, start with a new checkpoint and startingOffsets=group",
     ),
     "outputMode complete": (
@@ -274,12 +274,12 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a list as the name of one stream": (
         lambda at: at.batch(stream="s,t"),
         r"\[STREAM_MISSING\] There is no stream 's,t' at",
-        r"for several, set the option 'streams'",
+        r"To read several streams, set the option 'streams'",
     ),
     "a misspelt stream in a batch": (
         lambda at: at.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
-        r"Correct the name .*or set failOnMissingStream to false: then it has no rows\.$",
+        r"Correct the name\. .*To read a missing stream as one without rows, set failOnMissingStream to false\.$",
     ),
     "a pattern that nothing matches in a batch": (
         lambda at: at.batch(streamPattern="weahter:*"),
@@ -288,18 +288,18 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a misspelt column, which requireFields makes an error": (
         lambda at: at.batch("statoin string, n int", stream="s", requireFields="true"),
-        r"\[FIELDS_MISSING\] No value for 'statoin' in any of the \d rows of 's' .*have the fields 'n', 'station'",
+        r"\[FIELDS_MISSING\] There is no value for 'statoin' in any of the \d rows .*have the fields 'n', 'station'",
         r"Correct the column's name \(the nearest field: 'station'\)",
     ),
     "the same in the first batch of a query": (
         lambda at: at.trigger(at.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")),
-        r"\[FIELDS_MISSING\] No value for 'N'",
-        r"The option requireFields says whether this is an error",
+        r"\[FIELDS_MISSING\] There is no value for 'N'",
+        r"The option requireFields makes this an error",
     ),
     "a column of a type that no value fits, which requireFields makes an error": (
         lambda at: at.batch("station int, n int", stream="s", requireFields="true"),
-        r"\[FIELDS_UNREADABLE\] The entries of 's' have the fields 'station', but in all \d rows .* does not fit",
-        r"Correct the column's type; as a string it shows the values",
+        r"\[FIELDS_UNREADABLE\] The entries of 's' have the fields 'station', but in all \d rows .* do not fit",
+        r"Correct the column's type\. To see the values, read the column as a string",
     ),
     "an alias of an option that a batch read does not take": (
         lambda at: at.batch(stream="s", maxOffsetsPerTrigger="5"),
@@ -333,7 +333,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "an ID as a number": (
         lambda at: at.batch("_id bigint", stream="s"),
-        r"\[RESERVED_COLUMN\] Column '_id' has the type bigint, but the connector fills it and its type is string",
+        r"\[RESERVED_COLUMN\] Column '_id' has the type bigint, but .* fills this column with the type string",
         r"Change its type, or remove it",
     ),
     "a group that does not exist to start from": (
@@ -343,7 +343,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a value that does not fit, in mode FAILFAST": (
         lambda at: at.batch("station int", stream="s", mode="FAILFAST"),
-        r"\[MALFORMED_ENTRY\] Entry \S+ of 's' has in its field 'station' the text 'ewr', which does not fit",
+        r"\[MALFORMED_ENTRY\] The field 'station' of entry \S+ of 's' has the text 'ewr', which does not fit",
         r"Correct the schema, or read with mode PERMISSIVE",
     ),
 }
@@ -370,7 +370,7 @@ def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureF
     """A column that is null in every row of a query's first batch, or of a batch read, is in the log, once."""
     reader = place.reader("staton string, n int", stream="s", startingOffsets="earliest")
     end = place.trigger(reader)
-    assert re.search(r"No value for 'staton' .* of 's'.*the nearest field: 'station'", caplog.text)
+    assert re.search(r"There is no value for 'staton' .* of 's'.*the nearest field: 'station'", caplog.text)
     place.batch("staton string, n int", stream="s")
     assert caplog.text.count("FIELDS_MISSING") == 1
     strict = place.reader(stream="s", startingOffsets="earliest", requireFields="true")

@@ -99,7 +99,7 @@ def test_a_stream_that_cannot_be_written_disturbs_nobody(site: Site, caplog: pyt
         for batch in (1, 2):
             monitor.report("q", batch, sources, 1000)
     assert monitor.latest["q"].batch == 2
-    assert caplog.text.count("cannot be kept in the stream text") == 1
+    assert caplog.text.count("cannot be written to the stream text") == 1
     StreamMonitor(site.url, stream=None).report("q", 1, sources, 1000)
     # The stream of the reports themselves: a query that reads it would never rest.
     StreamMonitor(site.url, stream="s").report("q", 1, sources, 1000)

@@ -55,7 +55,7 @@ def test_an_old_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "3.5.9")
     refused = explained(ImportError("cannot import name 'datasource' from 'pyspark.sql'", name="pyspark.sql"))
     assert str(refused) == (
-        f"The Spark data source pystreams needs Spark 4.0 or later, and {sys.executable} has pyspark 3.5.9."
+        f"The Spark data source pystreams needs Spark 4.0 or later, but {sys.executable} has pyspark 3.5.9."
     )
 
 

@@ -119,7 +119,7 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
     untouched = state.entries_added is not None and known.removed == state.entries_added - state.length
     if part.head is not None and (_front(state) > part.head if read is None else read.first != part.head):
         if untouched:
-            return Loss(f"the entry {part.head} is gone, though nothing was removed from it", recreated=True)
+            return Loss(f"the entry {part.head} is gone, although no entry was removed", recreated=True)
         return Loss("", upto=min(part.upto, max(_front(state).before(), part.head)))
     if untouched:
         return None
@@ -137,7 +137,7 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
 
 def _miscounted(part: Range, count: int, read: Read) -> Loss | None:
     if read.entries > count:
-        found = f"{read.entries} entries are in ({part.after}, {part.upto}] now, where {count} had been counted"
+        found = f"the range ({part.after}, {part.upto}] now has {read.entries} entries; it had {count}"
         return Loss(found, recreated=True)
     return Loss("", upto=part.upto, count=count - read.entries) if read.entries < count else None
 

@@ -111,19 +111,19 @@ def find_another(known: Known, state: StreamState) -> Loss | None:
             )
         since = state.entries_added - known.added
         if state.first_id is not None and state.first_id > known.last and state.length > since:
-            found = f"all of its {state.length} entries follow, though only {since} can have been added since"
+            found = f"it now has {state.length} entries after that ID, although at most {since} were added"
             return Loss(found, recreated=True)
     if known.removed is not None and state.entries_added is not None:
         removed = state.entries_added - state.length
         if removed < known.removed:
-            found = f"only {removed} entries were ever removed from it, where {known.removed} had been"
+            found = f"only {removed} entries were ever removed from it, fewer than the {known.removed} counted before"
             return Loss(found, recreated=True)
         both = known.first is not None and state.first_id is not None
         if removed == known.removed and both and state.first_id != known.first:
-            found = f"its first entry is {state.first_id}, though {known.first} was not removed from it"
+            found = f"its first entry is {state.first_id}, although {known.first} was not removed"
             return Loss(found, recreated=True)
     if known.deleted is not None and state.max_deleted_id < known.deleted:
-        found = f"its largest deleted ID is {state.max_deleted_id} now, where it was {known.deleted}"
+        found = f"its largest deleted ID is now {state.max_deleted_id}; it was {known.deleted}"
         return Loss(found, recreated=True)
     return None
 

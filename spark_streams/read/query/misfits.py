@@ -30,7 +30,8 @@ def report(connection: Connection, streams: Sequence[str], counts: Counter[str])
         if column not in _warned:
             _warned.add(column)
             _log.warning(
-                "Column '%s' of %s: %d values did not parse. A column _rescued in the schema has their text.",
+                "Column '%s' of %s: %d values did not parse. Add a string column _rescued to the schema to see their "
+                "text.",
                 column,
                 ", ".join(streams[:3]),
                 count,
@@ -48,4 +49,4 @@ def report(connection: Connection, streams: Sequence[str], counts: Counter[str])
     except (PystreamsError, *BROKEN) as problem:
         if str(problem) not in _warned:
             _warned.add(str(problem))
-            _log.warning("Counts of values that did not parse cannot be kept in %s: %s", MALFORMED_STREAM, problem)
+            _log.warning("Counts of values that did not parse cannot be written to %s: %s", MALFORMED_STREAM, problem)

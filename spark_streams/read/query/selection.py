@@ -13,7 +13,10 @@ from streamclient.streams.model import StreamState, last_id_of
 from streamclient.streams.stream_server import StreamServer
 
 #: End of a message about the embedded engine, which is used if no server is named.
-_ALONE = ", which has the streams of this application only: to read another's, set the option 'url' to a server of both"
+_ALONE = (
+    ", which has only the streams of this application. To read the streams of another application, set the "
+    "option 'url' to a server that both use"
+)
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:

@@ -120,7 +120,7 @@ class Continuity:
         forgotten = stream in self._forgotten and self._ends.pop(stream, None) == baseline.after
         self._forgotten.discard(stream)
         if found is None and forgotten:
-            found = Loss("that entry is gone, though it has older and newer ones")
+            found = Loss("that entry is gone, although the stream has older and newer entries")
         if found is None:
             return BatchStart(baseline, backlog=backlog)
         if state is None:

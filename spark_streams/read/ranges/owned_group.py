@@ -82,7 +82,7 @@ class OwnedGroup:
         moves = changes and not resumes and self._options.ack != "none" and found.last_delivered_id != after
         if moves and not own and found.last_delivered_id != ZERO and not self._options.takeover:
             position = f"its last-delivered ID is {found.last_delivered_id}"
-            fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, where it would be set to {after}")
+            fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, but the query would set it to {after}")
         if changes:
             yield from self._mark(stream, group)
         if resumes:
@@ -216,7 +216,11 @@ class OwnedGroup:
         except ServerError as refusal:
             if refusal.condition != "NOT_PERMITTED":
                 raise
-            _log.info("The group %s receives its entries before the tasks start: %s", group, refusal)
+            _log.info(
+                "Entries are delivered to the group %s before the tasks start instead of in the background: %s",
+                group,
+                refusal,
+            )
             self._may_mark = False
             return set()
         return {stream for stream, is_marked in marked.items() if is_marked}
@@ -290,7 +294,7 @@ class OwnedGroup:
         added = counted if self._tells_count else None
         position = after
         if state.group is None:
-            _log.warning("The group %s of %s was gone; it is created again at %s.", group, stream, after)
+            _log.warning("The group %s of %s was missing. It is recreated at %s.", group, stream, after)
             yield from rounds.create_group(stream, group, after, added)
         elif state.group.last_delivered_id < after:
             yield from self._catch_up(group, stream, state.group.last_delivered_id, after, added)
@@ -328,12 +332,12 @@ class OwnedGroup:
             mark = self._mark_name(after)
             if mark.encode() in {name for name, _ in (yield from rounds.consumers(stream, group))}:
                 yield from rounds.delete_consumer(stream, group, mark)
-                reason = "the driver ended before it had delivered all of its last batch, which is finished"
+                reason = "the last batch is finished, but the driver ended before it had delivered all of its entries"
                 _log.warning("The group %s of %s is moved from %s to %s: %s.", group, stream, position, after, reason)
             elif self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             else:
-                _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
+                _log.warning("The group %s of %s was behind %s and was moved there.", group, stream, after)
         yield from rounds.set_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:

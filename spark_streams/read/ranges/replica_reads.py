@@ -122,7 +122,7 @@ def _from(
             if replicas.has_reached(replica, mark):
                 return []
     except (ServerError, StreamError) as problem:
-        _log.warning("A replica is not read: %s", problem)
+        _log.warning("A replica cannot be read: %s", problem)
         if problem.condition == "SERVER_UNREACHABLE":
             replicas.leave_alone(candidate)
         if not begun:

@@ -233,7 +233,9 @@ class SharedSource:
             seen = self._last_batch(connection, server, streams)
             self._base = last if seen <= last.number else SharedBatch(seen, seen)
             if seen > last.number:
-                _log.warning("The checkpoint has batch %d, the group %s batch %d.", last.number, self._group, seen)
+                _log.warning(
+                    "The checkpoint is at batch %d, but the group %s is at batch %d.", last.number, self._group, seen
+                )
         return max(self._base, last, key=lambda batch: batch.number)
 
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:

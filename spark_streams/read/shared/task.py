@@ -175,7 +175,9 @@ def _attempt(
             raise refused(connection.address, "WATCH", reply)
     done, line = fields
     if line is None and int(done or 0) < task.batch and isinstance(pending, list) and pending:
-        _log.warning("The ledger of %s was lost; its consumer %s has read already.", task.stream, task.consumer)
+        _log.warning(
+            "The ledger of %s was lost, but its consumer %s has already read its entries.", task.stream, task.consumer
+        )
         line = b""
     if line is None and int(done or 0) < task.batch:
         if task.reads:

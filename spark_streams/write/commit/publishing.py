@@ -97,7 +97,7 @@ class Publisher:
 
     def _warn(self, published: int, rows: int) -> None:
         _log.warning(
-            "Batch %d was already published with %d rows. It is repeated with %d or other rows, which are ignored.",
+            "Batch %d was already published with %d rows. It was repeated with different rows (%d), which are ignored.",
             self._writer.batch,
             published,
             rows,

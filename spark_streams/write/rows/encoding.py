@@ -30,7 +30,7 @@ _COMMAND_BYTES = 32 << 20  # maximum size of its commands, which repeat names ev
 _AROUND = 14  # size of a field in a command, in bytes, without its name and value
 
 #: Explanation for an ID that is refused because the stream has newer entries.
-OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds=false the server chooses them."
+OWN_IDS = "The column '_id' gives the entries their IDs. With the option keepIds=false, the server chooses the IDs."
 
 
 class EncodedRows:

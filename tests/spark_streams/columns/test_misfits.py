@@ -118,7 +118,7 @@ def test_an_entry_without_the_value_is_malformed(form: str) -> None:
     known = replace(known, mode="DROPMALFORMED")
     columns = ReadSchema.of(schema_of("n long"), known, reader=resolution.reader(known))
     assert columns.batch(page_of({b"other": b"x"}), "s").num_rows == 0
-    with pytest.raises(PystreamsError, match=r"Entry 1-1 of 's' has in its field 'value' no value\."):
+    with pytest.raises(PystreamsError, match=r"The field 'value' of entry 1-1 of 's' has no value\."):
         read("n long", {b"other": b"x"}, mode="FAILFAST", **said)
 
 

@@ -79,8 +79,8 @@ def test_regular_expressions_as_globs(regex: str, glob: str) -> None:
 
 @pytest.mark.parametrize("regex", ["a|b", "a+", "(a)", r"\d", "a{2}", "[0-9]*", "[a"])
 def test_other_regular_expressions_are_refused(regex: str) -> None:
-    """One that no glob can express is not matched in another sense: the error names streamPattern."""
-    with pytest.raises(OptionsError, match=r"no glob can express it.*write streamPattern"):
+    """A pattern that no glob can express is not matched in another sense: the error names streamPattern."""
+    with pytest.raises(OptionsError, match=r"it cannot be converted to a glob.*set streamPattern"):
         options.read_options({"subscribePattern": regex})
 
 

@@ -42,7 +42,9 @@ def test_what_stands_in_its_place_is_not_used(kind: str, tmp_path: Path, monkeyp
             other = os.getuid() + 1
             monkeypatch.setattr(os, "getuid", lambda: other)
             planted.rename(tmp_path / f"pystreams-{other}")
-    with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*not a directory of this user alone.*TMPDIR"):
+    with pytest.raises(
+        EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*not a directory that only this user can access.*TMPDIR"
+    ):
         drivers.make_directory(Process.of(os.getpid()))
     assert not target.is_dir() or not [*target.iterdir()]
 

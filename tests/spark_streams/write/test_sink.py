@@ -60,7 +60,10 @@ def test_overwriting_warns_of_entries_that_groups_have_not_finished(
     client.xgroup_create("s", "done", "$")
     client.xreadgroup("slow", "c", {"s": ">"}, count=2)
     planned(place.url)
-    assert "Overwriting s removes entries that groups have not finished: slow (3 unread, 2 pending)." in caplog.text
+    assert (
+        "Overwriting s removes entries that consumer groups have not read or acknowledged: slow (3 unread, 2 pending)."
+        in caplog.text
+    )
     client.xgroup_destroy("s", "slow")
     caplog.clear()
     planned(place.url)

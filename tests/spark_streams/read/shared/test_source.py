@@ -340,7 +340,7 @@ def test_a_batch_that_no_checkpoint_knows_is_read_again(site: Site, caplog: pyte
     rows = query.drain()
     assert sorted(numbers(rows)) == list(range(20, 30))
     assert {row["_deliveries"] for row in rows} == {2}
-    assert "The checkpoint has batch 1, the group g batch 3." in caplog.text
+    assert "The checkpoint is at batch 1, but the group g is at batch 3." in caplog.text
     site.add("s", 2, first=30)
     assert numbers(query.drain()) == [30, 31]
     assert site.group()["pending"] == 0
