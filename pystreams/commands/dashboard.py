@@ -60,17 +60,17 @@ _READS = (
     "servers",
     multiple=True,
     metavar="PROFILE",
-    help="Profile of a server to show, instead of one server; '*' for all profiles. Repeatable.",
+    help="Profile of a server to show; '*' for all profiles. Repeatable.",
 )
 @click.option(
     "--trusted-proxy",
     "proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="Address or network of a proxy in front, whose X-Forwarded-For names the client. Repeatable.",
+    help="Address or network of a proxy whose X-Forwarded-For header is trusted. Repeatable.",
 )
 @click.option("--interval", default="2s", show_default=True, help="Shortest time between two samples of a server.")
-@click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
+@click.option("--from-parent", is_flag=True, hidden=True, help="Read settings from standard input; stop at its end.")
 @click.option("--allow-changes", is_flag=True, help="Let operators change streams and groups.")
 @click.option(
     "--mask",
@@ -84,35 +84,44 @@ _READS = (
     "decodes",
     multiple=True,
     metavar="STREAM=FORMAT:FILE",
-    help="Format of a stream's values (avro, protobuf, msgpack, json) and the file of its schema. Repeatable.",
+    help="Format of a stream's values (avro, protobuf, msgpack, json) and its schema file. Repeatable.",
 )
-@click.option("--registry", envvar="PYSTREAMS_REGISTRY", metavar="URL", help="Schema registry for values that name it.")
+@click.option(
+    "--registry",
+    envvar="PYSTREAMS_REGISTRY",
+    metavar="URL",
+    help="Schema registry for values that contain a schema ID.",
+)
 @click.option(
     "--state",
     metavar="DIRECTORY",
     help="Directory for the history and the audit log, or 'none'.  [default: ~/.local/state/pystreams/dashboard]",
 )
-@click.option("--history", default="1d", show_default=True, help="Period of the history on the disk; 0 for none.")
-@click.option("--tls-certificate", metavar="FILE", help="PEM file with the certificate of the dashboard: HTTPS.")
-@click.option("--tls-key", metavar="FILE", help="PEM file with its key, if the certificate's file has none.")
+@click.option("--history", default="1d", show_default=True, help="Period of the history on disk; 0 for no history.")
+@click.option(
+    "--tls-certificate", metavar="FILE", help="PEM file with the certificate of the dashboard, which enables HTTPS."
+)
+@click.option("--tls-key", metavar="FILE", help="PEM file with the key, if the certificate file does not contain it.")
 @click.option("--oidc-issuer", metavar="URL", help="Issuer of an OpenID Connect provider to log in with.")
-@click.option("--oidc-client", metavar="ID", help="ID of the dashboard as a client of that provider.")
+@click.option("--oidc-client", metavar="ID", help="Client ID of the dashboard at the OpenID Connect provider.")
 @click.option(
     "--oidc-secret",
     envvar="PYSTREAMS_OIDC_SECRET",
     metavar="TEXT",
-    help="Secret of that client, if it has one. Better in PYSTREAMS_OIDC_SECRET.",
+    help="Client secret, if required. It is safer in PYSTREAMS_OIDC_SECRET.",
 )
-@click.option("--oidc-claim", default="roles", show_default=True, metavar="PATH", help="Claim with a user's roles.")
-@click.option("--oidc-viewer", default="viewer", show_default=True, metavar="ROLE", help="Role that may read.")
 @click.option(
-    "--oidc-operator", default="operator", show_default=True, metavar="ROLE", help="Role that may make changes."
+    "--oidc-claim", default="roles", show_default=True, metavar="PATH", help="Claim that contains a user's roles."
+)
+@click.option("--oidc-viewer", default="viewer", show_default=True, metavar="ROLE", help="Role that allows reading.")
+@click.option(
+    "--oidc-operator", default="operator", show_default=True, metavar="ROLE", help="Role that allows changes."
 )
 @click.option(
     "--token",
     envvar="PYSTREAMS_DASHBOARD_TOKEN",
     metavar="TEXT",
-    help="The token to log in with. Better in PYSTREAMS_DASHBOARD_TOKEN, where other users do not see it.",
+    help="Login token. It is safer in PYSTREAMS_DASHBOARD_TOKEN, which other users cannot see.",
 )
 def ui(
     run: Run,
@@ -136,8 +145,8 @@ def ui(
 ) -> None:
     """Serve the dashboard of one or more servers: streams, groups, pending entries and dead letters in a browser.
 
-    Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. It changes nothing
-    without --allow-changes, and only accepts connections from this machine without --bind.
+    Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. The dashboard is
+    read-only without --allow-changes, and accepts only connections from this machine without --bind.
     """
     # One piece: options are checked in the order in which a person would correct them, then the dashboard runs.
     if token is not None and len(token) < _SHORTEST_TOKEN:
@@ -199,7 +208,7 @@ def _targets(
     decoders: Decoders,
     stack: ExitStack,
 ) -> list[Target]:
-    """Return the servers to show: those of the profiles that were named, or the one that every verb would use."""
+    """Return the servers of the profiles in `servers`, or else the server that every verb would use."""
     from pystreams.dashboard.app.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
 
     file = profiles.path()
@@ -234,7 +243,7 @@ def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
 
 
 def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None, Path | None]:
-    """Return the files of the certificate and its key, once they are known to be usable."""
+    """Check the files of the certificate and its key, and return their paths."""
     if certificate is None:
         if key is not None:
             fail("INVALID_VALUE", name="--tls-key", value=key, expected="it needs --tls-certificate")
@@ -269,7 +278,7 @@ def _provider(given: Mapping[str, str | None]) -> Provider | None:
     if not issuer and not client:
         return None
     if not issuer or not client:
-        fail("INVALID_VALUE", name="--oidc-issuer", value=issuer or "", expected="it goes with --oidc-client")
+        fail("INVALID_VALUE", name="--oidc-issuer", value=issuer or "", expected="it requires --oidc-client")
     if not issuer.startswith("https://") and urlsplit(issuer).hostname not in ("127.0.0.1", "::1", "localhost"):
         fail("INVALID_VALUE", name="--oidc-issuer", value=issuer, expected="it must begin with https://")
     if find_spec("authlib") is None or find_spec("httpx") is None:

@@ -30,11 +30,11 @@ from streamwire import bootstrap
 )
 @click.argument("address", metavar="[URL]", required=False)
 def doctor(run: Run, address: str | None) -> None:
-    """Check a server: abilities, security, durability, and the user's permissions, with advice.
+    """Check a server's capabilities, security and durability, and the user's permissions. Gives advice.
 
-    Checks the release, clocks, permissions command by command, passwords, encryption, rights of the default user, files
-    (on the server's machine), scripts, databases, eviction, memory, persistence and replicas. Nothing is changed. Ends
-    with status 3 if there is a problem.
+    Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. Security checks are
+    passwords, encryption, the permission for each command, and rights of the default user. File checks require the
+    server's machine. Nothing is changed. Ends with status 3 if there is a problem.
     """
     if address is not None:
         run.use(address)
@@ -74,11 +74,11 @@ def doctor(run: Run, address: str | None) -> None:
     "--size", type=click.IntRange(0), default=100, show_default=True, metavar="BYTES", help="Size of each entry."
 )
 @click.option("--pipeline", type=click.IntRange(1), default=100, show_default=True, help="Commands per pipeline.")
-@click.option("--beside", metavar="URL", help="Second server to compare with.")
+@click.option("--beside", metavar="URL", help="Second server, for comparison.")
 def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) -> None:
     """Measure how fast a server adds, reads and delivers entries, over one connection.
 
-    It uses a stream of its own, 'pystreams:bench:...', and removes it.
+    The benchmark creates its own stream, 'pystreams:bench:...', and removes it afterwards.
     """
     if run.dry_run:
         run.done(f"Would add and read {numbers.things(entries, 'entry')}.", {"dry_run": True, "entries": entries})
@@ -149,14 +149,14 @@ def serve(
 ) -> None:
     """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
-    Without --data all data is in memory and lost at the end, unless --config sets persistence. With it, changes are
-    logged in an append-only file there. All directives of the engine are flags; 'conf/engine.conf' explains them.
-    --dashboard is short for --dashboard-port 8379; with --dashboard-allow-changes yes it may change what the logged-in
-    user may change.
+    With --data, changes are logged to an append-only file in that directory. Without it, data exists only in memory and
+    is lost at the end, unless --config sets persistence. All directives of the engine are flags; 'conf/engine.conf'
+    explains them. --dashboard is short for --dashboard-port 8379. With --dashboard-allow-changes yes, users of the
+    dashboard can make the changes that their ACL rules permit.
     """
     settings = [] if config is None else [str(config.absolute())]
     for name, value in (("port", str(port)), ("bind", bind)):
-        # Defaults do not override the file.
+        # Default values do not override the configuration file.
         if config is None or ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             settings += [f"--{name}", value]
     if data is None:
@@ -176,7 +176,7 @@ def serve(
         Output().failed(failure)
         ctx.exit(status_of(failure))
     command = [*bootstrap.program("engine.__main__"), *settings, *directives]
-    # The engine replaces this process, so that signals and the exit status are its own.
+    # The engine replaces this process: it receives the signals and sets the exit status.
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 

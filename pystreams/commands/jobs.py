@@ -23,12 +23,12 @@ from streamclient.config.connect import PASSWORD, USER
 from streamclient.errors import PystreamsError
 
 _PACKAGE = Path(__file__).parents[1]
-_SECRETS = {"user": USER, "password": PASSWORD}  # of a profile, which must not be arguments
+_SECRETS = {"user": USER, "password": PASSWORD}  # secrets of a profile, which must not become arguments
 _KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
 def _directory(kind: str, beside: str) -> Path:
-    """Return the directory of these files: that of the installed wheel, or else of the checkout."""
+    """Return the directory of these files in the installed wheel, or else in the checkout."""
     inside = _PACKAGE / "jobs" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / beside
 
@@ -64,7 +64,7 @@ def ls(run: Run) -> None:
 
 @verb("path", examples=("pystreams jobs path archive", 'cp "$(pystreams jobs path archive --conf)" archive.toml'))
 @click.argument("name")
-@click.option("--conf", "example", is_flag=True, help="Show the path of the job's example of a --conf file.")
+@click.option("--conf", "example", is_flag=True, help="Show the path of the job's example --conf file.")
 def path(run: Run, name: str, example: bool) -> None:
     """Show the path of a job's script, for copying it or for spark-submit."""
     script = _script(name)
@@ -91,7 +91,7 @@ def path(run: Run, name: str, example: bool) -> None:
 def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: tuple[str, ...]) -> None:
     """Run a job with spark-submit. Arguments after the job's name are passed to the job.
 
-    It uses the server of 'pystreams --url', --profile and --option, unless its own flags name another.
+    The job uses the server of 'pystreams --url', --profile and --option, unless flags of the job name another server.
     """
     if helps or name is None:
         click.echo(ctx.get_help())
@@ -116,8 +116,8 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
 
 
 def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
-    """Return the flags of a job for a server that the command line names, and the environment with a
-    profile's secrets.
+    """Return the job's flags for the server that the command line names, and environment variables for the
+    secrets of a profile.
     """
     if wanted == Wanted():
         return [], {}
@@ -133,14 +133,14 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
 
 
 def _quiet(submit: str) -> list[str]:
-    """Return the arguments that keep Spark's log from hiding a job's lines: by default it logs at level INFO."""
+    """Return the arguments that set Spark's log level to WARN: the default INFO would hide the job's output."""
     configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]
 
 
 def _replace(command: list[str], secrets: Mapping[str, str]) -> NoReturn:
-    """Replace this process by that program, which gets signals and sets the exit status. `secrets` go to its
-    environment.
+    """Replace this process by the program, which then receives signals and sets the exit status. `secrets` are added
+    to its environment.
     """
     ours = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     environment = {**ours, **os.environ, **secrets}

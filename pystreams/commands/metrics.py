@@ -45,14 +45,14 @@ PORT = 9121
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Names or globs of streams.")
 @click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help="Maximum number of streams.")
-@click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of single consumers.")
+@click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of individual consumers.")
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Timeout of a scrape in seconds."
 )
-@click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
+@click.option("--from-parent", is_flag=True, hidden=True, help="Read settings from standard input; stop at its end.")
 @click.option("--otlp", metavar="URL", help="Also push to an OpenTelemetry collector: http://HOST:4318/v1/metrics.")
 @click.option("--otlp-interval", default="15s", show_default=True, help="Time between two pushes.")
-@click.option("--once", is_flag=True, help="Write the current metrics, and end; fails if the server is unreachable.")
+@click.option("--once", is_flag=True, help="Write the current metrics and exit. Fails if the server is unreachable.")
 def metrics(
     run: Run,
     port: int,
@@ -68,9 +68,9 @@ def metrics(
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
 
-    Names, labels and types are those of redis_exporter, so that its dashboards work; lag in seconds and the status of
-    groups are added. The cost of a scrape depends on the number of chosen streams. An unreachable server is 'redis_up
-    0'.
+    Names, labels and types are those of redis_exporter, so that its dashboards work. Additional metrics are the lag in
+    seconds and the status of groups. The cost of a scrape depends on the number of selected streams. If the server is
+    unreachable, 'redis_up' is 0.
     """
     if find_spec("prometheus_client") is None:
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")
@@ -117,7 +117,7 @@ def _write(run: Run, collector: Collector, shown: Exporter) -> None:
 
 
 def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:
-    """Start to push."""
+    """Start pushing metrics to an OpenTelemetry collector."""
     seconds = times.duration(interval, "--otlp-interval") / 1000
     from pystreams.metrics import otlp  # noqa: PLC0415 - an extra, which an exporter for Prometheus does without
 

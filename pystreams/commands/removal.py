@@ -29,7 +29,7 @@ _SHOWN = 20  # rows of a preview
 def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     """Remove streams with all their entries and groups. STREAM is a name or a glob.
 
-    The records of Spark queries that have written to a stream stay.
+    Records of Spark queries that wrote to a stream are kept.
     """
     matches = itertools.chain.from_iterable(matching(run, word) for word in streams)
     chosen = dict.fromkeys(no_more_than(limit, "streams", matches))
@@ -75,9 +75,9 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
     if not there:
         fail("NO_SUCH_ENTRY", stream=names.shown(stream), id=", ".join(missing))
     if missing:
-        run.out.warn(f"{names.shown(stream)} does not have {', '.join(missing)}.")
+        run.out.warn(f"{names.shown(stream)} has no entry {', '.join(missing)}.")
     for group, count in removals.pending(run.connection, stream, there).items():
-        run.out.warn(f"{numbers.things(count, 'entry')} of these would stay pending in {names.shown(group)}.")
+        run.out.warn(f"{numbers.things(count, 'removed entry')} would stay pending in {names.shown(group)}.")
     shown = ", ".join(entry_id.decode() for entry_id in there[:10]) + (", ..." if len(there) > 10 else "")
     plan = f"remove {numbers.things(len(there), 'entry')} ({shown}) of {names.shown(stream)}"
     document = {"stream": names.as_json(stream), "ids": [entry_id.decode() for entry_id in there]}
@@ -88,4 +88,4 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
         )
 
 
-VERBS = (remove, verb_group("entries", "Single entries of a stream.", remove_entries))
+VERBS = (remove, verb_group("entries", "Individual entries of a stream.", remove_entries))

@@ -54,9 +54,9 @@ def _legible() -> Iterator[None]:
 
 
 class Root(InOrder):
-    """The whole command. Errors in the command line are JSON if the results would be.
+    """The whole command. Errors in the command line are JSON if results in JSON were requested.
 
-    A wrong word may have come from elsewhere (`xargs`), so its control characters never reach a terminal.
+    Arguments may come from another program (`xargs`), so control characters in them never reach a terminal.
     """
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
@@ -70,7 +70,7 @@ class Root(InOrder):
             return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **more: Any) -> Any:
-        """Run the command line `args` (of this process, if None); unless told otherwise end with the exit status."""
+        """Run the command line `args`, by default that of this process. Exits unless `standalone_mode` is false."""
         words = sys.argv[1:] if args is None else list(args)
         options = words[: words.index("--")] if "--" in words else words
         if not more.get("standalone_mode", True) or not _asks_for_json(options):
@@ -92,9 +92,9 @@ class Root(InOrder):
 def cli(ctx: click.Context, /, **given: Any) -> None:
     """Inspect and manage Redis streams: on the pystreams engine, Redis and Valkey.
 
-    The server is the first of these that is given: --url or --embedded, --profile, PYSTREAMS_URL,
-    PYSTREAMS_PROFILE, the default profile of ~/.config/pystreams/profiles.toml, redis://127.0.0.1:6379. Passwords come
-    from a profile or from PYSTREAMS_PASSWORD.
+    The server is the first of these that is set: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE,
+    the default profile in ~/.config/pystreams/profiles.toml, redis://127.0.0.1:6379. Passwords come from a profile or
+    from PYSTREAMS_PASSWORD.
     """
     remember(ctx, **given)
 
@@ -122,10 +122,10 @@ for _verb in (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line (of this process, if None). A standard stream that was closed (`>&-`) is an empty one."""
+    """Run the command line, by default that of this process. A closed standard stream (`>&-`) acts as empty."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - open as long as the process is
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - open until the process ends
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
@@ -133,6 +133,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """End as if interrupted, so that what a verb has made is removed; a second signal ends the process at once."""
+    """Exit with cleanup, as after an interrupt. A second signal ends the process immediately."""
     signal.signal(number, signal.SIG_DFL)
     sys.exit(128 + number)

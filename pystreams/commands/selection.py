@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def matching(run: Run, word: str) -> Iterable[bytes]:
-    """Return the streams that match a glob, or the one of that name, which must exist."""
+    """Return the streams that match a glob, or the existing stream of that name. Raises NO_SUCH_STREAM."""
     name = names.from_shell(word)
     if is_glob(word):
         return inventory.scan(run.connection, name)
@@ -27,7 +27,7 @@ def matching(run: Run, word: str) -> Iterable[bytes]:
 
 
 def no_more_than(limit: int, things: str, found: Iterable[T]) -> list[T]:
-    """Return what was found. Raises TOO_MANY if there are more than `limit` (0: no limit); the rest is not read."""
+    """Return the items of `found`. Raises TOO_MANY, without reading on, after more than `limit` items (0: no limit)."""
     first = list(itertools.islice(found, limit + 1) if limit else found)
     if limit and len(first) > limit:
         fail("TOO_MANY", things=things, limit=limit)
@@ -35,10 +35,10 @@ def no_more_than(limit: int, things: str, found: Iterable[T]) -> list[T]:
 
 
 def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> list[Group]:
-    """Return the groups with these names or globs, or all without any, of the streams that a word means.
+    """Return the groups of the selected streams, ordered by stream and name, with their consumers.
 
-    With their consumers, in the order of stream and name. Raises NO_SUCH_STREAM; NO_SUCH_GROUP for a name that no
-    stream has; TOO_MANY.
+    `stream`: a name or a glob. `groups`: names or globs; all groups if empty. Raises NO_SUCH_STREAM, NO_SUCH_GROUP if
+    no stream has a group of that name, and TOO_MANY.
     """
     exact = {name for name in groups if not is_glob(names.to_shell(name))}
     patterns = [globs.pattern(name) for name in groups if name not in exact]

@@ -1,4 +1,4 @@
-"""`server clients, slowlog, config, acl, replication`: servers rather than streams.
+"""`server clients, slowlog, config, acl, replication`: the verbs about servers.
 
 Each verb reads unless an option asks for a change, which is confirmed like any other.
 """
@@ -26,8 +26,8 @@ _SORTS: dict[str, Callable[[servers.Client], int]] = {
 
 
 def _where(function: Any) -> Any:
-    """Return the options that choose servers of a cluster or a group of replicas."""
-    replicas = click.option("--replicas", is_flag=True, help="Replicas as well as masters.")
+    """Add the options that select servers of a cluster, or a master and its replicas."""
+    replicas = click.option("--replicas", is_flag=True, help="Include replicas.")
     node = click.option("--node", metavar="HOST:PORT", help="Only this server.")
     return node(replicas(function))
 
@@ -41,7 +41,7 @@ def _cells(nodes: Sequence[Endpoint], node: str, *cells: str) -> list[str]:
 
 
 def _write(run: Run, member: str, columns: list[Column], cells: list[list[str]], records: list[dict[str, Any]]) -> None:
-    """Write records as a table, or as a document with this member."""
+    """Write records as a table, or as a document under the key `member`."""
     if run.out.structured:
         run.out.document({member: records}, member)
     else:
@@ -65,7 +65,7 @@ def _write(run: Run, member: str, columns: list[Column], cells: list[list[str]],
     "--sort", type=click.Choice(list(_SORTS)), default="memory", show_default=True, help="Order, largest first."
 )
 @limit_option(100, "clients")
-@click.option("--kill", type=int, multiple=True, metavar="ID", help="Disconnect this client; may be repeated.")
+@click.option("--kill", type=int, multiple=True, metavar="ID", help="Disconnect this client. Repeatable.")
 def clients(
     run: Run, node: str | None, replicas: bool, user: str | None, sort: str, limit: int, kill: tuple[int, ...]
 ) -> None:
@@ -112,12 +112,12 @@ def clients(
     ]
     _write(run, "clients", _columns(nodes, *columns), cells, records)
     if len(shown) < len(found):
-        run.out.note(f"{len(found):,} clients are connected: this is --limit {limit}.")
+        run.out.note(f"Only {limit} of {len(found):,} clients are shown (--limit).")
 
 
 def _kill(run: Run, nodes: Sequence[Endpoint], connected: list[servers.Client], ids: Sequence[int]) -> None:
     if len(nodes) > 1:
-        raise click.UsageError("IDs belong to one server: name it with --node.")
+        raise click.UsageError("Client IDs belong to one server. Select the server with --node.")
     for missing in sorted({*ids} - {each.id for each in connected}):
         fail("NO_SUCH_CLIENT", node=nodes[0], client=missing)
     gone = [each for each in connected if each.id in ids]
@@ -137,10 +137,16 @@ def _kill(run: Run, nodes: Sequence[Endpoint], connected: list[servers.Client], 
     examples=("pystreams server slowlog --limit 10", "pystreams server slowlog --reset"),
 )
 @_where
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Commands of each server to show.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Maximum number of commands from each server.",
+)
 @click.option("--reset", is_flag=True, help="Discard the slow log.")
 def slowlog(run: Run, node: str | None, replicas: bool, limit: int, reset: bool) -> None:
-    """Show slow commands, newest first: those that took longer than the setting slowlog-log-slower-than."""
+    """Show commands that took longer than the setting slowlog-log-slower-than, newest first."""
     nodes = servers.servers(run.connection, node, replicas=replicas)
     if reset:
         count = sum(servers.ask_each(run.connection, nodes, "SLOWLOG", "LEN"))
@@ -182,14 +188,14 @@ def slowlog(run: Run, node: str | None, replicas: bool, limit: int, reset: bool)
 )
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @_where
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated.")
-@click.option("--save", is_flag=True, help="Write the settings in force to the server's configuration file.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a setting. Repeatable.")
+@click.option("--save", is_flag=True, help="Write the current settings to the server's configuration file.")
 def config(
     run: Run, patterns: tuple[str, ...], node: str | None, replicas: bool, changes: tuple[str, ...], save: bool
 ) -> None:
-    """Show the settings that match PATTERN, a name or a glob; or change some. Passwords are hidden.
+    """Show the settings that match PATTERN, a name or a glob; or change settings. Passwords are hidden.
 
-    Settings belong to each server: a replica keeps its own unless --replicas is given.
+    Each server has its own settings. Those of replicas are neither shown nor changed without --replicas.
     """
     nodes = servers.servers(run.connection, node, replicas=replicas)
     if changes or save:
@@ -252,12 +258,12 @@ def _set(run: Run, nodes: Sequence[Endpoint], changes: Sequence[str], *, save: b
 @click.argument("user", required=False, type=NAME)
 @_where
 @limit_option(1000, "users")
-@click.option("--set", "rules", metavar="RULES", help="Create or change USER by these rules of ACL SETUSER.")
+@click.option("--set", "rules", metavar="RULES", help="Create or change USER by rules of ACL SETUSER.")
 @click.option(
     "--password-file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --set: the user's only password, the first line of this file.",
+    help="File whose first line becomes the user's only password. Requires --set.",
 )
 @click.option("--rm", "remove", is_flag=True, help="Remove USER.")
 @click.option("--save", is_flag=True, help="Write the users to the server's ACL file.")
@@ -272,14 +278,14 @@ def acl(
     remove: bool,
     save: bool,
 ) -> None:
-    """Show the ACL users and their rights; or change, remove or save them. Passwords are never shown.
+    """Show the ACL users and their rights, or change, remove or save users. Passwords are never shown.
 
-    Users belong to each server: a replica keeps its own unless --replicas is given.
+    Each server has its own users. Those of replicas are neither shown nor changed without --replicas.
     """
     if password_file is not None and rules is None:
-        raise click.UsageError("--password-file belongs to --set.")
+        raise click.UsageError("--password-file requires --set.")
     if (rules is not None or remove) and user is None:
-        raise click.UsageError("--set and --rm need a USER.")
+        raise click.UsageError("--set and --rm require a USER.")
     if rules is not None and remove:
         raise click.UsageError("Give one of --set and --rm.")
     nodes = servers.servers(run.connection, node, replicas=replicas)
@@ -318,7 +324,7 @@ def acl(
     ]
     _write(run, "users", _columns(nodes, *columns), cells, records)
     if len(shown) < len(found):
-        run.out.note(f"There are {len(found):,} users: this is --limit {limit}.")
+        run.out.note(f"Only {limit} of {len(found):,} users are shown (--limit).")
 
 
 def _change_users(
@@ -344,7 +350,7 @@ def _change_users(
         plans.append(f"set the user {names.shown(user)} of {place} to '{shown}'")
     elif user is not None and remove:
         for each in nodes:
-            servers.users(run.connection, each, [user])  # NO_SUCH_USER if the server does not have it
+            servers.users(run.connection, each, [user])  # raises NO_SUCH_USER
         commands.append(("ACL", "DELUSER", user))
         own = run.connection.address.login.username or "default"
         who = ", your own login," if user == own.encode() else ""
@@ -369,17 +375,17 @@ def _change_users(
         "pystreams server replication --failover --url redis+sentinel://s1,s2,s3/main",
     ),
 )
-@click.option("--failover", is_flag=True, help="Make a replica the master: by Sentinel, or else by FAILOVER.")
-@click.option("--timeout", default="60s", show_default=True, help="Longest wait for the new master.")
+@click.option("--failover", is_flag=True, help="Make a replica the master, by Sentinel or otherwise by FAILOVER.")
+@click.option("--timeout", default="60s", show_default=True, help="Maximum time to wait for the new master.")
 def replication(run: Run, failover: bool, timeout: str) -> None:
-    """Show each master and its replicas, with the bytes that they are behind; or make a replica the master.
+    """Show each master and its replicas, with their lag in bytes; or make a replica the master.
 
-    A failover pauses writes until the replicas have all data, so that no acknowledged write is lost.
+    A failover pauses writes until the replicas have all data, so no acknowledged write is lost.
     """
     seconds = times.duration(timeout, "--timeout") / 1000
     if failover:
         if run.connection.topology.is_cluster:
-            raise click.UsageError("In a cluster, CLUSTER FAILOVER is sent to the replica.")
+            raise click.UsageError("In a cluster, send CLUSTER FAILOVER to the replica instead of --failover.")
         before = run.connection.topology.endpoint(None)
         if [each.role for each in servers.replication(run.connection)] == ["master"]:
             fail("NO_REPLICA", node=before)
@@ -418,7 +424,7 @@ def replication(run: Run, failover: bool, timeout: str) -> None:
 VERBS = (
     verb_group(
         "server",
-        "Clients, slow log, settings, users, replication.",
+        "Clients, slow log, settings, users and replication of servers.",
         clients,
         slowlog,
         config,

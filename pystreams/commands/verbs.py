@@ -1,7 +1,8 @@
 """Common parts of verbs: options for the server and the output, confirmation of changes, errors with exit statuses.
 
-A verb is a function whose first argument is a `Run`. `verb` makes a command of it, with --url, --profile, --option and
---json, which may stand before or behind the verb's name. `changes=True` adds --yes and --dry-run, `adds=True` the last.
+A verb is a function whose first argument is a `Run`. `verb` turns it into a command with --url, --profile, --option and
+--json, which may also be given before the verb's name. `changes=True` adds --yes and --dry-run, `adds=True` only
+--dry-run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _COMPLETIONS = 50
 
 
 class Run:
-    """One run of a verb: its output, the connection once it is needed, and whether changes may be made."""
+    """One run of a verb: its output, its connection, and whether it may make changes."""
 
     def __init__(self, wanted: Wanted, needs: str, *, form: Form, yes: bool, dry_run: bool) -> None:
         self.out = Output(form)
@@ -71,7 +72,7 @@ class Run:
         return self._others[-1]
 
     def use(self, url: str) -> None:
-        """Use this server, which an argument of the verb names."""
+        """Use the server that an argument of the verb names."""
         self._named(Wanted(url))
         self.wanted = replace(self.wanted, url=url, embedded=False)
 
@@ -83,10 +84,9 @@ class Run:
         return self._now
 
     def may(self, plan: str, document: dict[str, Any] | None = None, records: str = "") -> bool:
-        """Return whether a change may be made: after --yes, or a confirmation at the terminal. --dry-run only shows the
-        plan.
+        """Return whether the change is confirmed, by --yes or at the terminal. --dry-run only shows the plan.
 
-        `plan`: the change as a clause ("remove 3 entries"); `document` the same for programs, with `records` as for
+        `plan`: the change as a clause ("remove 3 entries"). `document`: the change for programs, with `records` as for
         `Output.document`. Raises NOT_CONFIRMED without a terminal.
         """
         if self.dry_run:
@@ -141,11 +141,11 @@ class EntryId(click.ParamType[bytes]):
 
 
 def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
-    """Return the first names that are found on the server; none if it is unreachable."""
+    """Return the first names that are found on the server, or none if the server is unreachable."""
     try:
         with closing(connect(wanted_of(ctx), "")) as connection:
             some = itertools.islice(found(connection), _COMPLETIONS)
-            # A shell shows candidates unchanged: names with control characters are omitted.
+            # Names with control characters are omitted, because a shell prints candidates unchanged.
             return [CompletionItem(text) for text in map(names.to_shell, some) if text.isprintable()]
     except (PystreamsError, *BROKEN):
         return []
@@ -158,7 +158,7 @@ def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 class StreamName(Name):
-    """A stream's name; a shell completes it from the server's streams."""
+    """A stream's name, which a shell completes from the server's streams."""
 
     name = "stream"
 
@@ -168,13 +168,13 @@ class StreamName(Name):
 
 
 class GroupName(Name):
-    """A group's name; a shell completes it from those of the stream in front of it."""
+    """A group's name, which a shell completes from the groups of the stream before it."""
 
     name = "group"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param
-        # If the words end in an option without its value, click has read no arguments yet.
+        # If the command line ends in an option without its value, click has not parsed any arguments yet.
         words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
         first = next((word for word in words if word), None)
         if first is None:
@@ -213,19 +213,19 @@ def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option --limit of a verb that changes many things at once: more matches are an error."""
-    text = "Refuse if more than this many match; 0 for no limit."
+    """Add the option --limit to a verb that changes all matches: more matches than the limit are an error."""
+    text = "Maximum number of matches; more are an error. 0 for no limit."
     return click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help=text)(function)
 
 
 def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the option --limit of a verb that lists things."""
+    """Add the option --limit to a verb that lists things."""
     text = f"Maximum number of {things} to show; 0 for all."
     return click.option("--limit", type=click.IntRange(0), default=default, show_default=True, help=text)
 
 
 def ids_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument ID, any number of them; the function gets each once."""
+    """Add the repeatable argument ID. The function receives each ID once."""
     return click.argument("ids", nargs=-1, type=ID, metavar="[ID]...", callback=_each_once)(function)
 
 
@@ -235,9 +235,9 @@ def _each_once(ctx: click.Context, param: click.Parameter, given: tuple[bytes, .
 
 
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the server and the form of the output, for the whole command or a verb."""
+    """Add the options for the server and the output format to the whole command or a verb."""
     for option in (
-        click.option("--json", is_flag=True, default=None, help="The same as -o json."),
+        click.option("--json", is_flag=True, default=None, help="Same as -o json."),
         click.option(
             "-o",
             "--output",
@@ -254,7 +254,7 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--embedded", is_flag=True, default=None, help="Use the embedded engine of a running Spark driver."
         ),
-        click.option("--profile", metavar="NAME", help="A server of ~/.config/pystreams/profiles.toml."),
+        click.option("--profile", metavar="NAME", help="Name of a server in ~/.config/pystreams/profiles.toml."),
         click.option(
             "--url", metavar="URL", help="URL of the server: redis://host:port, rediss://, redis+cluster://, ..."
         ),
@@ -263,13 +263,13 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Show the planned changes, and change nothing.")
-_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the planned changes without making them.")
+_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 _OF_EXTRAS = ("pyarrow", "numpy")  # packages of the extra `engine` that some verbs need, for example for Parquet
 
-#: Rules of ACL SETUSER that each verb needs.
+#: ACL rules that each verb needs, as for ACL SETUSER.
 NEEDS: dict[click.Command, str] = {}
 
 _LEVEL = "pystreams.level"
@@ -282,8 +282,9 @@ def remember(ctx: click.Context, **given: Any) -> None:
 
 
 def wanted_of(ctx: click.Context) -> Wanted:
-    """Return the server that the command line names so far, including options before the verb's name, even while a
-    shell well.
+    """Return the server that the command line names, by options of the verb or before its name.
+
+    Shell completion also calls this, with an unfinished command line.
     """
     level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
     for each in (ctx.find_root(), ctx):
@@ -295,21 +296,21 @@ def wanted_of(ctx: click.Context) -> Wanted:
             raise click.BadParameter("write NAME=VALUE", param_hint="--option")
         given[name] = value
     if level.get("embedded") and (level.get("url") or level.get("profile")):
-        raise click.UsageError("--embedded names a server, as --url and --profile do: give one of them")
+        raise click.UsageError("--embedded excludes --url and --profile")
     return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")))
 
 
 def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> Form:
-    """Return the form of the results, by the verb's options or else those before its name."""
+    """Return the output format, from the verb's options or else the options before its name."""
     if json and form not in (None, Form.JSON):
-        raise click.UsageError(f"--json is -o json, and -o {form} was given too.")
+        raise click.UsageError(f"--json means -o json, but -o {form} was also given.")
     found = form or (Form.JSON if json else None) or before.get("output") or (Form.JSON if before.get("json") else None)
     return Form(found or Form.TABLE)
 
 
 def help_of(function: Callable[..., Any]) -> str:
-    r"""Return a verb's docstring as its help. Lines behind `\b` are not filled: a raw docstring has its two
-    characters.
+    r"""Return a verb's docstring as its help. A paragraph that begins with `\b` is not rewrapped; here `\b` is two
+    characters of a raw docstring.
     """
     return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
 
@@ -323,10 +324,10 @@ def verb(
     adds: bool = False,
     examples: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a verb of a function. `needs`: rules of ACL SETUSER for it; `examples`: command lines for its help.
+    """Return a decorator that turns a function into a verb.
 
-    `options_need`: the further rules for an option, by the name of its parameter. Every verb needs ECHO as well: the
-    client asks for it when it connects.
+    `needs`: ACL rules that the verb requires. `options_need`: additional rules by the parameter name of an option.
+    Every verb also needs ECHO, which the client sends when it connects. `examples`: command lines for the help.
     """
     needs = f"+echo {needs}".rstrip()
 
@@ -346,7 +347,7 @@ def verb(
         decorated = _dry_run(started) if changes or adds else started
         optioned = server_options(_yes(decorated) if changes else decorated)
         command = click.command(name, help=help_of(function))(optioned)
-        # The verb's own options stand first in its help.
+        # List the verb's own options first in its help.
         command.params.sort(key=lambda each: each.opts[0] in _LAST)
         NEEDS[command] = needs
         if examples:
@@ -357,12 +358,12 @@ def verb(
 
 
 def examples_of(lines: Sequence[str]) -> str:
-    """Command lines as the end of a help."""
+    """Return the examples for the end of a verb's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 class InOrder(click.Group):
-    """A group whose help lists the verbs in the order in which they were made."""
+    """A group whose help lists the verbs in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -370,7 +371,7 @@ class InOrder(click.Group):
 
 
 def verb_group(name: str, summary: str, *verbs: click.Command) -> click.Group:
-    """Return a verb with verbs of its own."""
+    """Return a verb with subcommands."""
     group = InOrder(name, help=summary)
     for each in verbs:
         group.add_command(each)
@@ -378,7 +379,7 @@ def verb_group(name: str, summary: str, *verbs: click.Command) -> click.Group:
 
 
 def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
-    """Do the work. An error is shown, and becomes the process's exit status."""
+    """Run `work`. On an error, show it and exit with its status."""
     status: int = Status.DONE
     try:
         try:
@@ -400,8 +401,8 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         if failure.condition == "SERVER_UNREACHABLE":
             run.out.note(target.hint(run.wanted))
     except ReaderGoneError:
-        pass  # the reader is gone, which is not a failure
-    except (KeyboardInterrupt, click.Abort):  # click raises Abort where a question is interrupted
+        pass  # a closed pipe is not a failure
+    except (KeyboardInterrupt, click.Abort):  # click raises Abort if a prompt is interrupted
         status = Status.INTERRUPTED
     finally:
         run.close()
@@ -410,7 +411,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
 
 
 def found(run: Run) -> None:
-    """End with the exit status that says that something was found (`Status.FOUND`)."""
+    """Exit with the status `Status.FOUND`."""
     run.out.flush()
     run.close()
     click.get_current_context().exit(Status.FOUND)

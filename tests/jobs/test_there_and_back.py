@@ -130,7 +130,7 @@ def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(job
     jobs.run(ingest, *words)
     assert jobs.rows("s") == [{"k": "a", "n": "1"}, {"k": "b", "n": "2"}]
     said = jobs.run(archive, "--stream", "s", "--to", jobs.path("kept"), *words[-2:], status=2)
-    assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest; this is the job archive." in said
+    assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest, not to the job archive." in said
 
 
 @long_only

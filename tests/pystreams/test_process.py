@@ -73,7 +73,7 @@ def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
     if words == ["serve"]:
         assert "\n    pystreams serve --port 7000 --maxmemory 2gb\n" in text
     if words == ["groups", "lag"]:
-        assert "\n    rewind   the position went back (--watch)\n" in text
+        assert "\n    rewind   the position moved back (--watch)\n" in text
 
 
 @pytest.mark.parametrize(

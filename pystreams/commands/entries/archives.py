@@ -38,14 +38,19 @@ _CHUNK = 500
         "pystreams export orders orders.jsonl",
         "pystreams export orders day.parquet --from 2024-06-01 --before 2024-06-02",
         "pystreams export orders orders.csv --columns customer,price",
-        "pystreams export orders orders.jsonl --resume   # also: what was added since",
+        "pystreams export orders orders.jsonl --resume   # adds newer entries",
     ),
 )
 @stream_argument
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(_FORMS), help="Format of the file, if its name does not imply it.")
 @click.option(
-    "--from", "start", default="start", show_default=True, metavar="POSITION", help="Start: an ID, a time, 15m, -N."
+    "--from",
+    "start",
+    default="start",
+    show_default=True,
+    metavar="POSITION",
+    help="Start: an ID, a time, 15m (ago), or -N (the last N entries).",
 )
 @click.option("--before", default="end", show_default=True, metavar="POSITION", help="End of the entries, exclusive.")
 @click.option("--columns", metavar="NAME,...", help="Columns of CSV or Parquet; other fields go to _other.")
@@ -55,8 +60,9 @@ def export(
 ) -> None:
     """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
 
-    JSON lines are lossless. In CSV and Parquet each field of the first entries is a text column, or each of
-    --columns; fields without a column are in _other. The column _id has the ID. The file '-' is standard output.
+    JSON lines are lossless. In CSV and Parquet each field becomes a text column: the fields of --columns, by
+    default those of the first entries. The column _other has all other fields, and _id the ID. The file '-' is standard
+    output.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -128,8 +134,8 @@ def _about(source: Stream, after: StreamId) -> int:
 def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, resume: bool) -> None:
     """Add the entries of a file to a stream, with their own IDs or new ones.
 
-    With --ids new an interrupted import continues by itself: the server counts the added rows (in a key next to
-    the stream, for a week). No entry is added twice.
+    With --ids new, run an interrupted import again to continue it. The server counts the added rows in a key next to
+    the stream, which it keeps for a week, so no entry is added twice.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -144,7 +150,7 @@ def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, res
         added, skipped = _with_new_ids(run, file, str(form), stream)
     else:
         added, skipped = _with_own_ids(run, file, str(form), stream, resume=resume)
-    left_out = f", {skipped:,} were there already" if skipped else ""
+    left_out = f", {skipped:,} already existed" if skipped else ""
     run.done(
         f"Added {numbers.things(added, 'entry')} to {names.shown(stream)}{left_out}.",
         {"added": added, "skipped": skipped},
@@ -160,7 +166,7 @@ def _read(file: Path, form: str) -> Iterator[rows.Row]:
 
 
 def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
-    """Yield the rows with their numbers, some hundred at a time, fewer if they are large. Raises
+    """Yield the rows with their numbers in chunks of some hundred rows, or of fewer large rows. Raises
     MALFORMED_ROW.
     """
 
@@ -174,7 +180,7 @@ def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
 
 
 def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: bool) -> tuple[int, int]:
-    """Add what lies behind the stream's last ID. How many were added, and left out."""
+    """Add the rows after the stream's last ID. Return the numbers of added and skipped rows."""
     there = transfer.find(run.connection, stream)
     end = ZERO if there is None else there.generated
     if there is not None and end > ZERO and not resume:
@@ -208,14 +214,14 @@ def _parsed(text: bytes, file: Path, row: int | str) -> StreamId:
 
 
 def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, int]:
-    """Add the rows that are not counted yet. How many were added, and left out."""
+    """Add the rows that are not counted yet. Return the numbers of added and skipped rows."""
     about = file.stat()
     name = f"{file.absolute()}|{about.st_size}|{about.st_mtime_ns}"
     counted = transfer.Counted(run.connection, stream, hashlib.sha256(name.encode()).hexdigest()[:16].encode())
     skipped = counted.done
     if skipped:
         run.out.note(
-            f"An earlier import of this file stopped after {numbers.things(skipped, 'entry')}. Continuing there."
+            f"An earlier import of this file stopped after {numbers.things(skipped, 'entry')}. Continuing after them."
         )
     with run.out.progress("entries") as advance:
         seen = 0
@@ -252,7 +258,7 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
     "--records/--no-records",
     default=True,
     show_default=True,
-    help="Also copy the records that queries need to continue there.",
+    help="Also copy the records that Spark queries need to continue at the target.",
 )
 @click.option("--resume", is_flag=True, help="Continue after the last entry of the target.")
 def copy(
@@ -267,11 +273,11 @@ def copy(
 ) -> None:
     """Copy a stream with its IDs, and its groups with their positions and pending entries.
 
-    TARGET is the name of the copy, by default that of the stream. Entries added during the copy may be missing:
-    --resume adds them.
+    TARGET is the name of the copy, by default the name of the stream. Entries that are added during the copy may be
+    missing; run it again with --resume to add them.
 
-    To move Spark queries to another server, stop them, copy all streams that they write, under the same names, and
-    start them there with their checkpoints. Their records are copied with the streams.
+    To move Spark queries to another server, stop them and copy all streams that they write, under the same names. The
+    records of the queries are copied with the streams. Then start the queries at the new server with their checkpoints.
     """
     elsewhere = to_url is not None or to_profile is not None
     name = target or stream
@@ -311,7 +317,7 @@ def copy(
 
 
 def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, after: StreamId) -> int:
-    """Copy the entries behind `after`; how many there were."""
+    """Copy the entries after `after`, and return their number."""
     copied = 0
     with run.out.progress("entries", _about(source, after) or None) as advance:
         for page in entries.pages(run.connection, source.name, after, source.generated):
@@ -322,7 +328,7 @@ def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, afte
 
 
 def _copy_groups(run: Run, there: Connection, stream: bytes, name: bytes, members: Sequence[Group]) -> int:
-    """Copy groups with their pending entries; how many of these the stream still has."""
+    """Copy groups with their pending entries. Return the number of pending entries that the stream still has."""
     claimed = gone = 0
     with run.out.progress("pending entries") as advance:
         for group in members:

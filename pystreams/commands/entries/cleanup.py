@@ -58,8 +58,8 @@ def _row(letter: Letter) -> list[str]:
     examples=("pystreams dlq ls", "pystreams dlq ls failed --from-stream orders", "pystreams dlq ls failed --json"),
 )
 @click.argument("stream", type=STREAM, required=False)
-@click.option("--from-stream", "origin", type=NAME, help="Letters from this stream.")
-@click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text.")
+@click.option("--from-stream", "origin", type=NAME, help="Only letters from this stream.")
+@click.option("--reason", type=NAME, metavar="TEXT", help="Only letters whose reason contains this text.")
 @limit_option(100, "letters")
 def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
     """List the dead letters of a stream, or the streams with dead letters."""
@@ -86,7 +86,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         return
     run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letter matches.")
     if limit and len(shown) == limit < whole.length:
-        run.out.note(f"{whole.length:,} entries are there: this is --limit {limit}.")
+        run.out.note(f"Only {limit} letters are shown (--limit). The stream has {whole.length:,} entries.")
 
 
 @verb("show", needs="+xinfo|stream +xrange", examples=("pystreams dlq show failed 1526919030474-0",))
@@ -112,11 +112,11 @@ def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name i
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the options that say which letters are meant."""
+    """Return the function with the options that select letters."""
     for option in (
         click.option("--all", "everything", is_flag=True, help="All dead letters of the stream."),
         click.option("--older-than", metavar="DURATION", help="Minimum age of letters."),
-        click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text."),
+        click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason contains this text."),
         click.option("--from-stream", "origin", type=NAME, help="Letters from this stream."),
         ids_argument,
     ):
@@ -125,13 +125,13 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Act) -> None:
-    """Process the selected letters page by page. `words`: the verb and its past."""
+    """Process the selected letters page by page. `words`: the verb and its past participle."""
     older = chosen["older_than"]
     before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
     which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)
     if which.is_all != chosen["everything"]:
         raise click.UsageError("Select letters by ID, --from-stream, --reason or --older-than; or use --all alone.")
-    # Letters that arrive from now on are not included, since entries that are put back may fail again meanwhile.
+    # Newer letters are excluded: entries that this run replays may fail again meanwhile.
     upto = inventory.need(run.connection, stream).generated
     count = 0
     with run.out.progress("dead letters") as advance:
@@ -171,13 +171,13 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 )
 @stream_argument
 @_chosen
-@click.option("--to", type=NAME, metavar="STREAM", help="Target, instead of the stream that they came from.")
+@click.option("--to", type=NAME, metavar="STREAM", help="Target stream, instead of the original streams.")
 @click.option("--keep", is_flag=True, help="Keep the letters.")
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
-    Both happen in one transaction, except for streams in different slots of a cluster. A letter
-    stays if it has no fields of an original entry.
+    Each letter is replayed and removed in one transaction, unless its streams are in different slots of a cluster.
+    Letters without the fields of an original entry are not replayed.
     """
 
     def act(page: list[Letter]) -> int:
@@ -197,9 +197,9 @@ def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any)
 @click.argument("to", type=STREAM)
 @_chosen
 def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
-    """Move dead letters as they are to the stream TO."""
+    """Move dead letters unchanged to the stream TO."""
     if stream == to:
-        raise click.UsageError("Both streams are the same.")
+        raise click.UsageError("STREAM and TO are the same stream.")
 
     def act(page: list[Letter]) -> int:
         return dead_letters.move(run.connection, stream, page, to)
@@ -239,9 +239,9 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="All but the last N entries.")
 @click.option("--older-than", metavar="DURATION", help="Entries older than this.")
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
-    """Remove the first entries of a stream: those that no group needs, all but the last N, or old ones.
+    """Remove the first entries of a stream: entries that no group needs, all but the last N, or old entries.
 
-    Removal is done in steps of ten thousand entries. --maxlen and --older-than also remove entries that groups have not
+    Entries are removed in steps of ten thousand. --maxlen and --older-than also remove entries that groups have not
     read, with a warning.
     """
     if acked + (maxlen is not None) + (older_than is not None) != 1:
@@ -268,7 +268,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
         return
     if acked:
-        # During the confirmation, a group may have been created or moved back.
+        # A group may have been created or moved back during the confirmation.
         still = trimming.first_needed(run.connection, stream)
         if still is None:
             fail("NO_GROUPS", stream=names.shown(stream))

@@ -1,4 +1,4 @@
-"""`produce`: entries from files, standard input, the command line, or made up."""
+"""`produce`: entries from files, standard input, the command line, or a generator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
     "--format", "form", type=click.Choice(rows.FORMS), help="Format of the file, if its name does not imply it."
 )
 @click.option("--line-field", type=NAME, default="line", help="Field for the lines of --format lines.")
-@click.option("--generate", type=click.IntRange(0), metavar="N", help="Number of entries to generate; 0 until Ctrl-C.")
+@click.option(
+    "--generate", type=click.IntRange(0), metavar="N", help="Number of entries to generate; 0 generates until Ctrl-C."
+)
 @click.option(
     "--payload",
     type=click.IntRange(0),
@@ -75,8 +77,8 @@ def produce(
 ) -> None:
     """Add entries: one from the command line, the rows of a file, or generated ones.
 
-    Files are CSV with a header, JSON lines, Parquet, or plain lines; rows get new IDs ('pystreams import' can keep
-    them). Rows are distributed over partitions like those of the connector's option keyColumn.
+    Files are CSV with a header, JSON lines, Parquet, or plain lines. Rows get new IDs; 'pystreams import' can keep the
+    IDs of a file. Partitions are chosen as with the connector's option keyColumn.
     """
     if (bool(fields) + (file is not None) + (generate is not None)) != 1:
         raise click.UsageError("Give fields, or --file, or --generate.")
@@ -135,7 +137,7 @@ def _pairs(fields: tuple[str, ...]) -> list[bytes]:
 
 
 def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[list[bytes] | None]:
-    """Yield entries with a number, the time in milliseconds, and letters; None to flush."""
+    """Yield generated entries with a number, the time in milliseconds, and random letters. None means to flush."""
     letters = "".join(random.choices(string.ascii_letters, k=payload)).encode()
     number = 0
     for due in paced(count, rate):
@@ -163,15 +165,15 @@ def _rows(file: str, form: str | None, line_field: bytes) -> Iterator[rows.Row]:
 
 
 def _standard_input() -> BinaryIO:
-    """Standard input with a buffer of its own: Python crashes at its end while a thread waits in that of sys.stdin."""
+    """Return standard input with a separate buffer: Python crashes at exit if a thread waits in that of sys.stdin."""
     raw = getattr(sys.stdin.buffer, "raw", None)
     return sys.stdin.buffer if raw is None else io.BufferedReader(raw)
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
-    """Yield the rows' words at that rate. None where no row comes for a moment: what was read before is to be sent.
+    """Yield the words of rows at that rate. None means a pause without rows: the caller sends the buffered rows.
 
-    A thread reads, since a pipe may have nothing to read for long.
+    A thread reads the rows, since a read from a pipe may block for a long time.
     """
     read = ReadAhead(_QUEUED, _QUEUED_BYTES)
 
@@ -180,7 +182,7 @@ def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[b
             for row in found:
                 if not read.put(row.words, sum(map(len, row.words))):
                     return
-        except BaseException as failure:  # noqa: BLE001 - raised where the rows are wanted
+        except BaseException as failure:  # noqa: BLE001 - raised in the thread that uses the rows
             read.put(failure)
         read.put(None)
 

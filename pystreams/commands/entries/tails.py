@@ -43,7 +43,10 @@ def _fields(text: str | None) -> list[bytes] | None:
 @click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
 @click.option("-f", "--follow", is_flag=True, help="Continue with new entries until Ctrl-C, reconnecting if needed.")
 @click.option(
-    "--from", "start", metavar="POSITION", help="start, end, an ID, a time, 15m, -N.  [default: -10; with -n: -N]"
+    "--from",
+    "start",
+    metavar="POSITION",
+    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: -10; with -n: -N]",
 )
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
@@ -53,12 +56,12 @@ def _fields(text: str | None) -> list[bytes] | None:
     "-n",
     "--limit",
     type=click.IntRange(1),
-    help="Maximum number of entries; without --from, -f and --where: number of last entries of each stream.",
+    help="Maximum number of entries. Without --from, -f and --where, the last N entries of each stream.",
 )
 @click.option("--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, shown as JSON.")
 @click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")
 @click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
-@click.option("--message", metavar="NAME", help="Message of the Protobuf schema.  [default: the first one]")
+@click.option("--message", metavar="NAME", help="Message type of the Protobuf schema.  [default: the first one]")
 @click.option("--registry", envvar="PYSTREAMS_REGISTRY", metavar="URL", help="Schema registry: https://user:word@host.")
 def tail(
     run: Run,
@@ -74,12 +77,12 @@ def tail(
     message: str | None,
     registry: str | None,
 ) -> None:
-    """Show entries of streams, named or by globs, in the order of their IDs, without a group.
+    """Show entries of streams in the order of their IDs, without a group. STREAM is a name or a glob.
 
-    A condition compares fields with numbers and texts: ==, !=, <, <=, >, >=, in, and, or, not; field('a-b') names a
-    field that is not a word. With --decode it also sees the members of decoded values, such as payload.card.number.
-    Values that cannot be decoded are shown as they are. `--decode auto` recognises JSON, MessagePack, and with a
-    registry values that name their schema.
+    A condition compares fields with numbers and texts, by ==, !=, <, <=, >, >=, in, and, or, not. field('a-b') names a
+    field that is not a word. With --decode, a condition can use members of decoded values, such as payload.card.number.
+    Values that cannot be decoded are shown unchanged. `--decode auto` recognises JSON and MessagePack, and with a
+    registry also values that contain a schema ID.
     """
     if start is None and limit is not None and not follow and condition is None:
         start, limit = f"-{limit}", None
@@ -123,12 +126,12 @@ def tail(
 
 
 def _warn_of_unseen(run: Run, condition: conditions.Condition | None, decoding: Decoding | None) -> None:
-    """Warn of names in a condition that no entry had."""
+    """Warn of field names in the condition that no entry had."""
     if condition is None or not condition.checked:
         return
     for path in condition.unseen:
-        advice = ", and members need --decode" if decoding is None and "." in path else ""
-        run.out.warn(f"none of {numbers.things(condition.checked, 'entry')} has {path}{advice}")
+        advice = "; members of values require --decode" if decoding is None and "." in path else ""
+        run.out.warn(f"none of {numbers.things(condition.checked, 'entry')} has the field {path}{advice}")
 
 
 def _decoder(run: Run, form: Format, schema: str | None, message: str | None, registry: str | None) -> Decoder:
@@ -143,7 +146,7 @@ def _decoder(run: Run, form: Format, schema: str | None, message: str | None, re
 
 
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
-    """Return the range of a stream that is shown before it is followed."""
+    """Return the range of existing entries to show, before following the stream."""
     if follow:
         found = next(inventory.read_streams(run.connection, [name], memory=False), None)
         if found is None:
@@ -167,7 +170,7 @@ def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) 
 @click.option("-c", "--consumer", type=NAME, help="Name of the consumer.  [default: a new one, removed at the end]")
 @click.option("--ack", is_flag=True, help="Acknowledge entries after writing them.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new entries until Ctrl-C, reconnecting if needed.")
-@click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="Stop after N entries.")
 @click.option("--create", is_flag=True, help="Create the group at the stream's start if it is missing.")
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
 def consume(
@@ -181,7 +184,7 @@ def consume(
     create: bool,
     fields: str | None,
 ) -> None:
-    """Read new entries as a consumer of a group. They are pending for it until they are acknowledged.
+    """Read new entries as a consumer of a group. Entries stay pending for the consumer until they are acknowledged.
 
     A named consumer first receives its pending entries.
     """

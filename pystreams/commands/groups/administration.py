@@ -44,7 +44,7 @@ _SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right
 def ls(run: Run, pattern: str, limit: int) -> None:
     """List the groups of the streams that match PATTERN, a name or a glob.
 
-    LAG is in entries; '~' marks an estimate if the server does not report it. 'groups lag' also shows seconds.
+    LAG is in entries; '~' marks an estimate, if the server does not report the lag. 'groups lag' also shows seconds.
     """
     every = of_groups.groups(run.connection, matching(run, pattern), run.now, details=False)
     shown = list(itertools.islice(every, limit + 1)) if limit else list(every)
@@ -57,7 +57,7 @@ def ls(run: Run, pattern: str, limit: int) -> None:
         return
     rows_of.table(run.out, measures.GROUPS_LISTED, rows, empty="No consumer groups.")
     if more:
-        run.out.note(f"There are more: this is --limit {limit}.")
+        run.out.note(f"Only {limit} groups are shown (--limit).")
 
 
 @verb(
@@ -71,8 +71,8 @@ def ls(run: Run, pattern: str, limit: int) -> None:
 def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     """Show one group and its consumers.
 
-    Consumers with most pending entries come first. IDLE: time since a consumer's last call. INACTIVE: time since it
-    last received an entry (Redis 7.2).
+    Consumers with the most pending entries come first. IDLE: time since a consumer's last call. INACTIVE: time since
+    the consumer last received an entry (Redis 7.2).
     """
     shown = of_groups.need(run.connection, stream, group, run.now)
     status = judge([shown.sample])
@@ -96,7 +96,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     run.out.line()
     rows_of.table(run.out, measures.CONSUMER, consumers, empty="No consumers.")
     if len(every) > len(consumers):
-        run.out.note(f"There are {len(every):,} consumers: this is --limit {limit}.")
+        run.out.note(f"Only {limit} of {len(every):,} consumers are shown (--limit).")
 
 
 @verb(
@@ -110,20 +110,22 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     ),
 )
 @click.argument("pattern", default="*", type=PATTERN)
-@click.option("--group", type=NAME, help="Name of the group.")
+@click.option("--group", type=NAME, help="Only groups of this name.")
 @click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Largest first.")
 @limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two samples.")
-@click.option("--samples", type=click.IntRange(1), help="Number of samples after which to stop.")
+@click.option("--samples", type=click.IntRange(1), help="Stop after N samples.")
 @click.option("--looks", type=click.IntRange(1), hidden=True, help="Former name of --samples.")
 @click.option(
-    "--fail-above", type=int, metavar="N", help="Maximum lag; ends with status 3 if a lag is or may be larger."
+    "--fail-above", type=int, metavar="N", help="Maximum lag. Ends with status 3 if a lag exceeds it or may exceed it."
 )
 @click.option(
-    "--fail-behind", metavar="DURATION", help="Maximum age of undelivered entries; ends with status 3 above it."
+    "--fail-behind",
+    metavar="DURATION",
+    help="Maximum age of undelivered entries. Ends with status 3 if an entry is older.",
 )
-@click.option("--fail-status", is_flag=True, help="End with status 3 if a group is judged stop, stall or rewind.")
+@click.option("--fail-status", is_flag=True, help="End with status 3 if a group has the status stop, stall or rewind.")
 def lag(
     run: Run,
     pattern: str,
@@ -144,11 +146,11 @@ def lag(
 
     \b
     STATUS, as Burrow judges Kafka's groups:
-      ok       no entries are left, or the group advances
-      warning  it advances, but its lag grew at every sample (--watch)
-      stop     entries are left, and no consumer called for a minute
-      stall    consumers call, but the position or the pending entries stay as they are for a minute
-      rewind   the position went back (--watch)
+      ok       no backlog, or the group advances
+      warning  the group advances, but its lag grew at every sample (--watch)
+      stop     there is a backlog, and no consumer has called for a minute
+      stall    consumers call, but the position or the pending entries have not changed for a minute
+      rewind   the position moved back (--watch)
     """
     pause = times.duration(interval, "--interval") / 1000
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
@@ -218,7 +220,7 @@ def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) 
     if watch:
         run.out.line()
     if more:
-        run.out.note("There are more: see --limit.")
+        run.out.note(f"Only {len(rows)} groups are shown (--limit).")
 
 
 VERBS = (

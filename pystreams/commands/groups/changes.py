@@ -1,4 +1,4 @@
-"""`groups seek, create, rm`: moving, creating and removing consumer groups, one or many."""
+"""`groups seek, create, rm`: moving, creating and removing consumer groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from streamwire.stream_id import ZERO
 _READS = "+scan +xinfo +xpending +xrange +time"
 _SHOWN = 20  # rows of a preview
 
-_all_groups = click.option("--all-groups", is_flag=True, help="All groups of the streams.")
+_all_groups = click.option("--all-groups", is_flag=True, help="Select all groups of the streams.")
 _force_future = click.option(
     "--force-future",
     is_flag=True,
@@ -42,7 +42,7 @@ _force_future = click.option(
 
 
 def _one_or_many(function: Any) -> Any:
-    """Return the arguments of a verb that changes groups: STREAM, a name or a glob, and GROUP, any number of either."""
+    """Add --limit, --all-groups and the argument GROUP, which may be repeated, to a verb that changes groups."""
     for option in (
         match_limit,
         _all_groups,
@@ -59,7 +59,7 @@ def _chosen(run: Run, stream: str, groups: tuple[bytes, ...], limit: int, *, eve
 
 
 def _preview(run: Run, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Show the first groups of a change to people."""
+    """Show the first groups of a change, unless the output is for programs."""
     if not run.out.structured:
         run.out.table(columns, rows[:_SHOWN])
         if len(rows) > _SHOWN:
@@ -76,24 +76,28 @@ def _lag(lag: int | None, *, exact: bool) -> str:
     changes=True,
     examples=(
         "pystreams groups seek orders billing --to start",
-        "pystreams groups seek orders billing --to 1h          # entries of the last hour, again",
+        "pystreams groups seek orders billing --to 1h          # read the last hour again",
         "pystreams groups seek orders billing --to 2024-06-01T12:00 --dry-run",
         "pystreams groups seek orders billing --to +1          # skip one entry",
         "pystreams groups seek orders billing --to-group audit # to the position of that group",
         "pystreams groups seek 'sensors:*' --all-groups --to end",
-        "pystreams groups ls --limit 0 -o csv > positions.csv  # and back:",
+        "pystreams groups ls --limit 0 -o csv > positions.csv  # save positions, restore:",
         "pystreams groups seek --from-file positions.csv",
     ),
 )
 @click.argument("stream", type=PATTERN, required=False)
 @_one_or_many
-@click.option("--to", metavar="POSITION", help="start, end, an ID, a time, 15m (ago), +N or -N entries.")
-@click.option("--to-group", type=GROUP, help="The position of another group of the same stream.")
+@click.option(
+    "--to",
+    metavar="POSITION",
+    help="start, end, an ID, a time, 15m (ago), or +N or -N entries from the current position.",
+)
+@click.option("--to-group", type=GROUP, help="Move to the position of this group of the same stream.")
 @click.option(
     "--from-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="CSV, JSON or JSON lines with stream, group and position, as 'groups ls' writes them.",
+    help="File with streams, groups and positions: CSV, JSON or JSON lines, as 'groups ls' writes them.",
 )
 @_force_future
 def seek(
@@ -110,8 +114,8 @@ def seek(
     """Move groups: the next entry that a group reads is the first at or after the position.
 
     STREAM and GROUP are names or globs. A signed number counts from each group's position. A position in a file is the
-    last entry that the group has read. Pending entries stay pending. A position beyond the end of a stream means its
-    end.
+    last entry that the group has read. Pending entries stay pending. A position beyond the end of a stream is replaced
+    by the end, unless --force-future is given.
     """
     if (to is not None) + (to_group is not None) + (from_file is not None) != 1:
         raise click.UsageError("Give one of --to, --to-group and --from-file.")
@@ -127,7 +131,7 @@ def seek(
 
 
 def _moves(run: Run, chosen: list[Group], to: str | None, to_group: bytes | None, *, beyond: bool) -> list[Move]:
-    """Return the moves of these groups to one position, or that of another group of their stream."""
+    """Return the moves of these groups to one position, or to the position of another group of their stream."""
     if to_group is not None:
         others = {
             stream: of_groups.need(run.connection, stream, to_group, run.now).position
@@ -172,7 +176,7 @@ _MOVES = [
 
 
 def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
-    """Show the moves, have them confirmed, and carry them out."""
+    """Show the moves, ask for confirmation, and move the groups."""
     if not moves:
         run.done("No group matches.", {"moved": 0, "groups": []}, "groups")
         return
@@ -232,13 +236,15 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
 )
 @stream_argument
 @group_argument
-@click.option("--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N.")
+@click.option(
+    "--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m (ago), -N."
+)
 @click.option("--make-stream", is_flag=True, help="Create the stream if it is missing.")
 @_force_future
 def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
     """Create a group; the first entry that it reads is the first at or after the position.
 
-    A position beyond the stream's end means its end.
+    A position beyond the stream's end is replaced by the end, unless --force-future is given.
     """
     position = positions.parse(at, "--at")
     after = None

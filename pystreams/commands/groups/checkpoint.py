@@ -28,7 +28,7 @@ _COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"
 
 @dataclass(frozen=True)
 class Beside:
-    """A stream of a checkpoint and of the server. `difference` is empty if they agree.
+    """A stream in a checkpoint, compared with the server. `difference` is empty if they agree.
 
     `left`: entries after the last committed batch.
     """
@@ -76,7 +76,7 @@ def _committed(source: Source, stream: bytes) -> StreamId:
 
 
 def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes | None, group: Group | None) -> str:
-    """Return a difference and its consequence for the query; empty if they match."""
+    """Return the difference and its consequence for the query, or an empty text if there is none."""
     planned = source.planned[name]
     if stream is None:
         return "the stream is gone: STREAM_LOST" if planned > ZERO else ""
@@ -84,7 +84,7 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
         return "the stream ends before the checkpoint: STREAM_LOST"
     known = source.added.get(name)
     if known is not None and stream.removed is not None and not stream.has_gaps and stream.removed > known:
-        return f"removed before they were read: {numbers.things(stream.removed - known, 'entry')}: ENTRIES_LOST"
+        return f"{numbers.things(stream.removed - known, 'entry')} removed unread: ENTRIES_LOST"
     if wanted is None:
         return ""
     if group is None:
@@ -97,12 +97,12 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
         return ""
     committed = source.committed.get(name, ZERO)
     if group.position < committed:
-        # While the connector delivers in the background, a consumer's name contains the end of the delivery.
+        # During a delivery in the background, the connector puts the end of the delivery into the consumer's name.
         if any(each.name.endswith(b"-until-%b" % str(committed).encode()) for each in group.consumers or ()):
-            return "the last batch's delivery was cut off: the group is moved to the checkpoint"
+            return "the last batch's delivery was interrupted: the query moves the group to the checkpoint"
         return "the group is behind the checkpoint: GROUP_BEHIND"
     if group.position > planned:
-        return "the group is ahead of the checkpoint: all entries are read, but skipped ones are never pending"
+        return "the group is ahead of the checkpoint: all entries are read, but skipped entries are never pending"
     return ""
 
 
@@ -140,7 +140,7 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> N
         head = {"query": checkpoint.query, "batch": checkpoint.batch, "committed_batch": checkpoint.finished}
         run.out.document({**head, "streams": [_document(row) for row in rows]}, "streams")
         return
-    finished = "none is committed" if checkpoint.finished is None else f"{checkpoint.finished} is committed"
+    finished = "no batch is committed" if checkpoint.finished is None else f"batch {checkpoint.finished} is committed"
     run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was started, {finished}.")
     run.out.table(_COLUMNS, [_cells(row) for row in rows], empty=empty)
 
@@ -159,8 +159,8 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> N
 def show(run: Run, directory: str, group: bytes | None) -> None:
     """Show the offsets of a Spark query's checkpoint next to its streams and its group.
 
-    COMMITTED: end of the last finished batch. PLANNED: end of the last batch, which is repeated after a
-    restart unless it is committed. LEFT: entries after COMMITTED. DIRECTORY is a path, or a URL of any store that
+    COMMITTED: end of the last finished batch. PLANNED: end of the last batch. A restarted query repeats
+    that batch unless it is committed. LEFT: entries after COMMITTED. DIRECTORY is a path, or the URL of a store that
     fsspec supports, such as s3://bucket/checkpoint.
     """
     checkpoint = checkpoints.read(locations.at(directory))

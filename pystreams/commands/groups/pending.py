@@ -31,7 +31,7 @@ _COLUMNS = [Column("ID"), Column("CONSUMER"), Column("IDLE", right=True), Column
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the options that say which entries are meant; the function gets them as one argument, ``which``."""
+    """Add the options that select entries. The function receives them as the argument `which`."""
 
     @functools.wraps(function)
     def chosen(
@@ -42,7 +42,7 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
     made: Callable[..., Any] = chosen
     for option in (
-        click.option("--consumer", type=NAME, help="Consumer of the entries."),
+        click.option("--consumer", type=NAME, help="Only entries of this consumer."),
         click.option("--deliveries", type=click.IntRange(0), default=0, help="Minimum number of deliveries."),
         click.option("--idle", metavar="DURATION", help="Minimum time since the last delivery, such as 15m."),
         ids_argument,
@@ -52,7 +52,7 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the arguments STREAM and GROUP, in front of all others."""
+    """Add the arguments STREAM and GROUP before all others."""
     return stream_argument(group_argument(function))
 
 
@@ -76,7 +76,7 @@ def ls(
 ) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
 
-    Entries that were given back ('pending nack') have no consumer and no IDLE. --json writes a line for each entry.
+    Entries that were given back ('pending nack') have neither consumer nor IDLE. --json writes one line per entry.
     """
     total = pending.total(run.connection, stream, group)
     shown = 0
@@ -102,7 +102,7 @@ def ls(
     if not run.out.structured:
         run.out.table(_COLUMNS, rows, empty="No pending entry matches.")
         if limit and shown == limit < total:
-            run.out.note(f"{total:,} entries are pending in total: this is --limit {limit}.")
+            run.out.note(f"Only {limit} entries are shown (--limit). The group has {total:,} pending entries.")
 
 
 def _document(entry: Pending) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _change(
     words: tuple[str, str],
     act: Callable[[list[Pending]], int],
 ) -> None:
-    """Process the selected entries page by page. `words`: the verb and its past."""
+    """Process the selected entries page by page. `words`: the verb and its past participle."""
     if which.is_all != everything:
         raise click.UsageError("Select entries by ID, --idle, --deliveries or --consumer; or use --all alone.")
     total = pending.total(run.connection, stream, group)
@@ -149,7 +149,8 @@ def _change(
             advance(len(page))
     left = pending.total(run.connection, stream, group)
     run.done(
-        f"{words[1].capitalize()} {numbers.things(done, 'entry')}; {left:,} left.", {words[1]: done, "pending": left}
+        f"{words[1].capitalize()} {numbers.things(done, 'entry')}; {left:,} still pending.",
+        {words[1]: done, "pending": left},
     )
 
 
@@ -198,7 +199,7 @@ def claim(
 ) -> None:
     """Assign entries to another consumer, which receives them when it reads its pending entries again.
 
-    With --idle an entry that was delivered again meanwhile keeps its consumer. Delivery counts stay the same.
+    With --idle, an entry that is delivered again meanwhile keeps its consumer. Delivery counts do not change.
     """
 
     def act(page: list[Pending]) -> int:
@@ -229,8 +230,8 @@ def nack(
 ) -> None:
     """Give entries back, so that the next claim by any consumer includes them.
 
-    By XNACK on the engine and Redis 8.8. On other servers the idle time is set to a day, so that claims by idle time
-    include them.
+    Uses XNACK on the engine and Redis 8.8. On other servers, sets the idle time of the entries to a day, so that claims
+    by idle time include them.
     """
 
     def act(page: list[Pending]) -> int:
@@ -254,15 +255,15 @@ def nack(
 @click.option(
     "--with-pending",
     is_flag=True,
-    help="Also remove consumers with pending entries; these entries are then no longer pending.",
+    help="Also remove consumers that have pending entries. These entries stop being pending.",
 )
 def remove(
     run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: str | None, with_pending: bool
 ) -> None:
-    """Remove consumers from a group. Those with pending entries stay, unless --with-pending is given.
+    """Remove consumers from a group. Consumers with pending entries stay, unless --with-pending is given.
 
-    Entries that are pending for a removed consumer are neither acknowledged nor delivered again: claim them first
-    ('pystreams pending claim').
+    Pending entries of a removed consumer are neither acknowledged nor delivered again. To keep them, first assign them
+    to another consumer ('pystreams pending claim').
     """
     if bool(consumers) == (idle is not None):
         raise click.UsageError("Give consumers, or --idle.")
@@ -275,7 +276,9 @@ def remove(
     gone = [each for each in meant if with_pending or not each.pending]
     if len(gone) < len(meant):
         kept = ", ".join(names.shown(each.name) for each in meant if each not in gone)
-        run.out.warn(f"These have pending entries and stay: {kept}. --with-pending drops their entries.")
+        run.out.warn(
+            f"Not removed, because they have pending entries: {kept}. --with-pending also removes these consumers."
+        )
     if not gone:
         run.done("No consumer was removed.", {"removed": [], "pending": 0})
         return

@@ -95,7 +95,7 @@ def test_a_store_that_cannot_be_used(cli_of: Cli, monkeypatch: pytest.MonkeyPatc
         ("XGROUP SETID orders spark 5-0", "GROUP_BEHIND"),
         ("XGROUP SETID orders spark 10-0", "ahead"),
         ("XGROUP DESTROY orders spark", "creates it again"),
-        ("XTRIM orders MAXLEN 1", "removed before they were read: 1 entry: ENTRIES_LOST"),
+        ("XTRIM orders MAXLEN 1", "1 entry removed unread: ENTRIES_LOST"),
         ("DEL orders", "STREAM_LOST"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_delivery_that_was_cut_off_is_told_from_a_moved_group(
     client.execute_command("XGROUP", "SETID", "orders", "spark", "5-0")
     client.xgroup_createconsumer("orders", "spark", f"query-until-{row['committed']}")
     result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
-    assert "is moved to the checkpoint" in _only(json.loads(result.stdout))["difference"]
+    assert "moves the group to the checkpoint" in _only(json.loads(result.stdout))["difference"]
 
 
 def test_what_is_no_checkpoint(cli_of: Cli, checkpoint: Path) -> None:

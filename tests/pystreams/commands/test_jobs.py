@@ -154,7 +154,7 @@ def test_java_is_found_where_it_is_installed(
     assert run("run", "lag", "--url", engine_process.url).exit_code == 0
     assert submitted[1][-1] == "{}"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "There is no Java in JAVA_HOME (" in run("run", "lag", "--url", engine_process.url).stderr
+    assert "Java was not found in JAVA_HOME (" in run("run", "lag", "--url", engine_process.url).stderr
 
 
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:

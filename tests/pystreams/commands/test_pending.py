@@ -50,7 +50,7 @@ def test_pending_entries_are_found(cli_of: Cli, stream: redis.Redis, words: tupl
 def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> None:
     result = cli_of.result("pending", "ls", "orders", "billing", "--limit", "2")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["1-0", "c1"], ["2-0", "c1"]]
-    assert "6 entries are pending in total" in result.stderr
+    assert "The group has 6 pending entries." in result.stderr
 
 
 def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
@@ -153,7 +153,7 @@ def test_an_entry_that_was_given_back_is_pending_as_the_others(
 def test_an_id_means_one_entry_however_it_is_written(cli_of: Cli, stream: redis.Redis) -> None:
     """Without a sequence number it is 0, duplicates count once, and invalid IDs are rejected."""
     assert cli_of("pending", "ack", "orders", "billing", "1", "1-0", "1-0", "--yes") == (
-        "Acknowledged 1 entry; 5 left.\n"
+        "Acknowledged 1 entry; 5 still pending.\n"
     )
     for words in (("pending", "ack", "orders", "billing", "one"), ("pending", "ls", "orders", "billing", "-")):
         assert "is not an ID such as" in cli_of.failure(*words, status=2)

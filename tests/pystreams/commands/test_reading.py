@@ -104,8 +104,8 @@ def test_names_that_no_entry_has_are_told(cli_of: Cli, client: redis.Redis) -> N
     client.xadd("s", {"doc": '{"a": 4}', "n": 2}, id="2-0")
     found = cli_of.result("tail", "s", "--where", "doc.a == 3 or nosuch == 1 or n == 2", "--json")
     assert _ids(found.stdout) == [2]
-    assert "none of 2 entries has doc.a, and members need --decode" in found.stderr
-    assert "none of 2 entries has nosuch" in found.stderr
+    assert "none of 2 entries has the field doc.a; members of values require --decode" in found.stderr
+    assert "none of 2 entries has the field nosuch" in found.stderr
     for condition in (
         "doc.a == 3",
         "a == 3",
