@@ -17,7 +17,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_options import divide
-from engine.core.protocol.xadd_run import FramedRun, XaddRun
+from engine.core.protocol.xadd_run import FramedRun, XaddRun, word_in
 from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
@@ -25,6 +25,10 @@ from engine.core.streams.trimming import Trim
 _AUTO = b"$1\r\n*\r\n"
 #: Sequence number -> the last part of an ID's bulk string.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
+
+
+#: Greatest last ID of a stream for which a run cannot exhaust the IDs.
+_LAST_FOR_RUNS = ids.MAX_ID - (1 << 32)
 
 
 class _Part:
@@ -92,17 +96,17 @@ def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
 class Added:
     """The replies of a run: the entries' IDs as bulk strings."""
 
-    __slots__ = ("_one", "_parts")
+    __slots__ = ("_parts", "_rows")
 
-    def __init__(self, parts: list[_Part], one: bytes = b"") -> None:
+    def __init__(self, parts: list[_Part], rows: list[bytes]) -> None:
         self._parts = parts
-        #: The reply of a run with only one command.
-        self._one = one
+        #: One reply per command, if the commands ran one by one.
+        self._rows = rows
 
     def rows(self) -> list[bytes]:
         """Return one reply per command, in the commands' order."""
-        if self._one:
-            return [self._one]
+        if self._rows:
+            return self._rows
         if not self._parts[0].rows:
             return self._parts[0].reply_rows()
         replies = [b""] * sum(part.count for part in self._parts)
@@ -113,44 +117,83 @@ class Added:
 
     def buffers(self) -> list[bytes]:
         """Return the bytes of ``rows``, joined into a few buffers."""
-        if self._one:
-            return [self._one]
-        return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()
+        if self._rows or self._parts[0].rows:
+            return [b"".join(self.rows())]
+        return self._parts[0].replies()
 
 
 def add_run(ctx: Context, run: XaddRun) -> Added | None:
-    """Run the commands together. Return None, without any change, if the run is declined."""
+    """Run the commands together; None if the run is declined and nothing was done."""
+    added: Added | None
     try:
-        if run.count == 1 and run.keys is None and run.ids is None and len(run.head) == 3:
-            return _add_one(ctx, run.head[1], run.words, run.bodies[0])
-        trim = _trim_of(run.head) if len(run.head) > 3 else None
-        parts = _plan(ctx, run)
+        if run.ids is not None or len(run.head) > 3:
+            added = _add_parts(ctx, run)
+        elif run.keys is None:
+            added = _add_one(ctx, run) if run.count == 1 else _add_parts(ctx, run)
+        else:
+            added = _add_each(ctx, run) if 2 * len(set(run.keys)) > run.count else _add_parts(ctx, run)
     except CommandError:
         return None
+    if added is not None:
+        ctx.telemetry.commands += run.count
+    return added
+
+
+def _add_parts(ctx: Context, run: XaddRun) -> Added | None:
+    """Add the entries of each key at once."""
+    trim = _trim_of(run.head) if len(run.head) > 3 else None
+    parts = _plan(ctx, run)
     if parts is None:
         return None
     for part in parts:
         _apply(ctx, part, run.words, trim)
-    ctx.telemetry.commands += run.count
-    return Added(parts)
+    return Added(parts, [])
 
 
-def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
-    """Run a single command with minimal overhead: clients that wait for each reply send runs of one command."""
+def _add_one(ctx: Context, run: XaddRun) -> Added | None:
+    """Add the entry of a run of one command: clients that wait for each reply send such runs."""
+    key = run.head[1]
     stream: Stream | None = ctx.db.typed(key, Stream)
     if stream is None:
         return None
+    _, reply, command = _append(ctx, key, stream, run.words, run.bodies[0])
+    if command:
+        ctx.changes.effects.append((ctx.db.index, command))
+    return Added([], [reply])
+
+
+def _add_each(ctx: Context, run: XaddRun) -> Added | None:
+    """Add the entries one by one, because most keys have only one."""
+    assert run.keys is not None
+    streams = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}
+    if any(stream is not None and stream.last_id > _LAST_FOR_RUNS for _, stream in streams.values()):
+        return None
+    rows: list[bytes] = []
+    commands: list[bytes] = []
+    for word, body in zip(run.keys, run.bodies, strict=True):
+        key, stream = streams[word]
+        added, reply, command = _append(ctx, key, stream, run.words, body)
+        if stream is None:
+            streams[word] = key, added
+        rows.append(reply)
+        commands.append(command)
+    if ctx.changes.recording:
+        ctx.changes.effects.append((ctx.db.index, b"".join(commands)))
+    return Added([], rows)
+
+
+def _append(ctx: Context, key: bytes, stream: Stream | None, words: int, body: bytes) -> tuple[Stream, bytes, bytes]:
+    """Append an entry with the next ID. Return the stream, the reply, and the command for the log (empty if there is no
+    log).
+    """
     entry_id = next_id(stream, b"*", ctx.now)
     number = entry_id & ids.U64_MAX
     text = _TEXTS[number] if number < len(_TEXTS) else b"%d\r\n" % number
     reply = _stem(entry_id >> 64, len(text) - 2) + text
-    ctx.add_entry(key, stream, entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
-    ctx.telemetry.commands += 1
-    changes = ctx.changes
-    if changes.recording:
-        command = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n%b%b" % (words + 3, len(key), key, reply, body)
-        changes.effects.append((ctx.db.index, command))
-    return Added([], reply)
+    stream = ctx.add_entry(key, stream, entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
+    if not ctx.changes.recording:
+        return stream, reply, b""
+    return stream, reply, b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n%b%b" % (words + 3, len(key), key, reply, body)
 
 
 def _trim_of(head: list[bytes]) -> Trim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ def encoded(*words: bytes) -> bytes:
 @st.composite
 def pipelines(draw):
     """A pipeline of mostly equal XADDs, sometimes with something else in it, sometimes cut off."""
-    keys = draw(st.sampled_from([[b"s"], [b"s"], [b"a", b"b", b"longer"]]))
+    keys = draw(st.sampled_from([[b"s"], [b"s"], [b"a", b"b", b"longer"], [b"%d" % n for n in range(100)]]))
     options = draw(st.sampled_from([(), (), (b"MAXLEN", b"7"), (b"MAXLEN", b"~", b"10"), (b"NOMKSTREAM",)]))
     explicit = draw(st.booleans())
     fields = draw(st.integers(1, 3))
@@ -154,6 +155,22 @@ def test_a_declined_run_changes_nothing():
     assert core.execute_run(session, run, NOW) is None
     assert state(core) == {}
     assert core.changes.effects == []
+
+
+@pytest.mark.parametrize(
+    "blocker", [(b"SET", b"5", b"text"), (b"XADD", b"5", b"%d-%d" % (2**64 - 1, 2**64 - 9), b"f", b"v")]
+)
+def test_a_run_for_many_keys_is_declined_whole(blocker):
+    """A key of another type, or a last ID near the greatest one, declines the run before any entry is added."""
+    core, session = make()
+    core.execute(session, list(blocker), NOW)
+    run = scan(b"".join(encoded(b"XADD", b"%d" % n, b"*", b"f", b"v%d" % n) for n in range(10)))
+    assert run is not None
+    assert run.count == 10
+    before = state(core) if blocker[0] == b"XADD" else {}
+    assert core.execute_run(session, run, NOW) is None
+    assert core.execute(session, [b"DBSIZE"], NOW) == 1
+    assert blocker[0] == b"SET" or state(core) == before
 
 
 def test_commands_of_one_form_are_one_run_whatever_the_lengths():
