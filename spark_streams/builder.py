@@ -37,13 +37,13 @@ class Options(TypedDict, total=False):
     the password may change."""
     credentialProvider: str
     """Python function `module:function`, in place of `user` and `password`, that returns a credential provider of
-    redis-py. The provider is asked for each connection, and every five minutes while one is in use."""
+    redis-py. The provider is asked for each connection, and every five minutes while the connection is in use."""
     sentinelUser: str
-    """ACL user at the Sentinels, which have users of their own."""
+    """ACL user at the Sentinels, which have their own users."""
     sentinelPassword: str
     """Password at the Sentinels."""
     tls_caFile: str
-    """File with the CA certificates to trust. Without it, the system's are trusted."""
+    """File with the CA certificates to trust. Without it, the system's CAs are trusted."""
     tls_certFile: str
     """File with the client certificate."""
     tls_keyFile: str
@@ -53,8 +53,8 @@ class Options(TypedDict, total=False):
     tls_verify: Literal["full", "ca", "none"]
     """Checks of the server's certificate: `full` (CA and host name), `ca` (only CA) or `none`. Default: full."""
     retryTimeoutMs: int | str | timedelta
-    """Time of retries when a connection breaks or the server is not ready, also at first contact, so that a query may
-    start during a failover. Set it longer than a failover takes. Default: 15s."""
+    """Retry time when a connection breaks or the server is not ready. It also applies to the first connection, so a
+    query can start during a failover. Set it longer than a failover takes. Default: 15s."""
     stream: str
     """Stream to read from or write to. The argument of `load`, `save` and `start` sets it too. The name is taken
     literally. If a write does not set it, the column `_stream` must name each row's stream."""

@@ -20,11 +20,11 @@ class Need(StrEnum):
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
-    WRITE_AGAIN = "writing a batch again, with staged, and in foreachBatch"
-    MOVE_STAGED = "staged rows that the server moves (not needed)"
-    WRITE_COLUMNS = "rows sent to the engine as columns (not needed)"
+    WRITE_AGAIN = "writing a batch again with staged, and writing in foreachBatch"
+    MOVE_STAGED = "moving staged rows on the server (not needed)"
+    WRITE_COLUMNS = "sending rows to the engine as columns (not needed)"
     SEE_EVICTION = "checking that records of exactly-once writes are not evicted (not needed)"
-    SEE_DELETION = "detecting that a stream of exactly-once writes was deleted and has more entries again (not needed)"
+    SEE_DELETION = "detecting that a stream of exactly-once writes was deleted and refilled (not needed)"
     APPEND = "writing with append"
     TRIM_ON_WRITE = "maxlen, minid, retentionMs"
     OVERWRITE = "mode overwrite"
@@ -37,20 +37,20 @@ class Need(StrEnum):
     SHARED = "consume=shared"
     DEAD_LETTERS = "deadLetterStream"
     MALFORMED = "counts of values that do not parse, for a StreamMonitor (not needed)"
-    MOVE_LETTERS = "dead letters that a script moves (not needed)"
+    MOVE_LETTERS = "moving dead letters by a script (not needed)"
     ENGINE = "recognizing the engine (not needed)"
-    READ_COLUMNS = "ranges read from the engine as columns (not needed)"
-    WATCH_CHEAPLY = "triggers without data at a small cost (not needed)"
+    READ_COLUMNS = "reading ranges from the engine as columns (not needed)"
+    WATCH_CHEAPLY = "checking cheaply for new entries (not needed)"
     PLAN_LARGE = "planning without reading entries of more than 1 KiB (not needed)"
     PATTERN = "streamPattern"
     TRIM_ON_COMMIT = "trimOnCommit"
     DATABASE = "a database other than 0"
     CLUSTER = "a cluster"
     READ_FROM = "readFrom"
-    READ_FROM_CLUSTER = "readFrom, on a cluster"
-    READ_FROM_SENTINELS = "readFrom, at the Sentinels"
-    SENTINEL_SERVER = "Sentinel, at the server"
-    SENTINELS = "Sentinel, at the Sentinels"
+    READ_FROM_CLUSTER = "readFrom on a cluster"
+    READ_FROM_SENTINELS = "readFrom: rules at the Sentinels"
+    SENTINEL_SERVER = "Sentinel: rules at the server"
+    SENTINELS = "Sentinel: rules at the Sentinels"
     IDLE = "connections that were idle for 30 seconds"
 
 
@@ -172,7 +172,9 @@ COMMANDS: dict[str, Sent] = {
     "XREADGROUP": Sent(
         STREAMS, False, (Need.READ_GROUP, Need.SHARED), probe=("GROUP", "g", "c", "COUNT", 1, "STREAMS", KEY, ">")
     ),
-    "CLIENT REPLY": Sent(0, True, (Need.READ_GROUP,), without="entries are delivered with replies that are not used"),
+    "CLIENT REPLY": Sent(
+        0, True, (Need.READ_GROUP,), without="each delivery also sends the entries, which are discarded"
+    ),
     "XPENDING": Sent(1, True, (Need.OVERWRITE, Need.READ_GROUP, Need.SHARED), probe=(KEY, "g")),
     "XACK": Sent(1, True, (Need.READ_GROUP, Need.DEAD_LETTERS), probe=(KEY, "g", "0-1")),
     "HGET": Sent(1, True, (Need.SHARED,)),

@@ -34,9 +34,8 @@ from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRef
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
-#: Returns the commands that must still be sent, if it is unknown how much of a request was executed.
-#:
-#: It may send requests to the server.
+#: Returns the commands that are still to be sent, if it is unknown how much of a request was executed. May query the
+#: server.
 Resume = Callable[[], list[Command]]
 
 _IDLE_SECONDS = 30.0  # a connection that was idle for longer is tested with a PING before it is used again
@@ -72,7 +71,7 @@ class Connection:
         self.address = address
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
-        self._sent_before = 0  # by links that were closed
+        self._sent_before = 0  # number of commands sent by links that are now closed
         #: Changes whenever a link is opened, and is unique among connections: the server may have been replaced.
         self.generation = 0
         self._requests: dict[bytes, _Request] = {}
@@ -80,7 +79,10 @@ class Connection:
         self._reliably(lambda: self.link(None))
 
     def serve(self, address: Address) -> None:
-        """Use this address from now on. It must be equal, but its retry time and its texts in errors may differ."""
+        """Use this address from now on.
+
+        It must be equal to the old one, but may have another retry time and other texts for errors.
+        """
         self.address = self.topology.address = address
 
     def close(self) -> None:
@@ -92,11 +94,11 @@ class Connection:
 
     @property
     def sent(self) -> int:
-        """Number of commands sent to all servers, without encoded ones."""
+        """Number of commands sent to all servers, not counting encoded ones."""
         return self._sent_before + sum(link.sent for link in list(self._links.values()))
 
     def link(self, key: bytes | None) -> Link:
-        """Return the link to the server that has the key (None: any). Tries once; raises `UNREACHABLE`."""
+        """Return the link to the server that has the key (None: any server). Tries once; raises `UNREACHABLE`."""
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:
@@ -166,7 +168,7 @@ class Connection:
         if link is not None:
             link.close()
             known = self._links.pop(link.endpoint, None)
-            if known is not None:  # not closed if it is a later link, whose replies may be due
+            if known is not None:  # a later link is not closed, since its replies may be due
                 self._sent_before += known.sent
         self.topology.invalidate()
 

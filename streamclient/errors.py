@@ -3,7 +3,7 @@
     PystreamsError
     |-- OptionsError    the options are wrong or contradict each other (also a ValueError)
     |-- ServerError     the server cannot be reached, or refused a command
-    |-- StreamError     a stream or its consumer group is not what is needed
+    |-- StreamError     a stream or its consumer group is missing or unsuitable
     `-- WriteError      rows could not be written
 
 Messages never contain passwords: addresses are shown without them.
@@ -71,44 +71,44 @@ _TABLE: dict[str, Condition] = {
     ),
     "SCHEMA_INCOMPATIBLE": Condition(
         WriteError,
-        "The schema registry at {registry} refuses a new schema for the subject '{subject}', because it is not "
-        "compatible with those that readers have: {reason}.",
-        "Give the columns the types that the subject has, and new ones a default (valueSchema, with null as the first "
-        "type of a union). Or set schemaRegistry.register to false, which writes with the subject's latest schema, or "
-        "another schemaRegistry.subject, or a weaker compatibility in the registry.",
+        "The schema registry at {registry} refuses a new schema for the subject '{subject}', because it is "
+        "incompatible with the subject's other schemas: {reason}.",
+        "Give the columns the subject's types, and new columns a default (valueSchema, with null as the first type of "
+        "a union). Alternatively set schemaRegistry.register to false, which writes with the subject's latest schema, "
+        "or name another schemaRegistry.subject, or lower the subject's compatibility level in the registry.",
     ),
     "SUBJECT_MISSING": Condition(
         OptionsError,
-        "The schema registry at {registry} has no such schema for the subject '{subject}'.",
+        "The schema registry at {registry} has no matching schema for the subject '{subject}'.",
         "Correct the option schemaRegistry.subject (by default the stream's name and '-value'), register the schema "
-        "there, or give the query a schema: of columns for reading, valueSchema or schemaRegistry.register for "
-        "writing.",
+        "there, or give the query a schema: a schema of columns for reading; valueSchema or "
+        "schemaRegistry.register for writing.",
     ),
     "VALUE_NOT_WRITABLE": Condition(
         WriteError,
         "{row} cannot be written as {format}: {reason}.",
         "Correct the row, or the schema: a null needs a field that may be null, a number needs a type that is wide "
-        "enough, an enum one of its symbols.",
+        "enough, and an enum needs one of its symbols.",
     ),
     "SCHEMA_UNUSABLE": Condition(
         OptionsError, "The schema {source} cannot be used: {reason}.", "Correct it, or name another one."
     ),
     "SCHEMA_MISSING": Condition(
         OptionsError,
-        "Values in the format {format} need a schema, and none is named.",
+        "Values in the format {format} need a schema, but none is given.",
         "Give the schema itself (valueSchema), a file (valueSchemaFile), or a registry (schemaRegistry.url). On the "
         "command line: --schema or --registry.",
     ),
     "MESSAGE_MISSING": Condition(
         OptionsError,
         "The schema {source} has no message '{message}'. Its messages: {known}.",
-        "Correct the option valueMessage, on the command line --message.",
+        "Correct the option valueMessage (on the command line: --message).",
     ),
     "PROTO_TEXT": Condition(
         OptionsError,
         "The schema {source} is the text of a .proto file, which only a compiler can read.",
-        "Install one (pip install grpcio-tools), or compile it: protoc --include_imports --descriptor_set_out=FILE, "
-        "and name that file. A registry that supports format=serialized needs neither.",
+        "Install a compiler (pip install grpcio-tools), or compile the file: protoc --include_imports "
+        "--descriptor_set_out=FILE, and name that file. A registry that supports format=serialized needs neither.",
     ),
     "FORMAT_PACKAGE_MISSING": Condition(
         OptionsError,
@@ -141,7 +141,7 @@ _TABLE: dict[str, Condition] = {
     "NOT_PERMITTED": Condition(
         ServerError,
         "{address} does not allow the user '{user}' to run {command}: {reason}.",
-        "All permissions that are needed: ACL SETUSER {user} {needs} (docs/reference/permissions.md).",
+        "All required permissions: ACL SETUSER {user} {needs} (docs/reference/permissions.md).",
     ),
     "UNKNOWN_COMMAND": Condition(
         ServerError,
@@ -217,8 +217,8 @@ error, fail = CONDITIONS.error, CONDITIONS.fail
 
 
 def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """Return the first of these errors, which are by stream. If there are several, its text has their number and names
-    some of the streams.
+    """Return the first of these errors, given by stream. If there are several, its text adds their number and names
+    some streams.
     """
     first, *others = problems.values()
     if not others:
@@ -226,5 +226,5 @@ def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
     names = [f"'{stream}'" for stream in list(problems)[1 : 1 + _NAMED]]
     more = "one more stream" if len(others) == 1 else f"{len(others)} more streams"
     etc = ", ..." if len(others) > _NAMED else ""
-    message = f"{first} There is such an error in {more}: {', '.join(names)}{etc}"
+    message = f"{first} The same kind of error occurred in {more}: {', '.join(names)}{etc}"
     return type(first)(message, first.condition, first.parameters)

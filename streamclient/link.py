@@ -39,8 +39,8 @@ _CLOSED = "the server closed the connection"
 _TOO_MANY = "max number of clients"
 _LOGIN_CODES = ("WRONGPASS", "ERR", "NOAUTH", "NOPERM")
 _TIMEOUT_SECONDS = 60.0
-_RETRY_SECONDS = 10.0  # interval of calls to a provider that has failed during a renewal
-_RENEW_SECONDS = 300.0  # interval in which a connection in use logs in with its provider's current credentials
+_RETRY_SECONDS = 10.0  # interval of calls to a provider after a failed renewal
+_RENEW_SECONDS = 300.0  # interval at which a used connection logs in with its provider's current credentials
 
 
 def _answers(login: Login) -> float:
@@ -49,7 +49,7 @@ def _answers(login: Login) -> float:
 
 
 def _refusal(command: str, reply: ResponseError) -> Exception:
-    """Return the error for a refused command of the handshake; a server with too many clients may have room later."""
+    """Return the error for a refused command of the handshake. Too many clients are a temporary failure."""
     return LinkError(str(reply)) if _TOO_MANY in str(reply) else HandshakeError(command, reply)
 
 
@@ -80,7 +80,10 @@ class Link:
         self._logged_in = time.monotonic()
 
     def _connect(self) -> None:
-        """Connect and log in. If the login is refused, a file or provider is read again, as the secret may be new."""
+        """Connect and log in.
+
+        If the login is refused, the file or provider is read again, since the secret may have changed.
+        """
         try:
             self._handshake()
         except LoginRefusedError:
@@ -175,7 +178,7 @@ class Link:
         opened.close()
 
     def __del__(self) -> None:
-        # Abandoned links are closed without a warning, as when the process ends.
+        # Close abandoned links here, so that Python does not warn of an unclosed socket.
         self.close()
 
     def _socket(self) -> socket.socket:
@@ -314,7 +317,9 @@ class Link:
 
 
 def _blocks(command: Command) -> float | None:
-    """Return the seconds for which an XREAD, XREADGROUP or WAIT may block: 0.0 for none, None for indefinitely."""
+    """Return the seconds for which a command (XREAD, XREADGROUP, WAIT) may block: 0.0 if it does not, None if
+    indefinitely.
+    """
     if command[0] == "WAIT":
         ms = int(command[2])
         return ms / 1000 if ms else None

@@ -20,10 +20,10 @@ _kept: dict[tuple[int, Address], Connection] = {}  # in the order of last use
 
 @contextmanager
 def borrow(address: Address) -> Iterator[Connection]:
-    """Lend this process's connection to an address, and keep it afterwards unless the block fails.
+    """Lend this process's connection to an address, and return it to the pool afterwards unless the block fails.
 
-    Failures of the connection are raised as SERVER_UNREACHABLE. A connection is never lent twice at a time: an
-    unfinished iterator keeps it.
+    Failures of the connection are raised as SERVER_UNREACHABLE. A connection has one borrower at a time; an unfinished
+    iterator does not return it.
     """
     key = (os.getpid(), address)
     connection = _kept.pop(key, None)

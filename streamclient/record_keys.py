@@ -7,8 +7,8 @@
     {NAME}:ledger           batches of a query or of a write with this name
     {QUERY}:writes          writes from foreachBatch
 
-All begin with `PREFIX`. S is the stream; {S} is a hash tag in its slot. The keys are stored on servers: add some, never
-rename one.
+All begin with `PREFIX`. S is the stream; {S} is a hash tag in its slot. The keys are stored on servers: new ones may be
+added, but none renamed.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def refused(
 
 
 def row_refused(address: Address, row: int, reason: Any, command: str = "XADD") -> PystreamsError:
-    """Return the error for a refused row: ROW_REFUSED if the row is the reason, otherwise that of `refused`."""
+    """Return the error for a refused row: ROW_REFUSED if the row is the reason, otherwise the error of `refused`."""
     if refusal_of(reason) is not Refusal.ROW:
         return refused(address, command, reason)
     return error("ROW_REFUSED", row=row, address=address.shown, reason=str(reason).rstrip(". "))
@@ -81,7 +81,7 @@ def login_refused(address: Address, reason: Any) -> PystreamsError:
     if login.password_file is not None:
         given = f"user '{login.username or 'default'}' and the password in the file {login.password_file}"
     if login.provider is not None:
-        given = f"what {login.provider} says"
+        given = f"the credentials of {login.provider}"
     return error("LOGIN_REFUSED", address=address.shown, given=given, reason=str(reason).rstrip(". "))
 
 
@@ -95,7 +95,7 @@ def tls_mismatch(address: Address, *, encrypted: bool) -> PystreamsError:
 
 
 def _url(address: Address, kind: str) -> str:
-    """Return a URL of another kind with the same hosts, without a password."""
+    """Return the address's URL with the scheme of another kind, without a password."""
     scheme = "rediss" if address.encrypted else "redis"
     hosts = ",".join(map(str, address.endpoints)) if kind else str(address.endpoints[0])
     return f"{scheme}{kind}://{hosts}"

@@ -1,7 +1,7 @@
 """Replicas: the servers with copies of a node's keys, the replication offset of each, and its availability zone.
 
-Results are cached for some seconds, for all tasks of this process: the list of replicas, and those that did not reply.
-The offset is requested again by each task.
+The list of replicas is cached for some seconds, and replicas that did not reply for a minute, for all tasks of this
+process. Each task requests the offset again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Mark:
     """Replication state of a server: its replication ID, which names a history of writes, and the offset in bytes.
 
     A server of the same history with at least this offset has all entries that this one had. Stream IDs would not prove
-    that: a stream that was deleted and recreated may have smaller IDs than the old one, which a replica may still have.
+    that: a replica may still have a deleted stream with larger IDs than those of its recreated successor.
     """
 
     history: str
@@ -48,9 +48,10 @@ class Mark:
 
 
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
-    """Return the current offsets of these nodes of a cluster (None: the single server), without nodes that report none.
+    """Return the current offsets of these nodes of a cluster (None: the single server).
 
-    A node that reports none is logged as a warning, once per process. Raises NO_REPLICAS_TOLD if the user may not ask.
+    A node that reports no offset is omitted, and logged as a warning once per process. Raises NO_REPLICAS_TOLD if the
+    user may not ask.
     """
     found: list[tuple[Endpoint | None, Mark]] = []
     for node in nodes:
@@ -64,16 +65,16 @@ def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tup
         lines = info_lines(reply)
         mark = _mark(lines)
         if mark is None:
-            _warn(link.endpoint, lines, "Its replicas are not read, but this server itself.")
+            _warn(link.endpoint, lines, "This server is read instead of its replicas.")
         else:
             found.append((node, mark))
     return tuple(found)
 
 
 def has_reached(replica: Connection, mark: Mark) -> bool:
-    """Return whether that server has everything up to the mark, possibly after a promotion to master.
+    """Return whether the replica, which may have been promoted to master, has all writes up to the mark.
 
-    Returns False if it reports no offset, which is logged as a warning once per process.
+    If it reports no offset, return False and log a warning once per process.
     """
     (reply,) = replica.pipeline([_QUESTION])
     lines = info_lines(reply)
@@ -81,13 +82,13 @@ def has_reached(replica: Connection, mark: Mark) -> bool:
     if now is None:
         _warn(replica.topology.endpoint(None), lines, "The primary is read instead of this replica.", reply)
         return False
-    before = lines.get("second_repl_offset", "")  # up to there the history has the second ID
+    before = lines.get("second_repl_offset", "")  # the second ID names the history up to this offset
     continued = lines.get("master_replid2") == mark.history and before.isdigit() and mark.offset < int(before)
     return (now.history == mark.history or continued) and now.offset >= mark.offset
 
 
 def _mark(lines: Mapping[str, str]) -> Mark | None:
-    """Return the mark in these lines of INFO; None if they have none."""
+    """Return the mark in these lines of INFO; None if they do not contain it."""
     history, offset = lines.get("master_replid"), lines.get(_offset_line(lines), "")
     return Mark(history, int(offset)) if history and offset.isdigit() else None
 
@@ -118,7 +119,7 @@ def leave_alone(replica: Address) -> None:
 
 
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
-    """Return the replicas of a cluster's node (None: of the one server), in any order.
+    """Return the replicas of a cluster's node (None: of the single server), in any order.
 
     Raises NO_REPLICAS_TOLD if no server lists its replicas.
     """
@@ -138,8 +139,8 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
 
 
 def _address_of(address: Address, endpoint: Endpoint) -> Address:
-    """Return a replica's own address, with the same login. It is tried once and briefly, since there is always the
-    primary.
+    """Return a replica's own address, with the same login. It is tried once and briefly, since the primary can be read
+    instead.
     """
     login = address.login
     scheme = "rediss" if address.encrypted else "redis"

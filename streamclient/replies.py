@@ -1,6 +1,6 @@
-"""Replies to many XADDs at once: a vectorised check for success, or the refused ones and the reasons.
+"""Replies to many XADDs at once: a vectorised check for success, or the indexes and reasons of refused commands.
 
-Depends on RESP2; opens no sockets. The check declines in any doubt, and the parser decides.
+Depends on RESP2; opens no sockets. If the check is in doubt, the parser decides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse(data: bytes) -> list[Any]:
 
 
 def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
-    """Return the position after `count` IDs that begin at `start`; -1 if there is anything else in between.
+    """Return the position after `count` IDs that begin at `start`; -1 if there is anything else among them.
 
     An ID is two lines. The first starts with `$` and a digit.
     """

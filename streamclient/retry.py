@@ -22,7 +22,7 @@ class Refusal(enum.Enum):
     ROW = "the command's arguments or its key: the same command is refused again"
 
 
-#: By the first word of the reply. Words that are not listed are `SERVER`; texts below come first.
+#: Refusals by the reply's first word; other words mean `SERVER`. Texts further below take precedence.
 _REFUSALS: dict[str, Refusal] = {
     "MOVED": Refusal.LATER,
     "ASK": Refusal.LATER,
@@ -48,7 +48,7 @@ _REFUSALS: dict[str, Refusal] = {
 #: Texts for NOPERM within a script, in Redis 7.0, and in later releases and Valkey.
 _FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
 
-#: By a part of a reply that begins with ERR.
+#: Refusals by a part of the text of a reply that begins with ERR.
 _REFUSALS_IN_ERR: dict[str, Refusal] = {
     "unknown command": Refusal.SERVER,
     "Unknown Redis command": Refusal.SERVER,
@@ -73,7 +73,7 @@ class Budget:
         self._pause = _FIRST_PAUSE
 
     def pause(self) -> bool:
-        """Sleep before the next attempt. False, without sleeping, if the time is up."""
+        """Sleep before the next attempt. Return False without sleeping if the time is up."""
         left = self._end - time.monotonic()
         if left <= 0:
             return False
@@ -83,7 +83,7 @@ class Budget:
 
 
 def reason_of(reply: object) -> str:
-    """Return the text of an error reply; of a refused EXEC the reason that it gives."""
+    """Return the text of an error reply. For a refused EXEC, return only the reason in it."""
     return str(reply).removeprefix(_ABORTED)
 
 
@@ -95,13 +95,13 @@ def refusal_of(reply: object) -> Refusal:
         for part, meaning in _REFUSALS_IN_ERR.items():
             if part in text:
                 return meaning
-    if not word.isupper():  # the connector's own words about a row
+    if not word.isupper():  # the connector's own text about a row
         return Refusal.ROW
     return _REFUSALS.get(word, Refusal.SERVER)
 
 
 def is_transient(reply: Any) -> bool:
-    """Return whether the reply is an error that may not occur a moment later, or at another node."""
+    """Return whether the reply is an error that may disappear a moment later, or at another node."""
     return isinstance(reply, ResponseError) and refusal_of(reply) is Refusal.LATER
 
 
@@ -114,7 +114,7 @@ def is_forbidden(reply: Any) -> bool:
 
 
 def is_permanent(cause: BaseException) -> bool:
-    """Return whether a failure will not go away: a wrong password, an unknown host, a certificate that is refused."""
+    """Return whether retries cannot succeed: a wrong password, an unknown host, a refused certificate."""
     seen: BaseException | None = cause
     while seen is not None:
         if isinstance(seen, (LoginRefusedError, socket.gaierror, ssl.SSLCertVerificationError)):

@@ -1,7 +1,7 @@
 """Routing: the server of a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
 
-Owns the known slots of a cluster and the master's endpoint, and the search for them. Each request for them opens a link
-and closes it.
+Owns the known slots of a cluster and the master's endpoint, and the search for both. Each search opens its own links
+and closes them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Topology:
         #: Whether keys are spread over several nodes.
         self.is_cluster = address.kind == "cluster"
         self._ranges: list[tuple[int, int, Endpoint]] | None = None
-        self._owners: list[Endpoint | None] = []  # of each slot, if the ranges are known
+        self._owners: list[Endpoint | None] = []  # owner of each slot, if the ranges are known
         self._nodes: list[Endpoint] = []
         self._followers: dict[Endpoint, list[Endpoint]] = {}  # the replicas of a cluster's masters
         self._master: Endpoint | None = None
@@ -61,7 +61,7 @@ class Topology:
         return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
 
     def replicas(self, node: Endpoint | None) -> list[Endpoint]:
-        """Return the replicas of a cluster's node (None: of the one server) that are reported as up."""
+        """Return the replicas of a cluster's node (None: of the single server) that are reported as up."""
         address = self.address
         if self.is_cluster:
             self._slots()
@@ -85,7 +85,7 @@ class Topology:
         """Record a redirection `MOVED slot host:port`. All slots are requested again, since more than one may have
         moved.
 
-        Refusals of many keys arrive together. If the slot is already known to have moved there, no request is sent.
+        Many keys may be refused at once, so nothing is requested if the slot is already known to have moved there.
         """
         _, slot, place = refusal.split()[:3]
         number, target = int(slot), None if place.startswith("?:") else self._endpoint_of(place)
@@ -99,7 +99,7 @@ class Topology:
         self._learn([*moved, *(known or [])])
 
     def is_announced(self, text: str) -> bool:
-        """Return whether a text names an address of a node that the cluster announces and the user has not given."""
+        """Return whether a text contains a node's address that the cluster announces and the user has not given."""
         return any(str(node) in text for node in self._nodes if node not in self.address.endpoints)
 
     def ask_target(self, refusal: str) -> Endpoint:
@@ -120,7 +120,7 @@ class Topology:
         return self._ranges
 
     def _learn(self, ranges: list[tuple[int, int, Endpoint]]) -> None:
-        """Record the nodes of these slots. The first range with a slot counts."""
+        """Record the nodes of these slots. If ranges overlap, the first one counts."""
         owners: list[Endpoint | None] = [None] * COUNT
         for first, last, endpoint in reversed(ranges):
             owners[first : last + 1] = [endpoint] * (last + 1 - first)
@@ -155,7 +155,8 @@ class Topology:
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
     ) -> list[tuple[Endpoint, Any]]:
-        """Return the first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
+        """Ask each endpoint until one answers, and return a list of the endpoint and its answer. Raises the last
+        failure.
 
         A permanent refusal raises an error that no retry can avoid, such as NOT_A_CLUSTER.
         """

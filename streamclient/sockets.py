@@ -24,10 +24,9 @@ class OtherProtocolError(LinkError):
 
 
 def open_socket(endpoint: Endpoint, tls: Tls | None, seconds: float) -> socket.socket:
-    """Return a connected socket, after the TLS handshake if there is one; each step takes at most `seconds`.
+    """Return a connected socket, after the TLS handshake if `tls` is given. Each step takes at most `seconds`.
 
-    Raises LinkError with the cause, OtherProtocolError if only one side uses TLS, INVALID_OPTION for TLS files that
-    cannot be used.
+    Raises LinkError with the cause, or INVALID_OPTION for TLS files that cannot be used.
     """
     context = None if tls is None else tls_context(tls)
     opened: socket.socket | None = None
@@ -59,7 +58,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     certificate = tls.cert_file or tls.key_file
     if certificate is not None:
         with _loading("keyFile", tls.key_file), _loading("certFile", tls.cert_file):
-            context.load_cert_chain(certificate, tls.key_file, tls.key_password or "")  # None prompts for it
+            context.load_cert_chain(certificate, tls.key_file, tls.key_password or "")  # None would prompt for it
     return context
 
 
@@ -73,15 +72,15 @@ def _loading(name: str, path: str | None) -> Iterator[None]:
     except ssl.SSLError as cause:
         if path is None:
             raise
-        expected = f"it cannot be loaded as PEM data, an encrypted key with tls.keyPassword ({cause})"
+        expected = f"it cannot be loaded as PEM data; an encrypted key needs tls.keyPassword ({cause})"
         fail("INVALID_OPTION", option=f"tls.{name}", value=path, expected=expected)
 
 
 def tls_alert(endpoint: Endpoint, tls: Tls, seconds: float) -> ssl.SSLError | None:
     """Return the server's TLS alert, if that is the reason of a failed connection.
 
-    In TLS 1.3 the alert comes after the client's part of the handshake: a client that writes then only sees the
-    connection end, while one that reads gets the alert.
+    In TLS 1.3 the alert arrives after the client's part of the handshake. A client that writes at that moment only sees
+    the end of the connection; a client that reads receives the alert.
     """
     try:
         with open_socket(endpoint, tls, seconds) as opened:
@@ -106,7 +105,7 @@ def check_protocol(endpoint: Endpoint, failure: BaseException, *, encrypted: boo
 
 
 def _answers_tls(endpoint: Endpoint) -> bool:
-    """Return whether a server there answers the start of TLS."""
+    """Return whether the server answers the start of a TLS handshake."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -120,7 +119,7 @@ def _answers_tls(endpoint: Endpoint) -> bool:
 
 
 def _answers_plainly(endpoint: Endpoint) -> bool:
-    """Return whether a server there answers a command without TLS."""
+    """Return whether the server answers a command without TLS."""
     try:
         with socket.create_connection((endpoint.host, endpoint.port), _ALERT_SECONDS) as plain:
             plain.sendall(b"PING\r\n")

@@ -67,18 +67,18 @@ class ConnectOptions:
         Kind(_function),
         None,
         "Python function `module:function`, in place of `user` and `password`, that returns a credential "
-        "provider of redis-py. The provider is asked for each connection, and every five minutes while one is "
-        "in use.",
+        "provider of redis-py. The provider is asked for each connection, and every five minutes while the "
+        "connection is in use.",
     )
     sentinel_user: str | None = option(
-        "sentinelUser", TEXT, None, "ACL user at the Sentinels, which have users of their own."
+        "sentinelUser", TEXT, None, "ACL user at the Sentinels, which have their own users."
     )
     sentinel_password: str | None = option("sentinelPassword", TEXT, None, "Password at the Sentinels.", secret=True)
     tls_ca_file: str | None = option(
         "tls.caFile",
         TEXT,
         None,
-        "File with the CA certificates to trust. Without it, the system's are trusted.",
+        "File with the CA certificates to trust. Without it, the system's CAs are trusted.",
     )
     tls_cert_file: str | None = option("tls.certFile", TEXT, None, "File with the client certificate.")
     tls_key_file: str | None = option("tls.keyFile", TEXT, None, "File with the client certificate's private key.")
@@ -93,8 +93,8 @@ class ConnectOptions:
         "retryTimeoutMs",
         duration(),
         address.RETRY_MS,
-        "Time of retries when a connection breaks or the server is not ready, also at first contact, so that a query "
-        "may start during a failover. Set it longer than a failover takes.",
+        "Retry time when a connection breaks or the server is not ready. It also applies to the first connection, so "
+        "a query can start during a failover. Set it longer than a failover takes.",
     )
 
     def _check_one_secret(self, in_url: Login) -> None:

@@ -79,8 +79,8 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader` (None: `writer`).
 
     The function raises UndecodableError for invalid bytes. Both schemas are parsed.
-    The compiled reader of `fastavro` decodes values that cannot exceed a bound. Its twin in Python decodes the others,
-    and counts their items.
+    The compiled reader of `fastavro` decodes values that cannot exceed a bound. Its reader in Python decodes the
+    others, and counts their items.
     """
     fastavro = package("fastavro")
     twin, octets = _twin()
@@ -88,7 +88,7 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     problems = (*WRONG, package("fastavro.read").SchemaResolutionError)
     weights = _Weights()
     fixed, densest = weights.of(writer).items, weights.densest
-    has_compiled = isinstance(writer, dict)  # it parses other schemas for each value
+    has_compiled = isinstance(writer, dict)  # the compiled reader would parse a list or text for each value
     guarded = _guarded(writer)
     if reader == writer:
         reader = None
@@ -117,7 +117,7 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     return value_of
 
 
-#: The least integer. The compiled reader takes it for zero as the number of a list's members.
+#: The least integer. The compiled reader mistakes it for zero if it is the number of a list's members.
 _LEAST = b"\xff" * 9 + b"\1"
 _LONGEST = 10  # maximum number of bytes of an integer
 _OURS = "pystreams-decimal"
@@ -126,7 +126,7 @@ _DIGIT_BITS = math.log2(10)
 
 
 def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
-    """Convert bytes to a decimal. `fastavro` rounds one with too many digits, in time that is quadratic to its size."""
+    """Convert bytes to a decimal. `fastavro` would round one with too many digits, in time quadratic to its size."""
     precision = min(schema["precision"], DIGITS)
     number = int.from_bytes(data, "big", signed=True)
     if number.bit_length() > precision * _DIGIT_BITS + 1 or abs(number) >= 10**precision:
@@ -137,7 +137,7 @@ def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
 class _Choices(list[Any]):
     """Branches of a union or symbols of an enum, for the readers of `fastavro`: a negative index is an error.
 
-    Its compiled reader adds the length to a negative index, and takes the sum from the list.
+    The compiled reader adds the length to a negative index, and uses the sum as the index.
     """
 
     def __len__(self) -> int:
@@ -242,7 +242,7 @@ def _counted(read: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _Weight:
-    """Least size in bytes of the values of a type, and their number of items apart from members of lists and maps."""
+    """Minimum size in bytes of a type's values, and their number of items, not counting members of lists and maps."""
 
     size: int
     items: int
@@ -267,7 +267,7 @@ class _Weights:
             if schema not in self._named:
                 return _Weight(_SIZES.get(schema, 1), 0)
             found = self._named[schema]
-            if found is None:  # the type contains itself, so its size and depth are up to the bytes
+            if found is None:  # the type contains itself, so the value determines its size and depth
                 self.densest = math.inf
             return found or _Weight(0, 1)
         for name, each in schema.get("__named_schemas", {}).items():

@@ -1,9 +1,9 @@
 """Bounds of decoding, which keep its time and memory proportional to the size of a value.
 
-A value may have one item for every 8 bytes, or 65,536 if that is more; it is nested in at most 200 levels, and its
-numbers have at most 4,300 digits. Items are records, messages, maps, lists and list members without bytes. A value
-beyond a bound is malformed.
-Formats that a decoder in C reads are counted in advance, and only if their size allows more items than the bound.
+A value may have one item for every 8 bytes, or 65,536 items if that is more. It may be nested in 200 levels, and its
+numbers may have 4,300 digits. Items are records, messages, maps, lists and list members of zero bytes. A value beyond a
+bound is malformed. If a decoder in C reads a format, its items are counted in advance, but only if the value's size
+allows more items than the bound.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from streamclient.formats.schemas import UndecodableError
 
 #: Minimum of the maximum number of items.
 ITEMS = 65_536
-#: Bytes of a longer value for each item.
+#: Number of bytes per item in longer values.
 BYTES_PER_ITEM = 8
-#: Maximum number of columns and members of columns that a schema makes, with each named type written out.
+#: Maximum number of columns and their members that a schema makes, with all references to named types expanded.
 MEMBERS = 10_000
 #: Maximum nesting.
 LEVELS = 200
-#: Maximum number of digits of a number, which is also Python's own for integers.
+#: Maximum number of digits of a number. Python's own limit for integers is the same.
 DIGITS = 4_300
 
 
@@ -30,7 +30,7 @@ def most_items(size: int) -> int:
 
 
 class Budget:
-    """Number of items that may still come. `most`: the maximum."""
+    """Remaining number of items in a value. `most`: the maximum."""
 
     __slots__ = ("_left", "_most")
 

@@ -45,7 +45,7 @@ _FAILED_SECONDS = 10.0  # time for which an unreachable registry is not asked ag
 class Decoder:
     """Decodes values, one at a time. Schemas are read once.
 
-    `schema`: schema of values without a header. `message`: message of a Protobuf schema; headers name it themselves.
+    `schema`: schema of values without a header. `message`: message of that schema in Protobuf; a header names its own.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Decoder:
         return cls(form, schema=schema_in(form, path, message), message=message)
 
     def decode(self, value: bytes) -> Decoded:
-        """Return the value as JSON. Raises UndecodableError if its format is unknown, or not the named one.
+        """Return the value as JSON. Raises UndecodableError if its format is unknown or differs from the named one.
 
         Also raises REGISTRY_UNREACHABLE and other errors of the registry.
         """
@@ -84,7 +84,7 @@ class Decoder:
             return Decoded(_json(value), "json")
         if self._form == "msgpack" or (self._form == "auto" and value[:1] and _is_container(value[0])):
             return Decoded(_message_pack(value), "msgpack")
-        raise UndecodableError("the value is of no format that can be recognised")
+        raise UndecodableError("the value's format cannot be recognised")
 
     def _with_header(self, value: bytes) -> Decoded:
         schema_id, payload = split(value)
@@ -108,7 +108,10 @@ class Decoder:
         return read(payload)
 
     def _asked(self, registry: Registry, schema_id: int) -> Schema | None:
-        """Return the schema with this ID. A failure is repeated for a while, since each value may have another ID."""
+        """Return the schema with this ID.
+
+        After a failure, raise the same error for a while, without a request for each ID.
+        """
         if self._failed is not None and time.monotonic() < self._failed[0]:
             raise self._failed[1]
         try:
@@ -164,7 +167,10 @@ def _json(value: bytes) -> Any:
 
 
 def _opened(value: bytes) -> int:
-    """Return the number of objects and arrays of a JSON text. Brackets in texts count only if there are few."""
+    """Return at least the number of objects and arrays in a JSON text.
+
+    Brackets within strings are excluded if there are many.
+    """
     found = value.count(b"{") + value.count(b"[")
     if found > most_items(len(value)):
         outside = _TEXT.sub(b"", value)
@@ -176,7 +182,7 @@ _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
 
 
 def _finite(text: str) -> float | str:
-    """Return the number, or its text if it is too large for one, as for `NaN` and `Infinity`."""
+    """Return the number, or its text if it exceeds a float's range. `NaN` and `Infinity` also stay texts."""
     number = float(text)
     return number if math.isfinite(number) else text
 
@@ -195,7 +201,7 @@ def _message_pack(value: bytes) -> Any:
         return item
 
     try:
-        # Lists are allocated with their announced size, so the whole value is checked before.
+        # Lists are allocated with their announced size, so the complete value is checked first.
         unpacker = msgpack.Unpacker(max_buffer_size=len(value), strict_map_key=False, timestamp=3)
         unpacker.feed(value)
         unpacker.skip()

@@ -15,7 +15,7 @@ from typing import Any
 
 
 def reply(request: urllib.request.Request, until: float, context: ssl.SSLContext | None, most: int) -> bytes:
-    """Return the reply's content, or `most` bytes of it. `until`: time of `time.monotonic`.
+    """Return the reply's content, or its first `most` bytes. `until`: deadline on the clock `time.monotonic`.
 
     Raises HTTPException and OSError, which includes HTTPError and TimeoutError.
     """
@@ -38,14 +38,14 @@ def _left(until: float) -> float:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, which become HTTPErrors: the login would be sent to the other server."""
+    """Refuses redirects by HTTPErrors: following one would send the login to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def _handler(handler: Any, connection: Any, until: float, **settings: Any) -> Any:
-    """Return a handler of urllib whose replies are read until this time."""
+    """Return a handler of urllib that reads replies until this time."""
 
     class Response(http.client.HTTPResponse):
         def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
@@ -63,7 +63,7 @@ def _handler(handler: Any, connection: Any, until: float, **settings: Any) -> An
 
 
 class _Timed(io.RawIOBase):
-    """Reads a socket's stream until a time. Raises TimeoutError after it."""
+    """Reads a socket's stream. Raises TimeoutError after a deadline."""
 
     def __init__(self, stream: Any, sock: socket.socket, until: float) -> None:
         self._stream = stream

@@ -42,7 +42,8 @@ _MODULES = (
 def from_file(content: bytes, source: str, message: str | None = None) -> Schema:
     """Return the schema in a FileDescriptorSet, or in the text of a `.proto` file that imports only Google's files.
 
-    Of a set, the schema is the file that defines the message; without `message`, the last file. Raises SCHEMA_UNUSABLE.
+    In a set, the schema is the file that defines the message; without `message`, it is the last file. Raises
+    SCHEMA_UNUSABLE.
     """
     try:
         text = content.decode()
@@ -54,7 +55,7 @@ def from_file(content: bytes, source: str, message: str | None = None) -> Schema
     try:
         files = {each.name: each for each in descriptors.FileDescriptorSet.FromString(content).file}
     except package("google.protobuf.message").DecodeError as cause:
-        raise error("SCHEMA_UNUSABLE", source=source, reason="it is no FileDescriptorSet") from cause
+        raise error("SCHEMA_UNUSABLE", source=source, reason="it is not a FileDescriptorSet") from cause
     with_messages = [each for each in files.values() if each.message_type]
     if not with_messages:
         fail("SCHEMA_UNUSABLE", source=source, reason="it has no message")
@@ -70,7 +71,7 @@ def _with_imports(file: Any, files: dict[str, Any], source: str) -> Schema:
         if name.startswith(_BUILT_IN):
             continue
         if name not in files:
-            reason = f"it imports {name}, which it does not have (protoc --include_imports)"
+            reason = f"it imports {name} but does not contain it (protoc --include_imports)"
             fail("SCHEMA_UNUSABLE", source=source, reason=reason)
         references.append(Reference(name, _with_imports(files[name], files, source)))
     return Schema("PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), tuple(references))
@@ -128,7 +129,7 @@ class Messages:
                 descriptor_pool=self._pool,
             )
         except (formatter.Error, package("google.protobuf.message").DecodeError, *_WRONG) as cause:
-            # an Any of an unknown message, with damaged bytes or in too many others, or a time out of range
+            # an Any that is malformed, nested too deep or of an unknown message, or a time out of range
             raise UndecodableError(str(cause)) from cause
 
     def from_json(self, full: str, text: str) -> Any:
@@ -179,13 +180,13 @@ def parse(kind: Any, data: bytes) -> Any:
         raise UndecodableError(str(cause)) from cause
 
 
-_SHORTEST = 2  # minimum size in bytes of a message in another one
+_SHORTEST = 2  # minimum size in bytes of a nested message
 _VARINT, _FIXED64, _LENGTH, _START, _END, _FIXED32 = range(6)  # wire types
 _ANY = "google.protobuf.Any"
 
 
 class _Count:
-    """Counts the messages in a message. Stops at bytes that are not a message, which the parser refuses."""
+    """Counts the messages in a message. Stops at malformed bytes, which the parser refuses."""
 
     def __init__(self, data: bytes, pool: Any) -> None:
         self._data = data
@@ -199,13 +200,13 @@ class _Count:
             while todo:
                 todo += self._below(*todo.pop())
         except IndexError:
-            return  # the bytes are cut off
+            return  # the message is truncated
 
     def _below(self, descriptor: Any, at: int, end: int) -> list[tuple[Any, int, int]]:
         """Count a message, and return the types and ranges of those in it."""
         self._budget.spend()
         found: list[tuple[Any, int, int]] = []
-        groups: list[Any] = []  # types of the messages around a group
+        groups: list[Any] = []  # types of the messages that enclose a group
         ranges: dict[int, tuple[int, int]] = {}
         top = descriptor
         while at < end:
@@ -284,7 +285,7 @@ def _file(schema: Schema, name: str, source: str) -> Any:
     try:
         return descriptors.FileDescriptorProto.FromString(data)
     except package("google.protobuf.message").DecodeError as cause:
-        raise error("SCHEMA_UNUSABLE", source=source, reason="it is no FileDescriptorProto") from cause
+        raise error("SCHEMA_UNUSABLE", source=source, reason="it is not a FileDescriptorProto") from cause
 
 
 def _compiled(schema: Schema, name: str, source: str) -> Any:

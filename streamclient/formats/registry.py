@@ -1,9 +1,9 @@
 """The client of a schema registry with Confluent's interface: schemas by ID, the latest of a subject, registering.
 
 The schema of an ID never changes, so each process requests it once. An unknown ID is also cached for a while, so that a
-stream with unrelated bytes does not cause a request per entry. Every response becomes a schema or an error with advice,
-whatever the registry sends and however slowly. Errors never contain the password, and a redirect is an error, since the
-password would follow it.
+stream with unrelated bytes does not cause a request per entry. Every response, even a malformed or slow one, becomes a
+schema or an error with advice. Errors never contain the password. A redirect is an error, since following it would send
+the password to another server.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:  # HTTP takes time to import, and few queries need it
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _ATTEMPTS = 3
-_PAUSE_SECONDS = 0.2  # after the first attempt; doubled after the second
+_PAUSE_SECONDS = 0.2  # pause after the first attempt; doubled after the second
 _TRANSIENT = (429, 500, 502, 503, 504)
 _UNKNOWN_SECONDS = 60.0  # time for which an unknown ID is not requested again
 _DEEPEST = 20  # maximum depth of references
-_MOST_REFERENCES = 1000  # of a schema, directly or indirectly
+_MOST_REFERENCES = 1000  # maximum number of a schema's direct and indirect references
 #: Maximum size of a reply in bytes.
 _MOST_BYTES = 16 << 20
 _SHOWN = 300  # maximum number of characters of a response in an error
@@ -52,7 +52,7 @@ class Registered:
 class Registry:
     """A registry's address and login. It is pickled for the workers; responses are cached per process.
 
-    `seconds`: maximum time of a call, with its attempts and references. `token`: bearer token, instead of `user` and
+    `seconds`: maximum time of a call, including retries and references. `token`: bearer token, instead of `user` and
     `password`.
     """
 
@@ -137,7 +137,7 @@ def _body(schema: Schema) -> dict[str, Any]:
 
 
 class _Call:
-    """The requests of one call, with a deadline for all of them. Raises an error for each reply of another form."""
+    """The requests of one call, with a common deadline. Malformed replies are raised as errors."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -147,11 +147,11 @@ class _Call:
         self._asked = ""  # the last request, for errors
 
     def find(self, path: str, body: Any = None) -> Mapping[str, Any] | None:
-        """Return what a path has, or what a body finds there; None if it does not exist."""
+        """Return the object at a path, or the one there that `body` selects; None if it does not exist."""
         return self._ask(path, body, missing=True)
 
     def post(self, path: str, body: Any, subject: str = "") -> Mapping[str, Any]:
-        """Return the answer to a body. `subject`: subject in which the body registers a schema."""
+        """Post `body` and return the answer. `subject`: subject in which it registers a schema."""
         return self._ask(path, body, subject=subject) or {}
 
     def number(self, answer: Mapping[str, Any], name: str) -> int:
@@ -191,7 +191,7 @@ class _Call:
     def _serialized(self, path: str) -> str | None:
         """Return a Protobuf schema as the Base64 of a FileDescriptorProto; None if the registry has only its text.
 
-        This form is requested first, since the text needs a compiler.
+        This form is preferred, since the text needs a compiler.
         """
         answer = self.find(f"{path}?format=serialized")
         text = "" if answer is None else self.text(answer, "schema")
@@ -256,11 +256,11 @@ class _Call:
             found = json.loads(text)
         except (ValueError, RecursionError):
             self._malformed(f"it is not JSON: {_shown(text[:_SHOWN].decode('utf-8', 'replace'))}")
-        return found if isinstance(found, dict) else self._malformed("it is not an object of JSON")
+        return found if isinstance(found, dict) else self._malformed("it is not a JSON object")
 
     def _malformed(self, problem: str) -> NoReturn:
-        """Raise the error for a reply that is not one of a registry."""
-        reason = f"the reply is not that of a registry, since {problem}"
+        """Raise the error for a reply that no registry would send."""
+        reason = f"no registry would send this reply: {problem}"
         raise error("REGISTRY_REFUSED", registry=self._url, request=self._asked, status=200, reason=reason)
 
     def _unusable(self, path: str, reason: str) -> NoReturn:

@@ -17,20 +17,20 @@ class States(Protocol):
     """States of streams, each with the state of one of its groups."""
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        """Return each stream's state, with that of `group` unless it is None; None for keys that do not exist.
+        """Return each stream's state, with the state of `group` unless that is None; None for keys that do not exist.
 
         Raises NOT_A_STREAM for a key of another type.
         """
         ...
 
     def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
-        """Return the same, with each stream and its group read at the same moment."""
+        """Return the same as `of`, but read each stream and its group at the same moment."""
         ...
 
     def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
-        """Return the commands that read the streams' states, each with its group's at the same moment, on any link.
+        """Return commands, for any link, that read each stream's state and its group's at the same moment.
 
-        `scripted` is the result of `scripted`.
+        The argument `scripted` is the result of the method.
         """
         ...
 
@@ -57,23 +57,23 @@ class Entries(Protocol):
     def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         """Return the ID of the `count`-th entry of each (stream, after, count, upto), and `count`.
 
-        If there are fewer entries: `upto` and their number.
+        If there are fewer entries, return `upto` and their number.
         """
         ...
 
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        """Return the number of entries of each (stream, after, upto). Without `counts_cheaply` all of them are read."""
+        """Return the number of entries of each (stream, after, upto). Unless `counts_cheaply`, all entries are read."""
         ...
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         """Cut each range into its number of parts of equal size, or into more if one would exceed `most` entries.
 
-        The last cut is the range's end. With `exact` every part's number of entries is known.
+        The last cut is the range's end. With `exact`, each part has its exact number of entries.
         """
         ...
 
     def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        """Count `count` entries for `preload`. None if there are fewer, or if the server counts cheaply."""
+        """Count `count` entries for `preload`. Return None if there are fewer, or if the server counts cheaply."""
         ...
 
     def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
@@ -93,8 +93,8 @@ class Delivery(Protocol):
         """Add ranges to the group's pending list, each for the consumer of its index.
 
         `batches` are the ranges of each stream, in order, and the group's last-delivered ID in it: entries up to that
-        ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams without
-        a delivery here, because their task delivers at a smaller cost: it reads the entries anyway.
+        ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams that are not
+        delivered here: their task reads the entries anyway, so it delivers at a lower cost.
         """
         ...
 

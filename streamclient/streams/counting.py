@@ -1,7 +1,7 @@
 """Counting and splitting ranges of entries on any Redis: no command counts them, so they are read.
 
-Short ranges of many streams are read together, large entries are counted by a read-only script, and ranges that need no
-exact number are cut by samples. `streamclient.streams.api.Entries` describes the methods.
+Short ranges of many streams are read together. Large entries are counted by a read-only script. Ranges whose exact
+number is not needed are cut by samples. `streamclient.streams.api.Entries` describes the methods.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from streamclient.streams.scripts import Ids
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
-_SHORT = 1000  # ranges with no more entries than this are read many at a time
+_SHORT = 1000  # maximum number of entries of a range that is read together with others
 _COUNTED = 100_000  # maximum number of entries that are counted rather than estimated
 _MARKS_PER_PART = 100  # granularity of cuts: a hundredth of a part. Each mark's ID has to be parsed.
-_ALL = 2**62  # more entries than a stream has
+_ALL = 2**62  # larger than the number of entries in any stream
 
 #: Entries to be counted: (stream, after, upto, grid, most).
 _Asked = tuple[str, StreamId, StreamId, int, int]
 
-#: The ID of every grid-th of them, and their number.
+#: The ID of every grid-th entry, and the number of entries.
 _Marks = tuple[list[StreamId], int]
 
 
@@ -56,7 +56,7 @@ class RedisEntries:
             stream, after, count, upto = requested[at]
             answers[at] = (marks[-1], count) if total == count else (upto, total)
             if total == count:
-                self._counted[stream, after] = Counted(marks, grid)  # likely needed next, to cut the range into parts
+                self._counted[stream, after] = Counted(marks, grid)  # `splits` will likely need it next
         return [answer for answer in answers if answer is not None]
 
     def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
@@ -88,7 +88,9 @@ class RedisEntries:
         return [found[whole] for whole, _ in wholes]
 
     def _marks(self, requested: Sequence[_Asked]) -> list[_Marks]:
-        """Return for each: the ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+        """For each request, return the ID of every `grid`-th of at most `most` entries in (after, upto], and their
+        number.
+        """
         found = self._short_marks(requested)
         begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
         for at, (stream, after, upto, grid, most) in enumerate(requested):
@@ -104,9 +106,7 @@ class RedisEntries:
         return [one for one in found if one is not None]
 
     def _short_marks(self, requested: Sequence[_Asked]) -> list[_Marks | None]:
-        """Return the result of `_marks` for ranges with few entries, None for others; many streams are
-        asked at a time.
-        """
+        """Return the result of `_marks` for ranges with few entries, None for others, many streams per request."""
         known = self._known
         found: list[_Marks | None] = [None] * len(requested)
         scriptable = (at for at, one in enumerate(requested) if known.prefers_script(one[0]))
@@ -137,7 +137,9 @@ class RedisEntries:
     def _scripted_marks(
         self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int
     ) -> tuple[list[StreamId], int, StreamId | None]:
-        """Return the result of `_marks` as far as scripts can count, and the ID to continue after (None: done)."""
+        """Return the result of `_marks` as far as scripts can count, and the ID after which to continue (None:
+        done).
+        """
         known = self._known
         found: list[StreamId] = []
         total = 0
@@ -162,7 +164,7 @@ class RedisEntries:
             if state is None:
                 continue
             backlog, _ = state.backlog(whole.after)
-            is_short = state.length < _SHORT  # it is read whole, together with others
+            is_short = state.length < _SHORT  # it is read completely, together with others
             if exact or most is not None or is_short or backlog <= _COUNTED:
                 about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))
@@ -181,7 +183,7 @@ class RedisEntries:
         return found
 
     def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
-        """Cut a range into parts of about the same size, as estimated from samples."""
+        """Cut a range into parts of about the same size, estimated from samples."""
         probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
         windows = self._windows(whole, probes)
         return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]

@@ -51,7 +51,7 @@ class RedisDelivery:
         entries = 0
         found = pending_of(self._connection, list(uptos), group, prefix)
         if sum(sum(counts.values()) for _, counts, _ in found.values()) > _MANY_PENDING:
-            # Deleting a consumer drops all it has pending at a fifth of the cost of naming each entry.
+            # Deleting a consumer drops all its pending entries, at a fifth of the cost of naming each one.
             for stream, name in self._deleted(self._finished_consumers(found, uptos, group), group):
                 del found[stream][1][name]
         for stream, (_, counts, _) in found.items():
@@ -67,8 +67,8 @@ class RedisDelivery:
         self._acknowledge_few(few, group, uptos)
 
     def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
-        """Delete consumers and return them; none if that is not permitted, so that entries are acknowledged
-        one by one.
+        """Delete consumers and return them. If that is not permitted, return none, so that entries are acknowledged one
+        by one.
         """
         try:
             if self._connection.capabilities.deletes_consumers:
@@ -83,7 +83,7 @@ class RedisDelivery:
     def _finished_consumers(
         self, pending: Mapping[str, Pending], uptos: Mapping[str, StreamId], group: str
     ) -> list[tuple[str, bytes]]:
-        """Return the query's consumers that have nothing pending after the stream's ID."""
+        """Return the query's consumers that have no pending entries after the stream's ID."""
         done = [
             (stream, name) for stream, (last, names, _) in pending.items() if last <= uptos[stream] for name in names
         ]

@@ -37,7 +37,7 @@ class EngineStates:
         return [("PS.STATE", stream, group) for stream in streams]
 
     def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
-        del group  # already in the request of PS.STATE
+        del group  # PS.STATE replied only with this group
         for reply in replies:
             if is_transient(reply):
                 raise RefusedForNowError(str(reply))
@@ -45,7 +45,7 @@ class EngineStates:
         return {stream: _state(checked(self._connection, stream, reply, "PS.STATE")) for stream, reply in replied}
 
     def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
-        return self.of(streams, group)  # PS.STATE reads both at the same moment
+        return self.of(streams, group)  # PS.STATE reads the stream and its group at the same moment
 
     def scripted(self, streams: Iterable[str]) -> frozenset[str]:
         del streams  # PS.STATE sends no entries
@@ -98,15 +98,18 @@ class EngineEntries:
         ]
 
     def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        del stream, after, count, upto  # PS.NTH is quick
+        del stream, after, count, upto  # PS.NTH is cheap, so nothing is counted ahead
         return None
 
     def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
-        """Ignore the counts: PS.NTH is quick."""
+        """Ignore the counts: PS.NTH is cheap."""
 
 
 class EngineDelivery:
-    """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE. `by_entry` acknowledges in groups shared with others."""
+    """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE.
+
+    `by_entry` acknowledges in groups that are shared with other clients.
+    """
 
     def __init__(self, connection: Connection, by_entry: RedisDelivery) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
 """Delivery by XREADGROUP: ranges of streams go to the consumers of a group, a page of entries at a time.
 
-XREADGROUP delivers the next entries of a stream and takes a count, no IDs. So this module owns the number of entries
-that each range's consumer reads, the order, and the remainder after a broken connection.
+XREADGROUP delivers the next entries of a stream; it accepts a count instead of IDs. So this module determines how many
+entries each range's consumer reads, in which order, and which remain after a broken connection.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ class GroupReads:
     def ahead(
         self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
     ) -> Generator[None, None, Counted | None]:
-        """Deliver the entries after `after` to consumers, to each its number of them, in order, a page at each step.
+        """Deliver the entries after `after` to consumers, in order: to each one its number of entries, a page at each
+        step.
 
-        Finding a batch's end requires passing its entries once, and making them pending requires a delivery. A delivery
-        without its reply does both: afterwards XINFO GROUPS reports the ID that the group has reached. That ID is the
-        batch's end only if the group started at the batch's start, and if no other client has read from it meanwhile.
-        Redis 7 counts the entries that a group reads, as long as none are deleted in between. A page whose connection
-        breaks is not sent again: it may have been delivered.
+        Finding a batch's end requires going through its entries once, and making them pending requires a delivery. A
+        delivery without its reply does both: afterwards XINFO GROUPS reports the ID that the group has reached. That ID
+        is the batch's end only if the group was at the batch's start, and no other client has read from the group
+        meanwhile. This is checked by the number of entries that the group has read, which Redis 7 reports unless
+        entries were deleted. A page whose connection breaks is not sent again, since it may have been delivered.
 
-        Returns the argument for `Entries.preload`. None if the group is not at `after`, which changes nothing, or if it
-        is uncertain that it has passed these entries and no others: its position is unknown then.
+        Returns the argument for `Entries.preload`. Returns None without a delivery if the group is not at `after`.
+        Returns None after a delivery if the group may have passed other entries, so that its position is unknown.
         """
         begun = self._group_of(stream, group)
         if begun is None or begun.last_delivered_id != after or begun.entries_read is None:
@@ -85,8 +86,8 @@ class GroupReads:
 
     def check_permission(self, part: Range, group: str, prefix: str) -> None:
         """Raise NOT_PERMITTED for a user who may not read for a group."""
-        # Deliveries skip replies, and with them errors. A consumer's history is read instead, from the last ID but one
-        # on (the last one means '>'): that changes nothing.
+        # Deliveries suppress replies, including errors. So test the permission by reading a consumer's history from the
+        # last ID but one (the largest ID means '>'), which has no effect.
         if self._connection.capabilities.delivers:
             return
         stream, behind_all = part.stream, str(LAST.before())
@@ -98,7 +99,7 @@ class GroupReads:
 
 
 class _Delivery:
-    """Delivers to the consumers of one group that are called `prefix`, a hyphen, and the index of their range.
+    """Delivers to consumers of one group. Their names are `prefix`, a hyphen, and the index of their range.
 
     `states` and `entries` use the same `connection`.
     """
@@ -121,7 +122,7 @@ class _Delivery:
         answers = self._entries.nths([requested for _, requested in begun])
         counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
         if not self._connection.can_skip_replies():
-            # Replies are received as bytes, at once: they need not be parsed.
+            # Each reply is received as bytes and not parsed.
             for batch in batches:
                 yield from self._deliver([batch], counts)
             return
@@ -129,7 +130,7 @@ class _Delivery:
             yield from self._deliver(some, counts)
 
     def _grouped(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
-        """Yield the batches in groups, each of one node's streams, with a limited number of entries."""
+        """Yield groups of batches. Each group has streams of one node and a limited number of entries."""
         nodes: dict[Endpoint | None, list[Batch]] = {}
         for batch in batches:
             nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
@@ -147,10 +148,8 @@ class _Delivery:
 
     def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[None]:
         """Deliver ranges of one node's streams, a page at a time, since other clients of the server wait during a
-        request.
-
-        If some are refused, they are delivered stream by stream. The remainder of a broken request is delivered at
-        once.
+        request. Refused ranges are delivered stream by stream. The remaining entries of a broken request are delivered
+        at once.
         """
         resumed = False
 
@@ -208,7 +207,7 @@ class _Delivery:
     def _due(
         self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
     ) -> Iterator[tuple[str, int]]:
-        """Yield the number of entries for each consumer, at most a page; `counts` are numbers after the position, if
+        """Yield the number of entries for each consumer, at most a page. `counts`: entries after the position, if
         known.
         """
         for part in parts:

@@ -28,9 +28,9 @@ class Groups:
         self._connection = connection
 
     def create(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
-        """Create the group at these last-delivered IDs, and streams that are missing; return the streams of new groups.
-
-        The number is that of entries ever added up to the ID; without it a server may not know the group's lag.
+        """Create the group at these last-delivered IDs, with missing streams, and return the streams that did not have
+        it. The number in `wanted` is that of entries ever added up to the ID. Without it, a server may not know the
+        group's lag.
         """
         replies = self._connection.pipeline(
             [
@@ -47,7 +47,7 @@ class Groups:
         return created
 
     def set_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
-        """Set the group's last-delivered ID in these streams, if it exists; the number is as in `create`."""
+        """Set the group's last-delivered ID in these streams, if the group exists. `wanted` is as in `create`."""
         replies = self._connection.pipeline(
             [
                 ("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
@@ -58,7 +58,7 @@ class Groups:
             checked(self._connection, stream, reply, "XGROUP SETID")
 
     def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
-        """Create consumers without entries, each of a stream; return the streams that have them now (Redis 6.2)."""
+        """Create these consumers of streams, without entries. Return the streams that have them now (Redis 6.2)."""
         replies = self._connection.pipeline(
             [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]
         )
@@ -66,7 +66,9 @@ class Groups:
         return {stream for (stream, _), reply in answered if not isinstance(reply, ResponseError)}
 
     def consumers(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
-        """Return name and number of pending entries of each consumer in each stream; none without the group."""
+        """Return the name and number of pending entries of each consumer in each stream; empty if the group does not
+        exist.
+        """
         replies = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group) for stream in streams])
         for stream, reply in zip(streams, replies, strict=True):
             if isinstance(reply, ResponseError) and refusal_of(reply) is not Refusal.ROW:
@@ -79,7 +81,7 @@ class Groups:
         }
 
     def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
-        """Delete consumers, each of a stream, with their pending entries; nothing happens without the group."""
+        """Delete these consumers of streams, with their pending entries. Groups that do not exist are ignored."""
         replies = self._connection.pipeline(
             [("XGROUP", "DELCONSUMER", stream, group, name) for stream, name in consumers]
         )
@@ -87,7 +89,7 @@ class Groups:
             checked(self._connection, stream, reply, "XGROUP DELCONSUMER")
 
     def first_pending_ids(self, streams: Sequence[str], group: str, prefix: str) -> dict[str, StreamId]:
-        """Return the smallest ID pending for the query's consumers, of the streams that have one."""
+        """Return the smallest ID pending for the query's consumers, for each stream that has one."""
         pending = pending_of(self._connection, streams, group, prefix)
         requested = [(stream, name) for stream, (_, counts, _) in pending.items() for name in counts]
         replies = self._connection.pipeline(
@@ -101,7 +103,7 @@ class Groups:
         return found
 
     def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
-        """Return each stream's smallest ID that any group has yet to read or acknowledge; None without a group."""
+        """Return each stream's smallest ID that any group has yet to read or acknowledge; None if it has no group."""
         smallest: dict[str, StreamId | None] = dict.fromkeys(streams)
         requested: list[tuple[str, bytes]] = []
         listed = self._connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
@@ -129,7 +131,7 @@ def pending_of(
     """
     ours = re.compile(
         re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}"
-    )  # of a partition, or of a batch and a partition
+    )  # the consumer of a partition, or of a batch and a partition
     found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
     replies = connection.pipeline([("XPENDING", stream, group) for stream in streams])
     for stream, summary in zip(streams, replies, strict=True):
@@ -142,7 +144,5 @@ def pending_of(
 
 
 def _entries_read(read: int | None) -> Command:
-    """Return the words of XGROUP for the number of entries that a group has read, if the server counts and has these
-    words.
-    """
+    """Return the arguments of XGROUP for the number of entries that a group has read; empty if it is unknown."""
     return () if read is None else ("ENTRIESREAD", read)

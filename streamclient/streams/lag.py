@@ -1,7 +1,8 @@
 """Number of entries after a position: counted exactly within a budget, otherwise an estimate with bounds.
 
 Redis has no command that counts a range. Entries are counted in pages, in both directions from the position, many
-streams at a time. If the budget is exhausted, the rest is estimated from the time that it spans on each side.
+streams at a time. If the budget is exhausted, the rest is estimated from the time spans of the uncounted entries on
+each side.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_PAGE = 1000  # entries of one command: the server serves others in between
+_PAGE = 1000  # entries of one command: between commands the server serves other clients
 _PIPELINE = 5000  # entries of one pipeline
 _PIPELINE_BYTES = 16 << 20  # approximate bytes of entries of one pipeline
 _SMALL = 1024  # assumed size of an entry unless it is known to be larger
@@ -33,8 +34,8 @@ Asked = tuple[bytes, StreamState, StreamId]
 class Budget:
     """Remaining cost limit of counting, shared by all streams of a call: entries examined, and their bytes.
 
-    Each use spends at most half of the rest, so that later streams have a share as well.
-    `enough`: number of entries above which counting stops, for callers that compare with a limit.
+    Each use spends at most half of the rest, so that later streams also get a share. `enough`: number of entries above
+    which counting stops, for callers that compare with a limit.
     """
 
     entries: int = 100_000
@@ -43,8 +44,8 @@ class Budget:
 
     @classmethod
     def deciding(cls, limit: int | None) -> Budget:
-        """Return the budget of a comparison with a limit, which may need more entries than a figure;
-        bounded as well.
+        """Return the budget for a comparison with a limit. It is bounded, but larger than the default if the limit is
+        large.
         """
         if limit is None:
             return cls()
@@ -54,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Entries after a position: `entries`, between `least` and `most`, which are equal if it was counted."""
+    """Number of entries after a position, between `least` and `most`. All are equal if every entry was counted."""
 
     entries: int
     least: int
@@ -67,13 +68,15 @@ class Backlog:
 
 
 class _Count:
-    """The count of one stream: entries found after and before the position, each direction up to an ID."""
+    """The count of one stream: the number of entries found after and before the position, up to an ID in each
+    direction.
+    """
 
     def __init__(self, stream: bytes, state: StreamState, position: StreamId) -> None:
         self.stream, self.state = stream, state
         self.size = PageSize(_PAGE)
         self.behind, self.before = 0, 0
-        self.right, self.left = position, position.next()  # counted: everything in [left, right]
+        self.right, self.left = position, position.next()  # all entries in [left, right] are counted
         self.backward = False
         self.refused: set[bool] = set()
         self.total = state.exact_backlog(position)
@@ -83,7 +86,7 @@ class _Count:
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
     def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
-        """Return the next page's command, in the direction that is due; the number of entries it reads, and
+        """Return the command for the next page, in the direction that is due, with the number of entries it reads and
         their bytes.
         """
         name = self.stream.decode("utf-8", "surrogateescape")
@@ -128,7 +131,7 @@ class _Count:
 
     @property
     def result(self) -> Backlog:
-        """The facts known so far."""
+        """The result so far."""
         if self.total is not None:
             return Backlog(self.total, self.total, self.total)
         first = self.state.first_id or self.left
@@ -149,7 +152,7 @@ def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget,
     known = connection.capabilities
     open_counts = [each for each in counts if not each.is_settled(budget.enough)]
     spared = Budget(budget.entries // 2, budget.bytes // 2)
-    # Many short lags need only a first page, which costs no more than the other questions about a group.
+    # Many lags are short and need only a first page, which costs no more than the other requests for a group.
     budget.entries = max(budget.entries, spared.entries + FIRST_PAGE * len(open_counts))
     while open_counts and budget.entries > spared.entries and budget.bytes > spared.bytes:
         share = max(1, (budget.entries - spared.entries) // len(open_counts))
@@ -180,7 +183,7 @@ def _page(
 
 
 def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
-    """Count on the engine, which keeps the number of entries of each segment. A refusal leaves the count to pages."""
+    """Count on the engine, which keeps the number of entries of each segment. If it refuses, pages are counted."""
     commands: list[Command] = [("PS.NTH", each.stream, str(each.right), _ALL) for each in counts]
     for each, reply in zip(counts, connection.pipeline(commands), strict=True):
         if not isinstance(reply, ResponseError):

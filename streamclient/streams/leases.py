@@ -17,9 +17,9 @@ class Leases:
     def acquire(
         self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
     ) -> dict[str, str | None]:
-        """Acquire or renew the holder's lease of that name next to each stream; return each lease's current holder.
+        """Acquire or renew the holder's lease of that name next to each stream, and return each lease's current holder.
 
-        On the streams `forced` the lease is taken even if another holder has it. Raises SERVER_REFUSED.
+        In the streams `forced`, take the lease even if another holder has it. Raises SERVER_REFUSED.
         """
         keys = [_lease_key(stream, name) for stream in streams]
         commands: list[Command] = []
@@ -28,14 +28,14 @@ class Leases:
             commands += [("SET", key, holder, *condition, "PX", milliseconds), ("GET", key)]
         replies = self._connection.pipeline(commands)
         for at, stream in enumerate(streams):
-            # A server without memory refuses SET, but reports the holder of the lease, and extends it.
+            # A server that is out of memory refuses SET, but still reports the holder of the lease and extends it.
             owner = replies[2 * at + 1]
             if isinstance(owner, bytes) and (stream not in forced or owner == holder.encode()):
                 replies[2 * at] = replies[2 * at] == b"OK"
         self._connection.check(commands, replies)
         owner_names = [None if owner is None else owner.decode() for owner in replies[1::2]]
         owners = dict(zip(streams, owner_names, strict=True))
-        # PEXPIRE, not SET: if the lease expires in between, another holder may have it, and keeps it.
+        # PEXPIRE, not SET: if the lease has expired in between, another holder may have acquired it, and must keep it.
         old = zip(keys, owner_names, replies[::2], strict=True)
         ours = [key for key, owner, is_new in old if owner == holder and not is_new]
         if ours:

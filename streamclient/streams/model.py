@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from streamwire.stream_id import ZERO, StreamId
 
-#: The end of one partition: its last ID (inclusive), and its number of entries (None: unknown).
+#: The end of a part of a range: its last ID (inclusive), and the part's number of entries (None: unknown).
 Cut = tuple[StreamId, int | None]
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Counted entries after a position: the ID of every `grid`-th one of them, including the last.
+    """Counted entries after a position: the ID of every `grid`-th entry, including the last.
 
-    `cuts`: the IDs at which it was already cut into parts, if any.
+    `cuts`: the parts into which they were already cut, if any.
     """
 
     marks: Sequence[StreamId]
@@ -36,7 +36,7 @@ class Range:
     """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
 
     `index` numbers the ranges of that stream within a batch, from 0. `count` is the number of entries at planning time;
-    None if they were not counted. `about` is an estimate of it. `head`: ID of the first entry, if they were not
+    None if they were not counted. `about` is an estimate of `count`. `head`: ID of the first entry, if entries were not
     counted; None if it is unknown.
     """
 
@@ -50,7 +50,7 @@ class Range:
 
     @property
     def size(self) -> int | None:
-        """The number of entries, or an estimate of it; None without either."""
+        """The number of entries, or else an estimate; None if both are unknown."""
         return self.about if self.count is None else self.count
 
 
@@ -86,9 +86,7 @@ class StreamState:
     max_deleted_id: StreamId = ZERO
 
     def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """Return the number of entries after `after`, and whether it is an upper bound; otherwise it is an
-        estimate.
-        """
+        """Return the number of entries after `after`, and whether it is an upper bound. If not, it is an estimate."""
         at_group = self.group is not None and self.group.last_delivered_id == after
         known = self.exact_backlog(after, self.group.lag if self.group is not None and at_group else None)
         if known is not None or self.first_id is None:
@@ -101,7 +99,7 @@ class StreamState:
         """Return the number of entries after `after`; None if they would have to be counted.
 
         `lag`: the server's number for a group at this position. It includes trimmed entries after the position, so it
-        counts only if the first entry was delivered, and never more than the stream has.
+        is used only if the position is not before the first entry, and limited to the stream's length.
         """
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0

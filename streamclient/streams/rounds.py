@@ -1,9 +1,9 @@
 """Rounds: questions about many streams go to the server together, not stream by stream.
 
 The work on one stream is written as a generator (`Steps`) that yields its questions, using the functions here, and gets
-their answers. `for_each` runs those of all streams concurrently: it collects a question of each, asks them together,
-and continues. So a thousand streams take as many round trips as one. The questions of one stream are asked in order;
-those of different streams in any order.
+their answers. `for_each` runs those of all streams concurrently: it collects a question of each generator, asks them
+together, and continues. So a thousand streams take as many round trips as one. The questions of one stream are asked in
+order; those of different streams in any order.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def run(server: StreamServer, planning: Planning[T]) -> T:
 
 
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
-    """Return the results of all steps, in their order. If steps of streams raise errors, the others are completed
-    first.
+    """Return the results of all steps, in their order.
 
-    Then the first such error is raised, with the number of errors.
+    If steps raise errors, the steps of all other streams are completed first. Then the first error is raised, with the
+    number of errors.
     """
     results: dict[str, T] = {}
     problems: dict[str, PystreamsError] = {}
@@ -139,7 +139,7 @@ def _entry_bytes(server: StreamServer, requested: list[Any]) -> Sequence[float]:
 
 
 def state(stream: str, group: str) -> Steps[StreamState | None]:
-    """Ask for the stream's state, with that of the group."""
+    """Ask for the stream's state, with the state of the group."""
     found: StreamState | None = yield Ask(_state, (stream, group))
     return found
 
@@ -149,7 +149,7 @@ def _state(server: StreamServer, requested: list[Any]) -> Sequence[StreamState |
 
 
 def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
-    """Ask for the same, with both from the same moment."""
+    """Ask for the states of the stream and the group at the same moment."""
     found: StreamState | None = yield Ask(_state_at_once, (stream, group))
     return found
 
@@ -191,7 +191,7 @@ def _first_pending_id(server: StreamServer, requested: list[Any]) -> Sequence[St
 
 
 def create_group(stream: str, group: str, position: StreamId, read: int | None = None) -> Steps[bool]:
-    """Create the group in the stream like `Groups.create`. Returns False if it exists."""
+    """Create the group in the stream like `Groups.create`. Returns False if it already exists."""
     created: bool = yield Ask(_create_group, (stream, group, position, read))
     return created
 

@@ -17,8 +17,8 @@ from streamwire.stream_id import StreamId
 WINDOW = 64
 
 _PROBES_PER_PART = 16
-_MANY = 20_000  # number of entries from which marks pay off
-_MARKS = range(800, 1600)  # enough for eight parts that are equal to a hundredth
+_MANY = 20_000  # minimum number of entries for which marks pay off
+_MARKS = range(800, 1600)  # enough for eight parts whose sizes differ by at most a hundredth
 
 
 def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:
@@ -80,7 +80,7 @@ def estimated(
         points.append(inside[-1])
         weights.append(len(inside))
         if len(inside) == WINDOW:
-            # A full window: the rest up to the next probe is as dense as the window was.
+            # A full window: assume the same density up to the next probe.
             covered = _distance(inside[0], inside[-1]) or 1.0
             points.append(min(edge.before(), upto))
             weights.append(len(inside) * _distance(inside[-1], edge) / covered)

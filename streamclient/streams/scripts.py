@@ -1,8 +1,8 @@
 """Read-only Lua scripts: facts that no command of Redis reports without sending whole entries.
 
-XINFO STREAM replies with a stream's first and last entry, and XRANGE with all of a range; a script replies with their
-IDs. Scripts are used if the entries are large and the server allows them (`EVAL`); everything works without them. Owns
-the scripts and their replies; sends nothing itself.
+XINFO STREAM replies with a stream's first and last entry, and XRANGE with all entries of a range. A script replies with
+their IDs. Scripts are used if the entries are large and the server allows them (`EVAL`); everything works without them.
+Owns the scripts and their replies; sends nothing itself.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def state_of(stream: str | bytes) -> Command:
 
 def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
     """Return the script that replies with `Ids` of at most `count` entries: marks are the `first`-th entry and then
-    every `step`-th behind.
+    every `step`-th entry.
     """
     return ("EVAL", _IDS, 1, stream, f"({after}", str(upto), count, first, step)
 

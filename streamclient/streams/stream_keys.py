@@ -1,4 +1,4 @@
-"""Streams as keys of a server: their names, changes since a state, sizes of entries, and trimming."""
+"""Streams as keys of a server: names, changes since an earlier state, sizes of entries, and trimming."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ class StreamKeys:
         return sorted(name.decode() for name in found)
 
     def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:
-        """Return the streams to which entries were added, or from which some were removed, since they had these states.
-
-        With a group, also the streams in which its state has changed. Waits up to `wait` milliseconds for an entry,
-        unless the streams are in different slots of a cluster. Returns None if the server rejects the commands. A
-        stream that was deleted and recreated with as many entries, none of them with a larger ID, is not noticed:
-        read its state from time to time.
+        """Return the streams to which entries were added, or from which entries were removed, since they had these
+        states. With a group, also return the streams in which its state has changed. Waits up to `wait` milliseconds
+        for an entry, unless the streams are in different slots of a cluster. Returns None if the server rejects the
+        commands. A stream that was recreated with as many entries and no larger ID is not noticed, so also read states
+        from time to time.
         """
         known = self._connection.capabilities
         if not known.tells_news:

@@ -1,4 +1,4 @@
-"""A server of streams as its parts, each with the commands of any Redis or with the engine's own."""
+"""A server of streams, divided into parts that use either the commands of any Redis or the engine's own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_server(connection: Connection) -> StreamServer:
 
 
 def plain_server(connection: Connection) -> StreamServer:
-    """Return a server that is used only by the commands of any Redis."""
+    """Return a server on which only the commands of any Redis are used."""
     states = RedisStates(connection)
     return _server(connection, states, RedisEntries(connection, states), is_engine=False)
 

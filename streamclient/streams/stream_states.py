@@ -1,7 +1,7 @@
 """States of streams and of their groups by XINFO, on any Redis.
 
-For streams with large entries a read-only script is used if the server runs scripts: XINFO STREAM replies with two
-whole entries. `streamclient.streams.api.States` describes the methods.
+XINFO STREAM replies with two complete entries. If entries are large and the server runs scripts, a read-only script is
+used instead. `streamclient.streams.api.States` describes the methods.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RedisStates:
         return frozenset(filter(self._known.prefers_script, streams))
 
     def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
-        del group  # XINFO GROUPS reports all of them
+        del group  # XINFO GROUPS reports all groups
         commands: list[Command] = [("MULTI",)]
         for stream in streams:
             by_script = stream in scripted and self._known.runs_scripts

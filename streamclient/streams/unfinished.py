@@ -1,6 +1,5 @@
-"""Existing entries of streams that consumer groups have not read or acknowledged: those that emptying a stream takes.
-
-The numbers of XINFO GROUPS also include entries that were trimmed after a group's position or delivery.
+"""Existing entries of streams that consumer groups have not read or acknowledged, and that emptying a stream would
+delete. The numbers of XINFO GROUPS also include entries that were trimmed before they were read or acknowledged.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000  # pending entries of one reply
-_MOST = 100_000  # pending entries of a group that are examined; the rest counts as existing
+_MOST = 100_000  # maximum number of pending entries examined per group; all others count as existing
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The existing entries of a stream that a group has yet to read, and those that it has yet to acknowledge."""
+    """The existing entries of a stream that a group has yet to read (`unread`), and to acknowledge (`pending`)."""
 
     stream: bytes
     group: bytes
@@ -37,7 +36,7 @@ class Unfinished:
 
 
 def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]) -> list[Unfinished]:
-    """Return the groups with such entries. `replies`: streams, each with the replies of XINFO STREAM and GROUPS."""
+    """Return the groups with unfinished entries. `replies`: streams with their replies of XINFO STREAM and GROUPS."""
     groups: list[tuple[bytes, StreamState, dict[bytes, Any], StreamId]] = []
     for stream, reply, listed in replies:
         if isinstance(reply, list) and isinstance(listed, list):
@@ -60,7 +59,10 @@ def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]
 
 
 def _pending(connection: Connection, stream: bytes, state: StreamState, group: dict[bytes, Any]) -> int:
-    """Return the number of a group's pending entries that exist; as the server counts them if it refuses to list."""
+    """Return the number of a group's pending entries that exist.
+
+    If the server refuses to list them, return its own count.
+    """
     told, first = int(group[b"pending"]), state.first_id
     if not told or first is None or not state.length:
         return 0

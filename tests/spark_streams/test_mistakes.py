@@ -162,12 +162,12 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "commands that the user may not do": (
         lambda at: at.batch(stream="s", user="poor", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'poor' to run XRANGE: NOPERM",
-        r"All permissions that are needed: ACL SETUSER poor ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
+        r"All required permissions: ACL SETUSER poor ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
     ),
     "ECHO, which the user may not do": (
         lambda at: at.batch(stream="s", user="mute", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'mute' to run ECHO: NOPERM",
-        r"All permissions that are needed: ACL SETUSER mute ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
+        r"All required permissions: ACL SETUSER mute ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
     ),
     "a group that the user may not create": (
         lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),
@@ -177,7 +177,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "one stream of many that the user may not read": (
         lambda at: at.batch(streams="s,other", user="near", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'near' to run PS\.STATE with the key 'other': NOPERM",
-        r"All permissions that are needed: ACL SETUSER near ~s ~other \+echo",
+        r"All required permissions: ACL SETUSER near ~s ~other \+echo",
     ),
     "a group that the user may not read for": (
         lambda at: at.trigger(

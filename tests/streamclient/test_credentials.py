@@ -115,7 +115,7 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
         buffer, stop = connection.receive(pending)
         assert bytes(buffer[:stop]) == b"$5\r\nfirst\r\n"
         VAULT.password = "wrong"
-        with pytest.raises(ServerError, match=r"LOGIN_REFUSED.*what \S+:provider says"):
+        with pytest.raises(ServerError, match=r"LOGIN_REFUSED.*the credentials of \S+:provider"):
             connection.command("PING")
 
 

@@ -1,7 +1,7 @@
 """Reading a range of a stream as columns if the server has PS.COLUMNS; otherwise by XRANGE.
 
-The rows are the same either way. A reply ends after about a megabyte, and its last entry determines where to continue:
-a failover to another server, or a refusal, does not change that.
+The rows are the same either way. A reply ends after about a megabyte, and the next request starts after its last entry.
+A failover to another server, or a refusal, does not change that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pages(
         return
 
     def ask(behind: StreamId) -> bytes:
-        # Page sizes of later commands depend on the size of whole entries, so the first page has all fields.
+        # Page sizes of later commands depend on the size of complete entries, so the first page has all fields.
         named = fields if size.is_known else None
         return connection.request([_command(stream, behind, upto, most, size.bytes, named)])
 
@@ -87,7 +87,7 @@ def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
 
 
 def _last_id(buffer: bytearray, last: Block) -> StreamId | None:
-    """Return the ID of a block's last entry; for frames it is only likely."""
+    """Return the ID of a block's last entry; for frames it is a guess."""
     if isinstance(last, Frames):
         return xrange.last_id(buffer, last.span[1])
     return StreamId.parse(blocks.last_id(buffer, last))

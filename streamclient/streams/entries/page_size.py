@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-FIRST_PAGE = 8  # entries of unknown size: they may have many megabytes each
+FIRST_PAGE = 8  # number of entries of unknown size: each may have many megabytes
 TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
 _GROWTH = 100
-_WIDE = 100  # number of fields from which an entry counts as wide
+_WIDE = 100  # minimum number of fields of a wide entry
 _ENOUGH, _MOST_BYTES = 256, 8 << 20  # a page has a cost per column, which wide entries share in larger pages
 
 

@@ -1,9 +1,9 @@
 """Reading ranges of many streams: small ones by several XRANGE per request, decoded together.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
-covers as many ranges as make about a megabyte, and the next one is in flight while one is decoded. Any deviation from
-the plan (an error, a range with more entries than expected, a large one) is left to `column_reader`. So the entries are
-the same either way, and in the order of their stream.
+covers as many ranges as make about a megabyte, and the next one is in flight while one is decoded. In all other cases
+(an error, a large range, or more entries than expected) `column_reader` reads the range. So the entries are the same
+either way, and in the order of their stream.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from streamclient.streams.entries import column_reader, xrange
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.model import Range
 
-_MOST_RANGES = 256  # in one request
+_MOST_RANGES = 256  # maximum number of ranges in one request
 _UNKNOWN = 100  # assumed number of entries of a range without an estimate
 _LINE = b"\r\n"
 _SPARE = bytes(16)  # the codec may read this far beyond the last entry
 
-#: Pages; each with the ranges of its entries, in order, and the number of entries of each range.
+#: Pages, each with the ranges of its entries, in order, and the number of entries of each range.
 Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
 
 
@@ -62,7 +62,7 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Se
 
 
 def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
-    """Return the ranges of each node: a request goes to one node."""
+    """Return the ranges grouped by node, since a request goes to one node."""
     nodes: dict[Endpoint | None, list[Range]] = {}
     for part in ranges:
         nodes.setdefault(connection.node_of(part.stream), []).append(part)
@@ -79,14 +79,14 @@ def _is_large(part: Range, size: PageSize) -> bool:
 
 
 def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
-    """Request the next ranges that make a page together; they are removed from the end of `left`."""
+    """Request the next ranges that together make a page, and remove them from the end of `left`."""
     ranges: list[Range] = []
     requested: list[int] = []
     room = size.now
     while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
         part = left.pop()
         ranges.append(part)
-        requested.append(_expected(part) + 1)  # one more: a full reply means unexpected entries
+        requested.append(_expected(part) + 1)  # one more, so that a full reply reveals unexpected entries
         room -= _expected(part)
     mark = secrets.token_hex(16).encode()
     commands: list[Command] = []
@@ -115,7 +115,7 @@ def _received(
             end = buffer.find(request.separator, at, stop)
             head = buffer.find(_LINE, at, max(end, at))
             if end < 0 or head < 0 or buffer[at] != ord("*"):
-                others.append(part)  # an error, perhaps of the whole request
+                others.append(part)  # an error, which may concern the whole request
             elif (count := int(buffer[at + 1 : head])) >= requested:
                 others.append(part)
             else:

@@ -1,9 +1,9 @@
 """Reading a range of a stream: XRANGE page by page, and the delivery of the entries to a consumer group.
 
 The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, in any
-state of the group. Delivery is separate bookkeeping: XREADGROUP with the number of entries of the page that are after
-the group's position, its reply suppressed if the server can do that. Keep the two apart: the group's position must
-never decide which rows a partition yields.
+state of the group. Delivery is separate bookkeeping: XREADGROUP with the number of the page's entries that are after
+the group's position. Its reply is suppressed if the server can do that. Keep reading and delivery apart: the group's
+position must never decide which rows a partition yields.
 
 Depends on the codec's pages and a connection; not on Spark or offsets.
 """
@@ -32,7 +32,7 @@ _HEAD = b"*2\r\n$"
 
 #: A question to `marks`: (stream, after, upto, grid, counted, most).
 #:
-#: `counted`: number of entries already counted before `after`; they are included in the numbers.
+#: `counted`: number of entries already counted up to `after`. The results include them.
 Counting = tuple[str, StreamId, StreamId, int, int, int]
 
 _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
@@ -40,10 +40,10 @@ _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
 
 @dataclass(frozen=True)
 class Delivery:
-    """Delivery of entries as they are read to `consumer` of `group`, if they are after `position`.
+    """Delivery of entries to `consumer` of `group` while they are read, if they are after `position`.
 
-    `current_position` asks the server for the group's last-delivered ID. It is called after a connection broke, when it
-    is unknown what was delivered; None if the server cannot be asked.
+    `current_position` asks the server for the group's last-delivered ID. It is called after a broken connection, when
+    it is unknown which entries were delivered. None if the server cannot be asked.
     """
 
     group: str
@@ -115,8 +115,9 @@ def fields_at(buffer: bytearray, start: int) -> int:
 
 
 def last_id(buffer: bytearray, stop: int) -> StreamId | None:
-    """Return the last entry's likely ID. A value may look like the head of an entry, so decoding has to confirm
-    it.
+    """Return the last entry's likely ID.
+
+    Decoding has to confirm it, since a value may look like the head of an entry.
     """
     at = buffer.rfind(_HEAD, 0, stop)
     if at < 0:
@@ -130,7 +131,8 @@ def last_id(buffer: bytearray, stop: int) -> StreamId | None:
 
 
 def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
-    """Return for each: the ID of every `grid`-th entry in (after, upto], and the number of all, reading at most `most`.
+    """For each request, return the ID of every `grid`-th entry in (after, upto], and the number of entries. Reads at
+    most `most`.
 
     Several streams are read at a time: the server works on one while another's entries are counted.
     """
@@ -159,7 +161,7 @@ def _counted(
 ) -> _Counted:
     """Compute the result of `marks` for one stream: a generator of requests' tokens that gets their replies.
 
-    Like in `pages`, the next page is requested before a page is decoded.
+    As in `pages`, the next page is requested before a page is decoded.
     """
     found: list[StreamId] = []
     total = counted
@@ -198,7 +200,7 @@ def _counted(
 def short_ids(
     connection: Connection, requested: Sequence[tuple[str, StreamId, int, StreamId]]
 ) -> Iterator[list[bytes]]:
-    """Yield the IDs of the first entries of each (stream, after, count, upto); `count` is their largest number.
+    """Yield the IDs of the first entries of each (stream, after, count, upto): at most `count`.
 
     Many ranges are read at a time.
     """
@@ -266,8 +268,8 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
 def empty_read(stream: str) -> Command:
     """Return a command that reads nothing, to be sent after commands whose replies are suppressed.
 
-    Their refusals are suppressed as well. The server refuses this command for the same reasons (for example if the key
-    has moved), so the refusal becomes visible.
+    Their refusals are suppressed as well. The server refuses this command for the same reasons, such as a key that has
+    moved. So the refusal becomes visible.
     """
     return ("XRANGE", stream, "1-0", "0-0")
 
@@ -275,8 +277,8 @@ def empty_read(stream: str) -> Command:
 def _with_delivery(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> list[Command]:
-    """Return the commands that deliver the page's entries, and those in `behind`. If replies cannot be suppressed, it
-    delivers now.
+    """Return the commands that deliver the page's entries, followed by `behind`. If replies cannot be suppressed,
+    deliver at once and return only `behind`.
     """
     last = StreamId.parse(page.last_id())
     if last <= delivery.position:
@@ -304,8 +306,8 @@ def _with_delivery(
 def _resumption(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> Resume | None:
-    """Return what to send if it is unknown whether the page was delivered: the rest follows from the
-    group's position.
+    """Return a function for the case that it is unknown whether the page was delivered. It returns the commands that
+    are still to be sent, according to the group's position.
     """
     current = delivery.current_position
     if current is None:

@@ -58,9 +58,8 @@ def read_new(
 ) -> list[Page] | None:
     """Claim entries and read `count` new ones, in one transaction with the command `first`.
 
-    `also`: an XREADGROUP to send as well. Its entries are not in the result.
-    Returns None if a key that is watched on the link was changed: nothing was executed. Raises `BROKEN`,
-    RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
+    `also`: a further XREADGROUP, whose entries are not in the result. Returns None if a key that is watched on the link
+    was changed: nothing was executed. Raises `BROKEN`, RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
     """
     commands = Read(consumer, count, first, claims).commands
     # Each reply is followed by its own token, so that its end is found without parsing it.
@@ -118,9 +117,9 @@ class Read:
 def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Page | None, list[int | None]] | None:
     """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
 
-    `size` is updated with their size.
-    Returns one page of all entries, in order, and the number of each consumer's; None there if its read was
-    refused. None instead of both if nothing is known to have been executed. Nothing is claimed.
+    Updates `size` with the size of the entries. Returns one page of all entries, in order, and each consumer's number
+    of entries (None if its read was refused). Returns None if no command is known to have been executed. Does not claim
+    entries.
     """
     found = _executed(link, reads)
     if found is None:
@@ -142,7 +141,7 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
 
 
 def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Page] | None] | None:
-    """Like `read_several`, but entries are claimed as well, and each consumer has pages of its own."""
+    """Read like `read_several`, but also claim entries, and return separate pages for each consumer."""
     found = _executed(link, reads)
     if found is None:
         return None
@@ -161,9 +160,9 @@ def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Pa
 
 
 def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[tuple[int, int, bool]]]] | None:
-    """Return the starts and ends of the replies with entries of each read, and whether the entries are new ones.
+    """Return the start and end of each reply with entries, by read, and whether its entries are new ones.
 
-    None if nothing is known to have been executed.
+    Returns None if no command is known to have been executed.
     """
     token = secrets.token_hex(16).encode()
     commands: list[Command] = [("MULTI",)]
@@ -200,9 +199,9 @@ def deliver_again(connection: Connection, link: Link, consumer: Consumer, first:
 def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
     """Yield the entries pending for the consumer, without counting a delivery.
 
-    Pages, with an int32 array of each entry's deliveries, a boolean array of those that are pending for the consumer
-    (None: all), and the IDs of entries before the page's end that are pending but gone. Raises GROUP_LOST and
-    SERVER_REFUSED.
+    Each page comes with an int32 array of the entries' deliveries, and a boolean array of the entries that are pending
+    for the consumer (None: all). The list has the IDs of pending entries before the page's end that no longer exist.
+    Raises GROUP_LOST and SERVER_REFUSED.
     """
     after = ZERO
     while True:
@@ -218,7 +217,7 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
 def _pending_entries(
     connection: Connection, consumer: Consumer, counts: dict[bytes, int]
 ) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
-    """Yield the entries with these IDs, which are in order. They are mostly adjacent, so ranges are read."""
+    """Yield the entries with these IDs, which are in order. Most are adjacent, so ranges are read."""
     left = list(counts)
     while left:
         last = left[-1]
@@ -241,7 +240,7 @@ def _pending_entries(
 
 
 def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequence[bytes]]]) -> list[Any]:
-    """Like `deliveries`, for the entries of several consumers at once."""
+    """Return the result of `deliveries` for the entries of several consumers at once."""
     requested = [
         _xpending(consumer, str(StreamId.parse(ids[0])), str(StreamId.parse(ids[-1]))) for consumer, ids in pages
     ]
@@ -272,7 +271,7 @@ def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes])
 
 
 def _pending(connection: Connection, consumer: Consumer, first: str, last: str) -> Any:
-    """Return a page of the consumer's pending entries: ID, consumer, idle time, number of deliveries."""
+    """Return a page of the consumer's pending entries, each with ID, consumer, idle time and number of deliveries."""
     return connection.command(*_xpending(consumer, first, last))
 
 
@@ -292,7 +291,7 @@ def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | N
 
 
 def _nested(buffer: bytearray, start: int) -> tuple[int, int]:
-    """Return the number of entries in a reply of XREADGROUP, and the position of the first; 0 without any."""
+    """Return the number of entries in a reply of XREADGROUP, and the position of the first one (0 if there is none)."""
     count, at = array_header(buffer, start)
     if count <= 0:
         return 0, at
