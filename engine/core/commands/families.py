@@ -1,6 +1,6 @@
 """Command families: properties shared by the commands on one type of value, or about one subject.
 
-The families of subcommands are not here: a container such as XGROUP is declared next to its subcommands, and that
+Families of subcommands are declared elsewhere: a container such as XGROUP is declared next to its subcommands, and its
 declaration returns their family.
 """
 

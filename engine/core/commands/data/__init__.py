@@ -1,6 +1,6 @@
 """Commands of the other types (strings, hashes, lists, sets, sorted sets), of keys, and of expiry.
 
-They may import the command table, the values of the keyspace and their formats. Only DUMP and RESTORE depend on
+This package may import the command table, the values of the keyspace and their formats. Only DUMP and RESTORE depend on
 streams. No command depends on how clients wait: a handler without a result calls ``ctx.block``.
 """
 

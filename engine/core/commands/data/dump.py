@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: values in Redis's own format, so that they can move between this engine and Redis both ways."""
+"""DUMP and RESTORE: values in Redis's own format, for copying in both directions between this engine and Redis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
-#: Maximum number of seconds of Redis's 24-bit clock.
+#: Maximum idle time in seconds that Redis's 24-bit clock can represent.
 _LONGEST_IDLE = (1 << 24) - 1
 #: Sizes above which values are written and read in steps: a stream's entries and pending entries, a hash's or list's
 #: elements, and a payload's bytes.
@@ -57,7 +57,7 @@ def _whole(version: int, pieces: Iterable[bytes]) -> bytes:
 
 
 def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, None, Reply]:
-    """Return the payload of a long immutable value, in chunks that are sent one by one."""
+    """Return the payload of a long immutable value in chunks, which are sent one by one."""
     chunks: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
@@ -107,7 +107,7 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
 
 
 def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
-    """Run a reader whose input is complete, several of its steps per step here."""
+    """Run a reader that has all of its input, with several of its steps per step here."""
     while True:
         try:
             for _ in range(_NODES):
@@ -236,7 +236,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     ctx.changes.notify("g", b"restore", key, db.index)
     version = forms_version(ctx.config.integer("rdb-version"))
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
-        # Replicas can read the format that this server writes. The payload may have a newer one.
+        # The payload may have a newer format than the one that this server writes and replicas can read.
         payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     if isinstance(value, Hash) and payload is not argv[3]:

@@ -46,11 +46,11 @@ class TimeOption:
     def __init__(self) -> None:
         self._unit = b""
         self._amount = b""
-        #: Whether the word without an amount was given.
+        #: Whether the word that keeps or removes the expiry was given.
         self.keeps = False
 
     def parse(self, args: Args, without_time: bytes) -> bool:
-        """Parse the option; return whether it was present and valid. It may be given twice, but not in two forms."""
+        """Parse the option; return whether it was present and valid. It may be repeated, but only in the same form."""
         word = args.peek()
         if word == without_time and not self._unit:
             self.keeps = True
@@ -70,7 +70,7 @@ class TimeOption:
 
 
 def is_past(ctx: Context, deadline: int) -> bool:
-    """Return whether a key with this deadline is deleted at once."""
+    """Return whether a key with this deadline is deleted immediately."""
     return deadline <= ctx.now and not ctx.changes.replaying
 
 

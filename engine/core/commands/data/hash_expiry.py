@@ -67,7 +67,7 @@ def _parse_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
     return args.argv[args.pos - count * apart : args.pos]
 
 
-# -- what happens to fields -------------------------------------------------------------------------------------------
+# -- changes of fields ------------------------------------------------------------------------------------------------
 
 
 def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], deadline: int) -> None:
@@ -96,7 +96,7 @@ def _persist(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None
 
 
 def _remove(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
-    """Remove existing fields, and the hash with the last one. Record the effect and the events."""
+    """Remove existing fields, and delete the hash if it is then empty. Record the effect and the events."""
     db = ctx.db
     for name in names:
         fields.remove(name)
@@ -360,7 +360,7 @@ def hgetdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _taken(fields: Hash, names: list[bytes]) -> list[bytes | None]:
-    """Return the values of fields that the caller deletes. A repeated name has no value the second time."""
+    """Return the values of fields that the caller deletes; None for missing fields and repeated names."""
     seen: set[bytes] = set()
     values: list[bytes | None] = []
     for name in names:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Number of fields above which a hash is gathered in steps and sent in pages.
+#: Number of fields above which a hash is copied in steps and sent in pages.
 _MANY = 5000
 
 
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
-    """Return the hash at ``key`` to change these fields; expired ones are removed first."""
+    """Return the hash at ``key`` for changes of the fields ``names``, of which expired ones are removed first."""
     value: Hash | None = ctx.db.typed(key, Hash)
     if value is None or not value.deadlines or value.next_deadline() > ctx.now or ctx.changes.replaying:
         return value
@@ -39,13 +39,13 @@ def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
 
 
 def read_hash(ctx: Context, key: bytes) -> Fields:
-    """Return the hash at ``key`` without expired fields, an empty one if it does not exist."""
+    """Return the hash at ``key`` without expired fields; an empty hash if the key does not exist."""
     value: Hash | None = ctx.db.read_typed(key, Hash)
     return live(value, ctx.now) if value is not None else Hash()
 
 
 def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, keep_ttl: bool = False) -> int:
-    """Set fields, logged as an HSET; return how many are new. Their expiry is removed unless ``keep_ttl``."""
+    """Set fields and log an HSET; return the number of new fields. Remove the fields' expiry unless ``keep_ttl``."""
     fields = hash_at(ctx, key, pairs[::2])
     if fields is None:
         fields = Hash()
@@ -62,7 +62,7 @@ def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, ke
 
 
 def _follow_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], *, keep_ttl: bool) -> None:
-    """Remove the deadlines of fields that were set. With ``keep_ttl``, log them again: a replayed HSET removes them."""
+    """Remove the deadlines of fields that were set. With ``keep_ttl``, log them after the HSET instead."""
     for name in names:
         deadline = (fields.deadlines or {}).get(name)
         if deadline is not None and keep_ttl:
@@ -126,7 +126,7 @@ def _pairs(fields: Fields) -> Iterator[bytes]:
 def _in_pages(
     ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Fields, words: Callable[[Fields], Iterator[bytes]]
 ) -> Reply:
-    """Build a long reply from the ``words`` of a hash."""
+    """Return a long reply with the ``words`` of a hash, in steps and pages."""
     now = ctx.now
     whole = fields.fields if isinstance(fields, LiveFields) else fields
     gathering = gathered(whole, lambda fields: words(live(fields, now)))
@@ -254,7 +254,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(count)")
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random fields of a hash: distinct ones, or with repetitions if the count is negative."""
+    """Returns random fields of a hash; a negative count allows repetitions."""
     if len(argv) == 2:
         fields = read_hash(ctx, argv[1])
         if isinstance(fields, LiveFields):

@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of keys above which they are deleted or matched in steps, and keys deleted per step.
+#: Number of keys above which they are deleted or matched in steps, and number of keys deleted per step.
 _MANY, _AT_ONCE = 2000, 500
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
@@ -133,7 +133,7 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
         found: list[Reply] = []
         while keys:
             found += filter(matches, keys[-_MANY:])
-            # Freeing all of them at the end would block the server.
+            # Freeing all names at the end would block the server.
             del keys[-_MANY:]
             yield
         return paged(found)

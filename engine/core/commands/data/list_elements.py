@@ -1,4 +1,4 @@
-"""Lists between their ends: queries, and changes at an index or of all equal elements."""
+"""Elements of lists: queries, and changes at an index or of all equal elements."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _signed(word: bytes) -> int:
-    """Parse an integer whose sign is the direction. The lowest one is refused, because it cannot be negated."""
+    """Parse an integer whose sign is the direction. Refuse the smallest integer, which cannot be negated."""
     value = parse_int(word)
     if value == I64_MIN:
         raise CommandError(general.WITHOUT_OPPOSITE)
@@ -187,7 +187,7 @@ def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> in
 
 
 def _remove(items: List, element: bytes, count: int) -> int:
-    """Remove elements as LREM does by rebuilding the list; return how many were removed."""
+    """Rebuild the list without the elements that LREM removes; return the number of removed elements."""
     left = abs(count) if count else len(items)
     kept = []
     for item in reversed(items) if count < 0 else items:

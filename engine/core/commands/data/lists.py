@@ -1,7 +1,7 @@
 """Lists at their ends: pushes, pops, moves between lists, and blocking pops, as used by work queues.
 
 A list is a deque, so changes at both ends cost O(1). A blocked pop is served by the command that pushes. The log
-receives each pop as an LPOP, RPOP or LMOVE, never a blocking command.
+receives each pop as an LPOP, RPOP or LMOVE, never as a blocking command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIDES = (b"LEFT", b"RIGHT")
 
 
 def list_at(ctx: Context, key: bytes) -> List | None:
-    """Return the list at ``key`` for a change. Raise WRONGTYPE for another type."""
+    """Return the list at ``key`` for changes. Raise WRONGTYPE for another type."""
     value: List | None = ctx.db.typed(key, deque)
     return value
 
@@ -40,7 +40,7 @@ def list_at(ctx: Context, key: bytes) -> List | None:
 
 
 def _push(ctx: Context, key: bytes, words: list[bytes], *, left: bool, items: List | None, changes: int) -> int:
-    """Add elements to ``items``, the list at ``key``, which is created if it is None; return its new length."""
+    """Add elements to ``items``, the list at ``key`` (None: create it); return the list's new length."""
     if items is None:
         items = deque()
         ctx.db.add(key, items, changes=0)
@@ -189,8 +189,16 @@ def _blocking_pop(ctx: Context, argv: list[bytes], *, left: bool) -> Reply:
 
 
 for _name, _left, _summary in (
-    ("blpop", True, "Removes and returns the first element of the first list that is not empty; waits while all are."),
-    ("brpop", False, "Removes and returns the last element of the first list that is not empty; waits while all are."),
+    (
+        "blpop",
+        True,
+        "Removes and returns the first element of the first non-empty list; waits while all are empty.",
+    ),
+    (
+        "brpop",
+        False,
+        "Removes and returns the last element of the first non-empty list; waits while all are empty.",
+    ),
 ):
     list_command(
         f"{_name} key [key ...] timeout",

@@ -23,7 +23,7 @@ _EMBEDDED_MAX = 41
 #: Maximum size of a list in one listpack, in bytes.
 _LISTPACK_BYTES = 8192
 _FORMS = {Form.NUMBERS: b"intset", Form.SMALL: b"listpack", Form.TABLE: b"hashtable"}
-#: Use frequency of a new key under Redis's LFU policies; the engine does not count further.
+#: Use frequency of a new key under Redis's LFU policies. The engine reports it for every key.
 _NEW_KEY_FREQUENCY = 5
 
 object_subcommand = container(

@@ -20,6 +20,6 @@ def parse_draws(argv: list[bytes], both: bytes) -> tuple[int, bool]:
     if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
         raise CommandError(general.OUT_OF_RANGE)
     if count < -_MOST_DRAWS:
-        # Redis has no such limit: it builds the reply whatever memory and time that takes.
+        # Redis has no such limit, and builds replies regardless of memory and time.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     return count, len(argv) == 4

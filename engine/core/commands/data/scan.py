@@ -26,8 +26,8 @@ _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 def parse_cursor(word: bytes) -> int:
     """Parse a cursor of SCAN and HSCAN: any 64-bit number.
 
-    A canonical negative number (``-1``) is refused. A non-canonical one (``-01``, or below the signed range) wraps
-    around, as in Redis.
+    A canonical negative number (``-1``) is refused. A non-canonical negative number (``-01``, or below the signed
+    range) wraps around, as in Redis.
     """
     found = _CURSOR.fullmatch(word)
     if found is None or (cursor := int(found[2])) >= 1 << 64:
@@ -63,7 +63,7 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
 def scan_reply(
     ctx: Context, argv: list[bytes], following: int, names: list[bytes], found: Callable[[list[bytes]], list[Reply]]
 ) -> Reply:
-    """Return the reply of a scan: the next cursor, and the results of ``found`` for the names; in steps if many."""
+    """Return a scan's reply: the next cursor, and the results of ``found`` for ``names``. Many names need steps."""
     if len(names) <= _NAMES_PER_STEP:
         return [b"%d" % following, found(names)]
 

@@ -1,7 +1,7 @@
 """Intersections, unions and differences of sets: read, counted, or stored in another set.
 
-For large sets the result is computed in steps, between which other commands run, but from the sets at one moment.
-Storing commands are logged as received: a replay finds the same sources, because the log has the earlier writes.
+For large sets, the result is computed in steps with other commands in between, but reflects the sets at one moment.
+Storing commands are logged as received, because a replay of the earlier writes produces the same sources.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of sets for which a union finds duplicates by looking each member up in the preceding sets.
 _FEW = 4
-#: Yields the result of some sets in parts without duplicates. A missing key is an empty set.
+#: Function that yields the combination of sets in parts without duplicates. A missing key is an empty set.
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
 
 
@@ -36,7 +36,7 @@ def _parts(members: Members, others: int = 0) -> Iterator[list[bytes]]:
 
 
 def _common(sets: list[Members]) -> Iterator[list[bytes]]:
-    """Yield the members of all sets."""
+    """Yield the intersection of the sets."""
     smallest, *others = sorted(distinct(sets), key=len)
     for part in _parts(smallest, len(others)):
         for other in others:
@@ -45,7 +45,7 @@ def _common(sets: list[Members]) -> Iterator[list[bytes]]:
 
 
 def _all(sets: list[Members]) -> Iterator[list[bytes]]:
-    """Yield the members of any set."""
+    """Yield the union of the sets."""
     sets = distinct(sets)
     if len(sets) <= _FEW:
         # This needs no table of all members, which would block the server when it grows and when it is freed.
@@ -64,7 +64,7 @@ def _all(sets: list[Members]) -> Iterator[list[bytes]]:
 
 
 def _alone(sets: list[Members]) -> Iterator[list[bytes]]:
-    """Yield the members of the first set that are in no other."""
+    """Yield the members of the first set that are in no other set."""
     first, *others = sets[0], *distinct(filter(None, sets[1:]))
     for part in _parts(first, len(others)):
         for other in others:
@@ -111,7 +111,7 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
     def work() -> Generator[None, None, Reply]:
         yield from gathering
         if not all(map(partial(_is_unchanged, ctx), keys, sets)):
-            # A set has been replaced. The log has its new value before this command, so the result is made from that.
+            # A set has been replaced. In the log, its new value precedes this command, so use the current sets.
             sets[:] = [read_set(ctx, key) for key in keys]
             deque(stored(), maxlen=0)
         _replace(ctx, argv, result)

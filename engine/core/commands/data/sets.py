@@ -28,7 +28,7 @@ _MOST_DRAWS = 1_000_000
 
 
 def read_set(ctx: Context, key: bytes) -> Members:
-    """Return the set at ``key`` for reading, an empty one if it does not exist."""
+    """Return the set at ``key`` for reading; an empty set if the key does not exist."""
     value: Members | None = ctx.db.read_typed(key, Members)
     return value if value is not None else Members()
 
@@ -42,7 +42,7 @@ def _set(ctx: Context, key: bytes) -> Members | None:
 
 
 def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) -> int:
-    """Add ``words`` to ``members``, the set at ``key``, created if it is None; return how many are new."""
+    """Add ``words`` to ``members``, the set at ``key`` (None: create it); return the number of new members."""
     limits = set_limits(ctx.config)
     if members is None:
         members = Members()
@@ -210,7 +210,7 @@ def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
 
 @set_command("srandmember key [count]", "readonly", complexity="O(count)")
 def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random members of a set: distinct ones, or with repetitions if the count is negative."""
+    """Returns random members of a set; a negative count allows repetitions."""
     if len(argv) > 3:
         raise CommandError(general.SYNTAX)
     if len(argv) == 2:
@@ -220,7 +220,7 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
     if count == I64_MIN:
         raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
     if count < -_MOST_DRAWS:
-        # Redis has no such limit: it builds the reply whatever memory and time that takes.
+        # Redis has no such limit, and builds replies regardless of memory and time.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     members = read_set(ctx, argv[1])
     return paged(members.drawn(count, ctx.changes.pick)) if members else []

@@ -1,8 +1,8 @@
 """SORT and SORT_RO: elements of a list, a set or a sorted set, sorted by themselves or by the values of other keys.
 
-Words are compared bytewise, as Redis does in the C locale. Many elements are sorted in steps, between which other
-commands run. The elements are those at one moment, but the keys named by BY and GET are read during the step that
-processes the element. The log receives the list that STORE stored, not the command.
+Words are compared bytewise, as in Redis with the C locale. Many elements are sorted in steps, between which other
+commands run. The elements reflect one moment, but the keys named by BY and GET are read during the step that processes
+the element. With STORE, the log receives the stored list instead of the command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MANY, _AT_ONCE = 5000, 2000
 #: Number of runs freed at a time.
 _FREED_AT_ONCE = 20
-#: Elements of a stored list per command in the log.
+#: Maximum elements of a stored list per command in the log.
 _IN_EFFECT = 1000
 #: Numbers that C's strtod parses completely, except hexadecimal ones and NaN.
 _NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.IGNORECASE)
@@ -66,7 +66,7 @@ class _Pattern:
 
 
 class _Options:
-    """The words after the key."""
+    """The options after the key."""
 
     def __init__(self, ctx: Context, argv: list[bytes], *, may_store: bool) -> None:
         self.by: _Pattern | None = None
@@ -111,7 +111,7 @@ class _Options:
 
 
 def _check_rights(ctx: Context, argv: list[bytes], error: bytes) -> None:
-    """Require the right to read all keys: the keys named by BY and GET are not known in advance."""
+    """Raise ``error`` unless the user may read all keys: the keys of BY and GET are not known in advance."""
     session = ctx.session
     if session.limited:
         command = find(argv[0])
@@ -132,7 +132,7 @@ def _number(word: bytes) -> float:
 
 
 def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
-    """Return each word paired with its sort value."""
+    """Return (sort value, word) pairs; with ALPHA and without BY, return only the words."""
     by = options.by
     if options.alpha:
         if by is None:
@@ -147,8 +147,8 @@ def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
 def _ordered(
     ctx: Context, options: _Options, words: list[bytes], runs: list[list[Any]]
 ) -> Generator[None, None, Iterator[bytes]]:
-    """Sort the words using the temporary ``runs``; they must be kept until the result has been consumed."""
-    # Elements with equal numbers are ordered bytewise; with BY and ALPHA, elements with equal words keep their order.
+    """Sort the words into ``runs`` and return them merged. Keep ``runs`` until the result has been consumed."""
+    # Elements with equal numbers are sorted bytewise. With BY and ALPHA, elements with equal values keep their order.
     key = _first if options.alpha and options.by is not None else None
     down = options.descending
     for at in range(0, len(words), _AT_ONCE):
@@ -159,9 +159,9 @@ def _ordered(
 
 
 def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None, list[list[bytes]]]:
-    """Return the elements of a value, in steps for a large set. Without sorting, return only those within LIMIT.
+    """Return the elements of a value, in steps for a large set.
 
-    A sorted set that is not sorted again keeps the order of its scores.
+    Without sorting, return only the elements of a list or sorted set that are within LIMIT, the latter in score order.
     """
     if type(value) is Members:
         return value.shown() if len(value) <= _MANY else gathered(value, iter)
@@ -193,7 +193,7 @@ def _results(
         yield
     del ordered
     while runs:
-        # Freeing all of them at once would block the server.
+        # Freeing all runs at once would block the server.
         del runs[-_FREED_AT_ONCE:]
         yield
     return results

@@ -1,6 +1,6 @@
 """Intersections, unions and differences of sorted sets and sets: read, counted, or stored.
 
-A member of a set has the score 1. Large results are computed in steps from copies, so they reflect one moment.
+Members of sets have the score 1. Large results are computed in steps from copies, so they reflect one moment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Elements copied together, and elements processed per step.
+#: Elements copied per step, and elements processed per step.
 _COPIED, _LOOKUPS_PER_STEP = 3000, 2000
 #: A source's members with their scores.
 _Scores = Mapping[bytes, float]
@@ -37,12 +37,12 @@ _Aggregate = Callable[[float, float], float]
 
 def _sum(one: float, two: float) -> float:
     result = one + two
-    # As in Redis: the sum of opposite infinities is 0.
+    # As in Redis, the sum of opposite infinities is 0.
     return 0.0 if math.isnan(result) else result
 
 
 def _least(one: float, two: float) -> float:
-    # If ``two`` is NaN, ``one`` is returned.
+    # A NaN in ``two`` is ignored.
     return min(one, two)
 
 
@@ -63,7 +63,7 @@ def _weighted(weight: float, score: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Several sources and their weights and options. A missing key has an empty source."""
+    """Sources with their weights, and options. A missing key has an empty source."""
 
     keys: list[bytes]
     sources: list[Elements[Any]]
@@ -132,7 +132,7 @@ def _weight(word: bytes) -> float:
 
 # -- results ----------------------------------------------------------------------------------------------------------
 
-#: Computes the members and scores of a result in steps.
+#: Function that computes the members and scores of a result in steps.
 _Combine = Callable[[_Request, Sequence[_Scores]], Generator[None, None, dict[bytes, float]]]
 
 
@@ -189,7 +189,7 @@ def _alone(request: _Request, scores: Sequence[_Scores]) -> Generator[None, None
 
 
 def _with_scores(source: Elements[Any]) -> _Scores:
-    """Return the members of a source with their scores; valid until the source changes."""
+    """Return the members of a source with their scores. The result is valid until the source changes."""
     return source if isinstance(source, SortedSet) else dict.fromkeys(source, 1.0)
 
 

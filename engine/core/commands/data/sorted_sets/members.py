@@ -75,7 +75,7 @@ def _pairs(scores: Iterable[float], members: list[bytes]) -> list[Pair]:
 
 
 def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
-    """Return whether ``member`` may get this score."""
+    """Return whether ZADD changes the member's score to ``score``."""
     former = None if members is None else members.get(member)
     if former is None:
         return not when.only_existing
@@ -85,9 +85,9 @@ def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Co
 
 
 def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hint: int) -> tuple[int, int]:
-    """Add members or change their scores; return how many are new and how many others have changed.
+    """Add members or change their scores; return the numbers of new and of changed members.
 
-    ``hint``: the total number of members in the command.
+    ``hint`` is the number of members in the command.
     """
     members = ctx.db.typed(key, SortedSet)
     limits = ctx.sorted_set_limits
@@ -119,7 +119,7 @@ def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hin
 
 
 def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Conditions) -> float | None:
-    """Increment a member's score, or set that of a new one; return the new score, None if the conditions fail."""
+    """Increment a member's score (0 if the member is new); return the new score, None if the conditions fail."""
     members = sorted_set_at(ctx, key)
     former = None if members is None else members.get(member)
     if when.only_existing if former is None else when.only_new:
@@ -316,7 +316,7 @@ def _all(members: SortedSet) -> tuple[int, int]:
     "zrandmember key [count [WITHSCORES]]", "readonly", since="6.2.0", complexity="O(count * log(size))"
 )
 def zrandmember(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random members of a sorted set: distinct ones, or with repetitions if the count is negative."""
+    """Returns random members of a sorted set; a negative count allows repetitions."""
     pick = ctx.changes.pick
     if len(argv) == 2:
         members = read_sorted_set(ctx, argv[1])

@@ -1,6 +1,6 @@
 """Popping members from either end of sorted sets, immediately or blocking, as used by schedules and queues.
 
-The log receives each pop as a ZPOPMIN or ZPOPMAX with a count, never a blocking command.
+The log receives each pop as a ZPOPMIN or ZPOPMAX with a count, never as a blocking command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.text.messages import general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: ZMPOP's name of an end -> whether it is the upper one.
+#: ZMPOP's word for an end -> whether this end has the highest scores.
 _ENDS = {b"MIN": False, b"MAX": True}
 _EVENTS = (b"zpopmin", b"zpopmax")
 
@@ -57,7 +57,7 @@ def _pop_many(
 def _popped(
     ctx: Context, argv: list[bytes], key: bytes, members: SortedSet, count: int, *, upper: bool, in_pairs: bool
 ) -> Reply:
-    """Return the popped members with their scores: at once if they are few, else in steps."""
+    """Pop members and return them with their scores; in steps if there are many."""
     if count <= AT_ONCE:
         return shown(_pop(ctx, key, members, count, upper=upper), with_scores=True, in_pairs=in_pairs)
     return ctx.in_steps(argv, _pop_many(ctx, key, members, count, upper=upper, in_pairs=in_pairs))
@@ -90,11 +90,11 @@ for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "h
     )(partial(_pop_command, upper=_upper))
 
 
-# -- the first sorted set that is not empty ---------------------------------------------------------------------------
+# -- the first non-empty sorted set -----------------------------------------------------------------------------------
 
 
 def _first(ctx: Context, keys: list[bytes]) -> tuple[bytes, SortedSet] | None:
-    """Return the first key with a sorted set, and the sorted set."""
+    """Return the first key with a sorted set, and the sorted set; None if there is none."""
     for key in keys:
         members = sorted_set_at(ctx, key)
         if members:
@@ -121,8 +121,8 @@ for _name, _upper, _which in (("bzpopmin", False, "lowest"), ("bzpopmax", True, 
         access="RW access delete",
         since="5.0.0",
         complexity="O(keys + log(size))",
-        summary=f"Removes and returns the member with the {_which} score of the first sorted set that is not empty; "
-        "waits while all are.",
+        summary=f"Removes and returns the member with the {_which} score of the first non-empty sorted set; "
+        "waits while all are empty.",
     )(partial(_blocking_pop, upper=_upper))
 
 

@@ -1,6 +1,6 @@
 """Ranges of sorted sets: counting, reading, storing and removing them.
 
-Long ranges are read in steps, as of one moment, and sent in pages; they are removed in steps.
+Long ranges are read in steps, but reflect one moment, and are sent in pages. They are removed in steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of pairs copied together.
+#: Number of pairs copied per step.
 _PART = 2000
 _FINDERS: dict[bytes, Callable[[bytes, bytes], Finder]] = {
     b"RANK": spans.by_rank,
@@ -51,7 +51,7 @@ class _Range:
     find: Finder
     reverse: bool
     with_scores: bool
-    #: LIMIT: members skipped at the start, and maximum number of members; negative: all.
+    #: LIMIT: number of members skipped at the start, and maximum number of members (negative: all).
     offset: int
     count: int
 
@@ -70,7 +70,7 @@ class _Range:
 def _parse(argv: list[bytes], at: int, *, by: bytes = b"", reverse: bool | None = None, stores: bool = False) -> _Range:
     """Parse a range from ``at`` on: two ends, and options.
 
-    ``by`` and ``reverse`` are given by commands whose name implies them.
+    Commands whose name implies ``by`` or ``reverse`` pass these arguments.
     """
     ends, args = argv[at : at + 2], Args(argv, at + 2)
     with_scores, offset, count = False, 0, -1
@@ -134,7 +134,7 @@ def in_pages(
     reverse: bool = False,
     with_scores: bool = False,
 ) -> Reply:
-    """Return the members of a span as a reply, in steps and pages if they are many."""
+    """Return the members of a span as a reply, in steps and pages if there are many."""
     in_pairs = ctx.resp3
     start, stop = span(members)
     if stop - start <= MANY:
@@ -156,7 +156,7 @@ def _copied(members: SortedSet, span: Callable[[SortedSet], Span], *, reverse: b
 
 
 def pages_of(parts: list[list[Pair]], *, with_scores: bool, in_pairs: bool) -> Pages:
-    """Return a long reply of pairs, which frees ``parts`` as they are sent."""
+    """Return a long reply of pairs."""
     count = sum(map(len, parts))
     parts.reverse()
     # Each part is freed when it is sent, because freeing all of them at once would block the server.
@@ -177,7 +177,7 @@ for _usage, _by, _reverse, _since, _summary in (
         b"",
         None,
         "1.2.0",
-        "Returns members in a range of ranks, scores or members.",
+        "Returns the members in a range by rank, score or member.",
     ),
     ("zrevrange key start stop [WITHSCORES]", b"RANK", True, "1.2.0", "ZRANGE with REV, by ranks."),
     (f"zrangebyscore key min max [WITHSCORES] {_LIMIT}", b"SCORE", False, "1.0.5", "ZRANGE with BYSCORE."),
@@ -208,7 +208,7 @@ for _usage, _by, _reverse, _since, _summary in (
     complexity="O(log(size) + members)",
 )
 def zrangestore(ctx: Context, argv: list[bytes]) -> Reply:
-    """Stores members in a range of ranks, scores or members, and returns how many there are."""
+    """Stores the members in a range by rank, score or member, and returns how many there are."""
     wanted = _parse(argv, 3, stores=True)
     members = read_sorted_set(ctx, argv[2])
     start, stop = wanted.span(members)
@@ -241,7 +241,8 @@ def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
             left = db.get(key)
             if type(left) is not SortedSet:
                 break
-            # Each removal moves the next members to the rank ``start``. Scores and members do not shift.
+            # After each removal, the next members are at the rank ``start``. Ranges by score or member are searched
+            # again.
             low, high = (start, min(start + count - done, len(left))) if by == b"RANK" else find(left, False)
             high = min(high, low + AT_ONCE, low + count - done)
             if high <= low:

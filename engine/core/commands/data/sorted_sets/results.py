@@ -1,7 +1,7 @@
 """Storing sorted sets that were computed from others.
 
-A long result is computed in steps, from copies of its sources as of one moment. If a source changes before the result
-is stored, the log receives the result's members and scores instead of the command.
+A long result is computed in steps, from copies that show its sources at one moment. If a source changes before the
+result is stored, the log receives the result's members and scores instead of the command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.text import doubles
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Computation of a result in steps: ordered blocks of pairs.
+#: Generator that computes a result in steps and returns it as ordered blocks of pairs.
 Making = Generator[None, None, list[list[Pair]]]
 #: Members per command in the log.
 _LOGGED = 500
@@ -76,12 +76,12 @@ def store(
 
 
 def _small(members: SortedSet) -> SortedSet:
-    """Return the set as Redis stores it in a listpack: without negative zeros."""
+    """Return the set without negative zeros, as Redis stores it in a listpack."""
     return SortedSet(((member, score or 0.0) for member, score in members.items()))
 
 
 def _replace(ctx: Context, argv: list[bytes], result: SortedSet, logged: list[bytes] | None) -> None:
-    """Store the result at the key, and log ``logged`` if given, else the command."""
+    """Store the result at the key, and log ``logged``, or the command if it is None."""
     key, db = argv[1], ctx.db
     if not put_result(ctx, "z", argv[0].lower(), key, result):
         return

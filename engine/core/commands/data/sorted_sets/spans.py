@@ -1,7 +1,7 @@
 """Ranges of sorted sets: parsing a command's words, and finding the corresponding ranks in a sorted set.
 
-Ranges are by rank, by score, or by member. Ranges by member require equal scores; if scores differ, the result is that
-of Redis for a listpack (for a skiplist, Redis defines no result).
+Ranges are by rank, by score, or by member. Ranges by member require equal scores. If scores differ, the result is the
+same as in Redis for a listpack. For a skiplist, Redis defines no result.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from engine.text.messages import data
 
 #: Half-open range of ranks.
 Span = tuple[int, int]
-#: Finds the span of a range in a sorted set; ``reverse``: for iteration from the end.
+#: Function that finds the span of a range in a sorted set. ``reverse``: whether the range is read in reverse.
 Finder = Callable[[SortedSet, bool], Span]
 
 
 def by_rank(start: bytes, stop: bytes) -> Finder:
-    """Find by inclusive ranks. Negative ranks count from the end. With ``reverse``, rank 0 is the last member."""
+    """Return a finder for inclusive ranks; negative ranks count from the end. In reverse, rank 0 is the last member."""
     first, last = parse_int(start), parse_int(stop)
 
     def find(members: SortedSet, reverse: bool) -> Span:
@@ -53,7 +53,7 @@ def _score(word: bytes) -> _Score:
 
 
 def by_score(low: bytes, high: bytes) -> Finder:
-    """Find by score. An end is inclusive unless it starts with ``(``."""
+    """Return a finder for scores. An end is inclusive unless it starts with ``(``."""
     least, most = _score(low), _score(high)
 
     def find(members: SortedSet, reverse: bool) -> Span:
@@ -66,7 +66,7 @@ def by_score(low: bytes, high: bytes) -> Finder:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """An end of a range by member; ``beyond``: -1 before all members, 1 after all, 0: at ``member``."""
+    """An end of a range by member; ``beyond`` is -1 before all members, 1 after all, and 0 at ``member``."""
 
     member: bytes
     excluded: bool = False
@@ -101,7 +101,7 @@ def _name(pair: Pair) -> bytes:
 
 
 def by_member(low: bytes, high: bytes) -> Finder:
-    """Find by member. ``[`` makes an end inclusive, ``(`` exclusive. ``-`` is before all members, ``+`` after them."""
+    """Return a finder for members. An end is ``[member`` (inclusive), ``(member`` (exclusive), ``-`` or ``+``."""
     least, most = _member(low), _member(high)
 
     def find(members: SortedSet, reverse: bool) -> Span:

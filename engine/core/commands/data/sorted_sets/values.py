@@ -18,13 +18,13 @@ AT_ONCE = 500
 
 
 def read_sorted_set(ctx: Context, key: bytes) -> SortedSet:
-    """Return the sorted set at ``key`` for reading, an empty one if it does not exist."""
+    """Return the sorted set at ``key`` for reading; an empty one if the key does not exist."""
     value: SortedSet | None = ctx.db.read_typed(key, SortedSet)
     return value if value is not None else SortedSet()
 
 
 def sorted_set_at(ctx: Context, key: bytes) -> SortedSet | None:
-    """Return the sorted set at ``key`` for a change."""
+    """Return the sorted set at ``key`` for changes."""
     value: SortedSet | None = ctx.db.typed(key, SortedSet)
     return value
 

@@ -1,6 +1,6 @@
 """Strings: whole values, parts of them, numbers, and conditional changes.
 
-It may import what the enclosing room may. It does not depend on streams.
+This package has the import rules of ``engine.core.commands.data``. It does not depend on streams.
 """
 
 from engine.core.commands.data.strings import conditional, counters, parts, values

@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of pairs from which MSETEX fails.
+#: Number of pairs at which MSETEX's arguments become invalid.
 _TOO_MANY = 1 << 31
 
 

@@ -1,6 +1,6 @@
 """Strings as numbers: INCR and its variants, for 64-bit integers and for floating-point numbers.
 
-The log receives the result of INCRBYFLOAT, so that a replay does not add again.
+The log receives the result of INCRBYFLOAT, so that a replay does not repeat the addition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions on the current value of a string: on the value or on its digest, XXH3 with 64 bits as in Redis."""
+"""Conditions on a string's current value or on its digest, which is a 64-bit XXH3 as in Redis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def digest(value: bytes | bytearray) -> bytes:
 
 
 def is_met(condition: bytes, wanted: bytes, value: bytes | bytearray | None) -> bool:
-    """Return whether ``value`` meets a condition; None stands for a missing key."""
+    """Return whether ``value`` (None: the key is missing) meets a condition."""
     if value is None:
         return CONDITIONS[condition]
     if condition in (b"IFEQ", b"IFNE"):
