@@ -96,9 +96,9 @@ def _directive(one: Directive) -> str:
     """Return a directive with its default and values, in lines of a list; a mark tells that CONFIG SET refuses it."""
     mark = "*" if Mark.FIXED in one.marks else "+" if Mark.PROTECTED in one.marks else ""
     name = f"{one.name}{mark}" + (f" ({one.alias})" if one.alias else "")
-    line = f"{name:<46}{one.kind.text(one.default).decode()}"
+    line = f"{name:<45} {one.kind.text(one.default).decode()}"
     values = _values(one.kind)
-    return f"{line:<58}  {values}".rstrip() + "\n"
+    return f"{line:<59} {values}".rstrip() + "\n"
 
 
 def directives() -> str:
@@ -109,8 +109,8 @@ def directives() -> str:
     only = [one for one in kept if isinstance(one.kind, OnlyAsItIs)]
     exceptions = "".join(f" `{one.name}` may only be {_values(one.kind).removesuffix(' only')}." for one in only)
     return (
-        "\n## In force\n\nName (other name), default, and values; without values, a default of `yes` or `no` allows"
-        " only these. `CONFIG SET` refuses a directive with `*`, and needs"
+        "\n## In force\n\nThe columns are name (other name), default and allowed values. A default of `yes` or `no`"
+        " without values allows only these two. `CONFIG SET`\nrefuses a directive with `*`, and needs"
         f" `enable-protected-configs` for one with `+`.\n\n```text\n{''.join(map(_directive, acts))}```\n"
         f"\n## Accepted, without effect\n\n`CONFIG GET` shows their values.{exceptions}\n\n"
         f"```text\n{textwrap.fill(names, 110, break_long_words=False, break_on_hyphens=False)}\n```\n\n"
@@ -119,12 +119,13 @@ def directives() -> str:
 
 def _left_out(one: Unsupported) -> str:
     names = " ".join(f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in one.commands)
-    return f"| {one.subject} | {names} | {one.instead} |\n"
+    text = f"* **{one.subject}**{f' ({names})' if names else ''}: {one.instead}"
+    return textwrap.fill(text, 140, subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
 
 def left_out() -> str:
-    """Return today's table of what stays out."""
-    return f"\n| what | commands | instead |\n|---|---|---|\n{''.join(map(_left_out, UNSUPPORTED))}\n"
+    """Return today's list of what stays out."""
+    return f"\n{''.join(map(_left_out, UNSUPPORTED))}\n"
 
 
 if __name__ == "__main__":

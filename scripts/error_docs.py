@@ -17,10 +17,16 @@ PART = Part(_REFERENCE / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end o
 OF_COMMAND_LINE = Part(_REFERENCE / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 
 
+def _code(found: re.Match[str]) -> str:
+    """Return a quoted text or a parameter as code. Parameters within a longer text are in angle brackets."""
+    text = re.sub(r"^\{(\w+)\}$", r"\1", found[1] or found[2])
+    return "`" + re.sub(r"\{(\w+)\}", r"<\1>", text) + "`"
+
+
 def paragraph(name: str, condition: Condition) -> str:
     """Return a condition, its text, and its advice in italics; parameters and quoted words are code."""
     text, advice = (
-        re.sub(r"(?<!\w)'([^']+)'(?!\w)", r"`\1`", re.sub(r"'?\{(\w+)\}'?", r"`\1`", part)).replace("``", "` `")
+        re.sub(r"(?<!\w)'([^']+)'(?!\w)|\{(\w+)\}", _code, part).replace("``", "` `")
         for part in (condition.text, condition.advice)
     )
     return f"\n{anchor(name)}**`{name}`** {text} *{advice}*\n"

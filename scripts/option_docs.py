@@ -21,12 +21,12 @@ BUILDER_PART = Part(ROOT / "spark_streams" / "builder.py", r"# options: written 
 
 
 def paragraph(option: Option) -> str:
-    """Return an option's names, default and meaning."""
+    """Return an option's names, default in parentheses, and meaning."""
     default = option.shown_default()
     if default and not option.default_text:
         default = f"`{default}`"
     names = ", ".join(f"{anchor(name)}**`{name}`**" for name in option.names)
-    return f"\n{names}{f' (default: {default})' if default else ''} {option.meaning}\n"
+    return f"\n{names}{f' ({default})' if default else ''} {option.meaning}\n"
 
 
 def section_text(section: type[Any]) -> str:

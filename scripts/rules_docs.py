@@ -14,11 +14,11 @@ PART = Part(ROOT / "docs" / "reference" / "permissions.md", r"<!-- rules: .*? --
 
 
 def written() -> str:
-    """Return today's rules, in the wording of errors."""
+    """Return today's rules, in the wording of errors. A ``*`` marks those that are not needed."""
     indent = "    "
     lines: list[str] = []
     for what, rules in RULES.items():
-        lines.append(what)
+        lines.append(what.replace(" (not needed)", "*"))
         lines += textwrap.wrap(rules, 120, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
     return "".join(f"{line}\n" for line in lines)
 

@@ -61,7 +61,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "modules",
-        "the engine loads no foreign code; what modules store is refused by name when a file is loaded",
+        "the engine loads no foreign code, and refuses files with data of modules",
         (
             *("module|load", "module|loadex", "module|unload", "json.", "ft.", "bf.", "cf.", "cms.", "topk."),
             *("tdigest.", "ts."),
@@ -80,7 +80,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "the cluster bus",
-        "one engine is one shard; CLUSTER and its kin are refused",
+        "one engine is one shard; CLUSTER and related commands are refused",
         ("restore-asking", "trimslots"),
     ),
     Unsupported("the search for hot keys", "`MONITOR` and `SLOWLOG` name the keys of commands", ("hotkeys",)),
