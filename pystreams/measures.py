@@ -1,7 +1,7 @@
 """Measures of streams, groups, consumers and queries: one table for columns, JSON keys, the dashboard and metrics.
 
-The command line, `top`, the dashboard's API and pages, Prometheus, OpenTelemetry and the reference all read it. To add
-a measure, add a record and name it in the views that show it. Pure.
+The command line, `top`, the dashboard, Prometheus, OpenTelemetry and the reference all use this table. To add a
+measure, add a record and name it in the views that show it. Pure.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pystreams.values import names, numbers, times
 from spark_streams.reports import QueryReport
 from streamwire.stream_id import ZERO, StreamId
 
-_CLOCK_MS = 60_000  # by how much an ID may be ahead of the server's clock and still be a time
+_CLOCK_MS = 60_000  # maximum by which an ID may be ahead of the server's clock and still count as a time
 
 
 @dataclass(frozen=True)
 class StreamRow:
-    """A stream at the time `at`, with the worst of its groups: `lag`, `behind_ms`, `status`; `pending` is the sum.
+    """A stream at the time `at`. `lag`, `behind_ms` and `status` are those of its worst group.
 
-    `exact`: whether the lag of every group is exact.
+    `pending`: the sum over all groups. `exact`: whether the lag of every group is exact.
     """
 
     stream: Stream
@@ -50,7 +50,7 @@ class GroupRow:
 
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
-        """Return a group with the status that one sample shows."""
+        """Return a group with the status that its one sample shows."""
         return cls(group, judge([group.sample]))
 
     @property
@@ -61,7 +61,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class QueryRow:
-    """A Spark query's last report, made at `at`, as of `now`. `is_silent`: whether the next one is overdue."""
+    """A Spark query's last report, made at `at` and shown at `now`. `is_silent`: whether the next report is overdue."""
 
     report: QueryReport
     at: int
@@ -70,7 +70,7 @@ class QueryRow:
 
 
 def age(at: StreamId | None, now: int) -> int | None:
-    """Milliseconds since an entry was added; None if its ID is not a time. `now`: the server's, a little earlier."""
+    """Return the milliseconds since an entry was added, or None if its ID is not a time. `now`: time of the server."""
     return max(0, now - at.ms) if at is not None and now - now // 2 < at.ms <= now + _CLOCK_MS else None
 
 
@@ -84,9 +84,10 @@ def _seconds(milliseconds: int) -> float:
 
 @dataclass(frozen=True)
 class Form:
-    """How values of a kind are shown. `name`: the form that the dashboard's pages draw.
+    """Presentation of a kind of value. `name`: name of the form in the dashboard's pages.
 
-    `text`: on a terminal, also of None; `json`: for programs; `sample`: as a metric. `unit`: end of a JSON key.
+    `text`: converts a value, or None, to text for a terminal. `json` and `sample`: convert a value to JSON and to a
+    metric. `unit`: suffix of the JSON key.
     """
 
     name: str
@@ -114,7 +115,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Estimate(Generic[Row]):
-    """Whether a count is exact, and its bounds. `metrics`: (name, HELP) of estimate, lower and upper bound."""
+    """Exactness and bounds of a count. `metrics`: (name, HELP) of the estimate and of its lower and upper bound."""
 
     exact: Callable[[Row], bool]
     bounds: Callable[[Row], tuple[int | None, int | None]] | None = None
@@ -123,12 +124,13 @@ class Estimate(Generic[Row]):
 
 @dataclass(frozen=True)
 class Measure(Generic[Row]):
-    """One measure. `name` selects and sorts it, and heads its column if there is no `title`. `read` gives its value.
+    """One measure. `name` selects it in views and options, and is its column's title without `title`.
 
-    `key`: its name in JSON if that is not `name` with the form's unit. `metric`: its name in Prometheus, counters end
-    with `_total`; `help`: its HELP, and in the dashboard the column's tooltip if there is no `hint`. `order`: what rows
-    are sorted by if not by the value. `kept`: whether the dashboard keeps its last hour for each row. `trend`: title of
-    a picture of its last values. `heading`: its title in the dashboard; `optional`: hidden on narrow screens.
+    `read`: returns the value of a row. `key`: JSON key, by default `name` with the form's unit. `metric`: name in
+    Prometheus; names of counters end with `_total`. `help`: HELP of the metric, also the tooltip in the dashboard
+    without `hint`. `order`: returns the sort key of a row, by default its value. `kept`: whether the dashboard keeps
+    the last hour for each row. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
+    `optional`: whether the column is hidden on narrow screens.
     """
 
     name: str
@@ -162,12 +164,12 @@ class Measure(Generic[Row]):
         return ((self.metric, self.help), *(self.estimate.metrics if self.estimate else ())) if self.metric else ()
 
     def text(self, row: Row) -> str:
-        """Return the value for people; `~` marks an estimate."""
+        """Return the value as text; `~` marks an estimate."""
         value = self.read(row)
         return numbers.count(value, exact=self.estimate.exact(row)) if self.estimate else self.form.text(value)
 
     def sorted_by(self, row: Row) -> Any:
-        """What rows are sorted by; an unknown number is below 0."""
+        """Return the sort key of a row; unknown numbers sort below 0."""
         if self.order is not None:
             return self.order(row)
         value = self.read(row)
@@ -179,7 +181,7 @@ class Measure(Generic[Row]):
         return None if value is None else self.form.json(value)
 
     def samples(self, row: Row) -> Iterator[tuple[str, float]]:
-        """Yield the values of the metrics; an unknown value has none."""
+        """Yield the names and values of the metrics; nothing if the value is unknown."""
         value = self.read(row)
         if not self.metric or value is None:
             return
@@ -196,7 +198,7 @@ View = tuple[Measure[Row], ...]
 
 
 def document(view: View[Row], row: Row) -> dict[str, Any]:
-    """Return the values of a row for programs, except names, which have no common form in JSON."""
+    """Return the values of a row for programs, without names, whose JSON form differs between rows."""
     found: dict[str, Any] = {}
     for each in view:
         if each.form is NAME:
@@ -243,7 +245,7 @@ STREAM: View[StreamRow] = (
     Measure("name", lambda row: row.stream.name, NAME, title="STREAM"),
     Measure("length", lambda row: row.stream.length, metric="redis_stream_length", help="Entries in the stream.",
             kept=True),
-    Measure("bytes", lambda row: row.stream.bytes, BYTES, heading="Size", hint="Memory, as the server estimates it",
+    Measure("bytes", lambda row: row.stream.bytes, BYTES, heading="Size", hint="Memory usage, estimated by the server",
             optional=True),
     Measure("average_bytes", lambda row: _average_bytes(row.stream), BYTES),
     Measure("rate", lambda row: row.stream.rate, RATE, kept=True, trend="Last hour"),
@@ -261,7 +263,7 @@ STREAM: View[StreamRow] = (
     Measure("radix_keys", lambda row: row.stream.radix_keys, metric="redis_stream_radix_tree_keys",
             help="Radix tree nodes that hold the entries, if XINFO STREAM was called."),
     Measure("radix_nodes", lambda row: row.stream.radix_nodes, metric="redis_stream_radix_tree_nodes",
-            help="Radix tree nodes above those."),
+            help="Radix tree nodes in total, if XINFO STREAM was called."),
     Measure("oldest", lambda row: age(row.stream.first, row.at), DURATION),
     Measure("newest", lambda row: age(row.stream.last, row.at), DURATION, order=lambda row: row.stream.last or ZERO,
             hint="Age of the last entry", optional=True),
@@ -303,11 +305,12 @@ GROUP: View[GroupRow] = (
     Measure("oldest_idle", lambda row: row.group.oldest_idle_ms, DURATION, "oldest_pending_idle_seconds"),
     Measure("left_alone", lambda row: row.group.oldest_idle_ms if row.group.pending else 0, DURATION,
             metric="pystreams_group_oldest_pending_seconds",
-            help="Seconds since the first pending entry was last delivered; 0 if nothing is pending."),
+            help="Seconds since the first pending entry was last delivered; 0 without pending entries."),
     Measure("rate", lambda row: row.group.stream.rate, RATE),
-    Measure("delivered", lambda row: row.group.rate, RATE, hint="Entries that the group was given, in the last seconds",
+    Measure("delivered", lambda row: row.group.rate, RATE, hint="Entries delivered to the group per second",
             optional=True),
-    Measure("idle", lambda row: row.group.idle_ms, DURATION, hint="Since a consumer last called", optional=True),
+    Measure("idle", lambda row: row.group.idle_ms, DURATION, hint="Time since the last call of a consumer",
+            optional=True),
     Measure("status", lambda row: row.status, STATUS, metric="pystreams_group_status",
             help=f"Status as Burrow judges it: {_STATUSES}.",
             order=lambda row: (SEVERITY[row.status], row.group.lag or 0)),
@@ -319,7 +322,8 @@ CONSUMER: View[Consumer] = (
             help="Entries that this consumer has not acknowledged."),
     Measure("idle", lambda row: row.idle_ms, DURATION, metric="redis_stream_group_consumer_idle_seconds",
             help="Seconds since the consumer's last call."),
-    Measure("inactive", lambda row: row.inactive_ms, DURATION, hint="Since it last got an entry", optional=True),
+    Measure("inactive", lambda row: row.inactive_ms, DURATION, hint="Time since the consumer last received an entry",
+            optional=True),
 )
 
 QUERY: View[QueryRow] = (
@@ -329,27 +333,27 @@ QUERY: View[QueryRow] = (
     Measure("state", lambda row: row.is_silent, FLAG, "silent"),
     Measure("rows", lambda row: row.report.rows, metric="pystreams_query_rows", help="Rows of the last batch."),
     Measure("rate", lambda row: None if row.is_silent else row.report.rows_per_second, RATE, "rows_per_second",
-            metric="pystreams_query_rows_per_second", help="Rows of the last batch for each second that it took.",
+            metric="pystreams_query_rows_per_second", help="Rows per second of the last batch.",
             heading="Rows/s", trend="Last batches"),
     Measure("took", lambda row: row.report.batch_ms, DURATION, "batch_seconds", heading="Batch took",
             metric="pystreams_query_batch_duration_seconds", help="Duration of the last batch.", optional=True),
     Measure("streams", lambda row: row.report.streams, metric="pystreams_query_streams",
             help="Streams that the query reads."),
     Measure("lag", lambda row: row.report.lag_entries, metric="pystreams_query_lag",
-            help="Unread entries of all its streams after the last batch, exact.", heading="Behind",
-            hint="Entries of all its streams; ~ is an estimate",
+            help="Exact number of unread entries of all streams of the query after the last batch.", heading="Behind",
+            hint="Unread entries of all streams of the query; ~ is an estimate",
             estimate=Estimate(lambda row: row.report.lag_exact, metrics=(("pystreams_query_lag_estimate",
                               "Estimated unread entries, if some were too many to count."),))),
     Measure("behind", lambda row: row.report.oldest_unread_ms, DURATION, "lag_seconds", heading="Oldest unread",
-            metric="pystreams_query_lag_seconds", help="Age of the oldest unread entry after that batch."),
+            metric="pystreams_query_lag_seconds", help="Age of the oldest unread entry after the last batch."),
     Measure("bytes", lambda row: row.report.lag_bytes, BYTES, "lag_bytes", heading="Bytes behind", optional=True),
     Measure("pending", lambda row: row.report.pending, metric="pystreams_query_pending",
-            help="Entries of its groups that are not acknowledged.", optional=True),
+            help="Unacknowledged entries of the groups of the query.", optional=True),
     Measure("lost", lambda row: row.report.lost, metric="pystreams_query_lost_total",
             help="Lost entries that the query has detected."),
     Measure("malformed", lambda row: None if row.report.malformed is None else sum(row.report.malformed.values()),
             metric="pystreams_query_malformed", optional=True,
-            help="Values of the last batch that did not parse.", heading="Malformed"),
+            help="Values of the last batch that could not be parsed.", heading="Malformed"),
     Measure("age", lambda row: max(0, row.now - row.at), DURATION, heading="Reported",
             metric="pystreams_query_report_age_seconds", help="Seconds since the query's last report."),
 )
@@ -380,7 +384,7 @@ IN_BROWSER: dict[str, View[Any]] = {
     "queries": QUERIES_IN_BROWSER,
 }
 
-#: Of `info`, a line each.
+#: The lines of `info`.
 STREAM_LINES = _view(STREAM, "name length added removed first last generated bytes average_rate groups")
 
 # The keys of JSON documents.

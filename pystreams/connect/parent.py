@@ -1,7 +1,7 @@
-"""A verb as the companion of another process: settings come through standard input, and both processes end together.
+"""A verb started by another process: it receives settings through standard input, and ends with its parent.
 
-The first line of standard input is a JSON object of connection options. So passwords appear neither in arguments nor in
-the environment. The parent keeps the pipe open as long as it lives.
+The first line of standard input is a JSON object of connection options, so passwords appear neither in arguments nor in
+the environment. The parent keeps the pipe open until it ends.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def wanted(pipe: BinaryIO | None = None) -> Wanted:
 
 
 def end_with_it(end: Callable[[], None] = lambda: os._exit(0), pipe: BinaryIO | None = None) -> None:
-    """Watch standard input in a thread, and call `end` when it closes, since the parent has ended then.
+    """Call `end` in a thread when standard input closes, which means that the parent has ended.
 
-    It reads the file descriptor, not the buffer: Python aborts at exit if a thread waits in the buffer.
+    The thread reads the file descriptor, not the buffer: Python aborts at exit if a thread waits in the buffer.
     """
     number = (pipe or sys.stdin.buffer).fileno()
 

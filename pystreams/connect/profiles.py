@@ -1,4 +1,4 @@
-"""Profiles: servers by name, in `~/.config/pystreams/profiles.toml`. Each has the connector's connection options.
+"""Profiles: named servers in `~/.config/pystreams/profiles.toml`, each with connection options of the connector.
 
     default = "local"
 
@@ -15,8 +15,7 @@
     changes = false
     mask = ["email", "orders:*:card.number"]
 
-The table `dashboard` of a profile has its settings in `pystreams ui`. Messages never show values of the
-file.
+The table `dashboard` of a profile has settings for `pystreams ui`. Messages never show values of the file.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ _DASHBOARD = "dashboard"
 
 
 def path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the file: below XDG_CONFIG_HOME, else below `~/.config`."""
+    """Return the path of the profile file, in XDG_CONFIG_HOME or else in `~/.config`."""
     home = environment.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "pystreams" / "profiles.toml"
 
 
 def read(file: Path, name: str | None) -> dict[str, str] | None:
-    """Return the options of a profile: the named one, else the file's default; None without either. NO_PROFILE."""
+    """Return the options of the named or the default profile; None without either. Raises NO_PROFILE."""
     table = _table(file)
     chosen = name if name is not None else table.get(DEFAULT)
     if chosen is None:
@@ -53,21 +52,21 @@ def read(file: Path, name: str | None) -> dict[str, str] | None:
 
 
 def dashboard(file: Path, name: str) -> tuple[bool | None, list[str]]:
-    """Return a profile's settings in a dashboard: whether changes are allowed there, and the masked fields.
+    """Return a profile's settings for the dashboard: whether changes are allowed, and the masked fields.
 
-    None leaves the first to the command line. Raises PROFILES_MALFORMED.
+    The first value is None if the command line decides. Raises PROFILES_MALFORMED.
     """
     profile = _table(file).get(name)
     table = profile.get(_DASHBOARD, {}) if isinstance(profile, dict) else {}
     if not isinstance(table, dict):
-        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}' is no table")
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}' is not a table")
     changes, masks = table.get("changes"), table.get("mask", [])
     if unknown := table.keys() - {"changes", "mask"}:
         fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.{min(unknown)}' is unknown")
     if not isinstance(changes, bool | None):
         fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.changes' is neither true nor false")
     if not isinstance(masks, list) or not all(isinstance(each, str) for each in masks):
-        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.mask' is no list of texts")
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.mask' is not a list of strings")
     return changes, masks
 
 

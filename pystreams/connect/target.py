@@ -1,8 +1,8 @@
 """The server that a command uses: its address, and a connection to it.
 
-The first of these that is given: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default profile,
-redis://127.0.0.1:6379. A server that does not reply at first is given up after two and a half seconds; one that has
-replied before is retried according to `retryTimeoutMs` (15 seconds).
+The server is the first of these that is set: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the
+default profile, redis://127.0.0.1:6379. The first connection fails after two and a half seconds without a reply.
+Later calls are retried according to `retryTimeoutMs` (15 seconds).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streamclient.config.option import options_of
 from streamclient.connection import Connection
 
 LOCAL = "redis://127.0.0.1:6379"
-#: Jobs that bring their own data: without a server they use the embedded engine.
+#: Jobs with data of their own, which use the embedded engine if no server is given.
 EMBEDDED_JOBS = ("flight_delays",)
 _FIRST_MS = 2500
 _RETRY = "retrytimeoutms"
@@ -35,25 +35,25 @@ class Wanted:
     url: str | None = None
     profile: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the embedded engine of a running driver is chosen.
+    #: Whether to use the embedded engine of a running driver.
     embedded: bool = False
 
 
 def shows_secret(wanted: Wanted) -> bool:
-    """Return whether the words that name the server have a password, which the list of processes shows to all users."""
+    """Return whether the arguments for the server contain a password, which the process list shows to all users."""
     given = {name.lower() for name in wanted.given}
     if any(each.secret and each.name.lower() in given for each in options_of(ConnectOptions).values()):
         return True
     try:
         return wanted.url is not None and parse(wanted.url).login.password is not None
     except ValueError:
-        return False  # the connection says why
+        return False  # the connection will report the error
 
 
 def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:
     """Return the connector's options for the chosen server.
 
-    Raises NO_PROFILE and PROFILES_MALFORMED, NO_EMBEDDED and MANY_EMBEDDED.
+    Raises NO_PROFILE, PROFILES_MALFORMED, NO_EMBEDDED and MANY_EMBEDDED.
     """
     if wanted.embedded:
         return {"url": _embedded(), **wanted.given}
@@ -67,7 +67,7 @@ def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict
 
 
 def profile_of(wanted: Wanted, environment: Mapping[str, str], file: Path) -> str | None:
-    """Return the name of the profile that was chosen; None if the server was not chosen by profile."""
+    """Return the name of the chosen profile, or None if the server was chosen in another way."""
     if wanted.profile is not None:
         return wanted.profile
     if wanted.embedded or wanted.url is not None or environment.get("PYSTREAMS_URL"):
@@ -86,7 +86,7 @@ def _embedded() -> str:
 
 
 def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a suggestion for the case that the default server does not reply; may be empty."""
+    """Return a suggestion for when the default server does not reply. It may be empty."""
     if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
         return ""
     running = launcher.running()
@@ -111,8 +111,8 @@ def _address(chosen: Mapping[str, str], needs: str) -> Address:
 def connect(
     wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ, answer_seconds: float | None = None
 ) -> Connection:
-    """Return a connection to the server; `needs` as for `address_of`. `answer_seconds`: how long to wait
-    for a reply.
+    """Return a connection to the server. `needs`: as for `address_of`. `answer_seconds`: timeout of a reply in
+    seconds.
     """
     chosen = settings(wanted, environment, profiles.path(environment))
     address = replace(_address(chosen, needs), answer_seconds=answer_seconds)

@@ -1,8 +1,8 @@
-"""Files of an export, written so that the work can stop anywhere and continue after the last complete entry.
+"""Files of an export. An interrupted export can continue after the last complete entry.
 
-JSON lines and CSV are one file each, which is appended to; an incomplete last line is cut off first. Parquet is a
-directory of files, each of which gets its name when it is complete (`part-<number>_<last ID>.parquet`), or one file,
-which is written in one run. `pystreams.files.rows` reads them back and describes the formats.
+JSON lines and CSV are one file, which is appended to after removing an incomplete last line. Parquet is a directory of
+files, each renamed to `part-<number>_<last ID>.parquet` when it is complete, or one file that is written in one run.
+`pystreams.files.rows` reads the files and describes the formats.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TAIL = 1 << 16
 
 
 class Archive(Protocol):
-    """An export's destination. `last`: ID of its last entry; None if it is new."""
+    """Destination of an export. `last`: ID of its last entry; None if the archive is new."""
 
     last: bytes | None
 
     def write(self, page: Sequence[Entry]) -> None:
-        """Add entries. The first ones determine the columns of a new archive."""
+        """Add entries. The first entries determine the columns of a new archive."""
         ...
 
     def close(self, *, whole: bool) -> None:
@@ -45,7 +45,7 @@ class Archive(Protocol):
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """Turn errors of the file system while an archive is opened, written or closed into FILE_UNUSABLE."""
+    """Convert errors of the file system in the block to FILE_UNUSABLE."""
     try:
         yield
     except OSError as cause:
@@ -55,7 +55,7 @@ def written(path: Path) -> Iterator[None]:
 def open_archive(
     path: Path, form: str, columns: Sequence[str] | None, *, resume: bool, one_file: bool = False
 ) -> Archive:
-    """Return the archive of a path: a new one, or with `resume` an existing one.
+    """Return a new archive at the path, or with `resume` an existing archive.
 
     `columns`: columns of CSV and Parquet; None uses the fields of the first entries. `one_file`: write Parquet to one
     file instead of a directory. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for impossible columns.
@@ -65,7 +65,7 @@ def open_archive(
     names = columns or ()
     once = len({ID, OTHER, *names}) == len(names) + 2
     if not once or not all(is_text(from_shell(name)) for name in names):
-        expected = f"it must be different names of fields, in UTF-8, other than {ID} and {OTHER}"
+        expected = f"it must be different field names in UTF-8, other than {ID} and {OTHER}"
         fail("INVALID_VALUE", name="--columns", value=",".join(names), expected=expected)
     if form == "jsonl":
         return JsonLines(path)
@@ -75,10 +75,10 @@ def open_archive(
 
 
 class _Lines:
-    """A file with an entry per line. `begin`: how its first line begins.
+    """A file with one entry per line. `begin`: start of its first line.
 
-    Text after its last line break is cut off, once the file is known to be an export. `last_line` is None if there is
-    no complete line.
+    An incomplete last line is removed after a check that the file is an export. `last_line` is None if the file has no
+    complete line.
     """
 
     begin: bytes
@@ -95,7 +95,7 @@ class _Lines:
             raise
 
     def _go_on(self) -> None:
-        """Prepare to write after the last complete line. Raises MALFORMED_ROW without changing anything."""
+        """Prepare to write after the last complete line. Raises MALFORMED_ROW without changing the file."""
         self._file.seek(0)
         begin = self._file.read(len(self.begin))
         if begin != self.begin[: max(len(begin), len(self.begin) if self._end else 0)]:
@@ -104,7 +104,7 @@ class _Lines:
         self._file.seek(self._end)
 
     def _find_last(self) -> tuple[bytes | None, int]:
-        """Return the last complete line and its end."""
+        """Return the last complete line, and the offset of its end."""
         known = _TAIL
         while True:
             self._file.seek(max(0, self._size - known))
@@ -124,7 +124,7 @@ class _Lines:
 
 
 class JsonLines(_Lines):
-    """`{"id": ..., "fields": {...}}` for each entry; entries are preserved completely."""
+    """One line `{"id": ..., "fields": {...}}` for each entry; lossless."""
 
     begin = b'{"id": "'
 
@@ -150,7 +150,7 @@ class JsonLines(_Lines):
 
 
 class Csv(_Lines):
-    """A header, then a line for each entry; `_other` has the fields without a column, as JSON."""
+    """A header and one line for each entry. `_other` contains the fields without a column, as JSON."""
 
     begin = ID.encode() + b","
 
@@ -186,9 +186,9 @@ class Csv(_Lines):
 
 
 class _ParquetRows:
-    """Entries as tables: a text column for each field, and `_other` for fields without a column.
+    """Entries as tables, with a text column for each field, and `_other` for fields without a column.
 
-    Entries are buffered up to `most_entries` or `most_bytes`; then `_finish_part` writes them.
+    Entries are buffered up to `most_entries` or `most_bytes`. Then `_finish_part` writes the buffer.
     """
 
     most_entries, most_bytes = _PART_ENTRIES, _PART_BYTES
@@ -211,8 +211,8 @@ class _ParquetRows:
         raise NotImplementedError
 
     def _next_table(self) -> tuple[Any, str]:
-        """Return the buffered entries as an Arrow table, and the last ID; the buffer is then empty."""
-        import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
+        """Empty the buffer, and return its entries as an Arrow table with their last ID."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import; only Parquet needs it
 
         assert self._table is not None
         ids, cells, others = zip(*self._rows, strict=True)
@@ -261,7 +261,7 @@ class Parquet(_ParquetRows):
 
 
 class ParquetFile(_ParquetRows):
-    """One Parquet file, created with the first entries; it is readable once it is closed after all of them."""
+    """One Parquet file, created with the first entries and readable once it is closed."""
 
     most_entries, most_bytes = _GROUP_ENTRIES, _GROUP_BYTES
 

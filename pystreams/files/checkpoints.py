@@ -1,7 +1,7 @@
-"""Checkpoints of Spark's streaming queries: the batches that a query has planned and committed, according to its files.
+"""Checkpoints of Spark's streaming queries: the batches that a query has planned and committed.
 
-Reads `metadata`, `offsets/` and `commits/` of a checkpoint directory, local or remote, and in them the offsets of the
-source pystreams (`spark_streams.read.query.offsets` writes them). Other sources are skipped. Nothing is written.
+Reads `metadata`, `offsets/` and `commits/` of a local or remote checkpoint directory. Only offsets of the source
+pystreams are used, which `spark_streams.read.query.offsets` defines. Nothing is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a query. `planned`: offsets of the last batch started; `committed`: of the last batch finished.
+    """One source of a query. `planned`: offsets of the last started batch. `committed`: those of the last finished
+    batch.
 
     `added`: number of entries ever added up to the planned offset, by stream, if known.
     """
@@ -33,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A query's checkpoint. `batch`: number of the last batch started; `finished`: of the last batch committed."""
+    """A query's checkpoint. `batch`: number of the last started batch. `finished`: that of the last committed batch."""
 
     query: str
     batch: int
@@ -52,7 +53,7 @@ def read(directory: Place) -> Checkpoint:
     committed = {} if finished is None else _offsets(directory, finished)
     sources = [_source(directory, number, form, committed.get(number)) for number, form in sorted(planned.items())]
     if not sources:
-        fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason="it has no source of pystreams")
+        fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason="none of its sources has the format pystreams")
     return Checkpoint(_query(directory), last, commits[-1] if commits else None, tuple(sources))
 
 
@@ -68,8 +69,9 @@ def _query(directory: Place) -> str:
 
 
 def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
-    """Return the offsets of the sources of pystreams in a batch, by the source's number. The file has a version line,
-    settings, and a line per source.
+    """Return a batch's offsets of the sources with the format pystreams, by the number of the source.
+
+    The file has a version line, a line with settings, and one line per source.
     """
     part = f"offsets/{batch}"
     lines = (directory.text(part) or "").splitlines()
@@ -84,7 +86,7 @@ def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
         try:
             form = json.loads(line)
         except ValueError:
-            continue  # "-" is a source without an offset; other kinds of sources have other forms
+            continue  # "-" means that the source has no offset; the format of other sources may not be JSON
         if isinstance(form, dict) and isinstance(form.get("streams"), dict) and "version" in form:
             found[number] = form
     return found

@@ -1,7 +1,7 @@
-"""Directories to read from: a local one, or any that fsspec knows by a URL (s3://, gs://, abfs://, hdfs://, ...).
+"""Directories to read from: local paths, and URLs that fsspec supports (s3://, gs://, abfs://, hdfs://, ...).
 
-Packages for a store, such as `s3fs`, are fsspec's responsibility; an error names a missing one. Credentials come from
-the store's own variables and files.
+fsspec needs a package for each store, such as `s3fs`; its error names a missing package. Credentials come from the
+environment variables and files of the store.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
 class Place(Protocol):
-    """A directory. Its parts are named by their path below it, with `/`."""
+    """A directory. Its parts are named by their relative path, with `/`."""
 
     def names(self, part: str) -> list[str]:
-        """Return the names in a subdirectory; empty if it does not exist."""
+        """Return the names in a subdirectory, or an empty list if it does not exist."""
         ...
 
     def text(self, part: str) -> str | None:
@@ -34,9 +34,7 @@ class Place(Protocol):
 
 
 def at(text: str) -> Place:
-    """Return the directory that a path or a URL names. Raises PACKAGE_MISSING if the URL needs a package that is not
-    installed.
-    """
+    """Return the directory at a path or a URL. Raises PACKAGE_MISSING if a URL is given and fsspec is not installed."""
     if not _URL.match(text):
         return Local(Path(text))
     parts = urlsplit(text)
@@ -48,7 +46,7 @@ def at(text: str) -> Place:
 
 
 class Local:
-    """A directory of this machine."""
+    """A directory on this machine."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -68,7 +66,7 @@ class Local:
 
 
 class Remote:
-    """A directory of a store. Raises FILE_UNUSABLE if the store refuses an operation."""
+    """A directory in a store. Raises FILE_UNUSABLE if the store refuses an operation."""
 
     def __init__(self, url: str) -> None:
         import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
@@ -93,13 +91,15 @@ class Remote:
         return data.decode("utf-8", "replace")
 
     def shown(self, part: str = "") -> str:
-        # A login in the URL is not shown.
+        # Omit user and password of the URL.
         parts = urlsplit(self._url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
         return f"{shown}/{part}" if part else shown
 
     def _call(self, question: Any, *arguments: Any, **named: Any) -> Any:
-        """Return the result of a call to the store. Stores have their own errors, so any error means FILE_UNUSABLE."""
+        """Return the result of a call to the store. Any error becomes FILE_UNUSABLE, because each store has its own
+        errors.
+        """
         try:
             return question(*arguments, **named)
         except FileNotFoundError:

@@ -27,7 +27,7 @@ def read(file: Path) -> dict[tuple[bytes, bytes], StreamId]:
                 stream, group, position = (_value(record, name) for name in _NEEDED)
                 entry_id = StreamId.parse(position)
                 if found.setdefault((stream, group), entry_id) != entry_id:
-                    raise ValueError("it has another position for a group of an earlier row")
+                    raise ValueError("an earlier row has a different position for the same group")
         except RecursionError:
             fail("MALFORMED_ROW", file=file, row=number + 1, reason="it is nested too deeply")
         except (ValueError, TypeError, csv.Error) as cause:

@@ -1,4 +1,4 @@
-"""Reading ahead: a queue between a thread that reads and one that consumes, bounded in number and in bytes."""
+"""Reading ahead: a queue between a reading and a consuming thread, limited in items and bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ReadAhead:
-    """A queue of at most `most` items and `most_bytes` bytes; a single item may be larger."""
+    """A queue of at most `most` items and `most_bytes` bytes. A single item may be larger."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -32,7 +32,7 @@ class ReadAhead:
         return len(self._items) < self._most and self._bytes + size <= self._most_bytes
 
     def get(self, timeout: float | None = None) -> Any:
-        """Return the next item. Raises TimeoutError if there is none within `timeout` seconds."""
+        """Return the next item. Raises TimeoutError after `timeout` seconds without an item."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items, timeout):
                 raise TimeoutError
@@ -42,7 +42,7 @@ class ReadAhead:
             return item
 
     def end(self) -> None:
-        """End the queue: no more items are consumed, and a waiting `put` returns."""
+        """End the queue: the consumer has stopped, and a waiting `put` returns False."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -1,13 +1,13 @@
-"""Rows of files as entries: an ID, if the file has it, and field names and values.
+"""Rows of files as entries: field names and values, and an ID if the file has one.
 
-    jsonl    an object per line. `{"id": ..., "fields": ...}` is an entry as `tail -o json` and `export` write it; in
-             any other object each member is a field, and `_id` the ID
-    csv      a header with field names; `_id` is the ID; an empty value means that the entry does not have the field
-    parquet  a column for each field, `_id` the ID; null means that the entry does not have the field
+    jsonl    one object per line. `tail -o json` and `export` write entries as `{"id": ..., "fields": ...}`. In any
+             other object each member is a field, and `_id` is the ID
+    csv      a header with field names. `_id` is the ID; an empty value means that the entry does not have the field
+    parquet  a column for each field. `_id` is the ID; null means that the entry does not have the field
     lines    each line is the value of one field
 
-Fields without a column are in the column `_other`: pairs of name and value, as JSON in CSV, as a map of bytes in
-Parquet.
+The column `_other` contains the fields without a column, as pairs of name and value: in CSV as JSON, in Parquet as a
+map of bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pystreams.values.row_columns import ID, OTHER
 FORMS = ("jsonl", "csv", "parquet", "lines")
 _PARQUET_ROWS = 1000  # rows converted to Python objects at a time
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-csv.field_size_limit((1 << 31) - 1)  # the module's own limit is 128 KiB, and values may have 512 MiB
+csv.field_size_limit((1 << 31) - 1)  # the default limit is 128 KiB, but values may have 512 MiB
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Row:
 
 
 def form_of(path: str) -> str | None:
-    """Return the format according to a file's name; None if it is unknown."""
+    """Return the format that a file's name implies, or None."""
     return _SUFFIXES.get(Path(path).suffix.lower())
 
 
 def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line") -> Iterator[Row]:
-    """Yield the rows of an open file of any format but Parquet. Raises MALFORMED_ROW with the row's number."""
+    """Yield the rows of an open file of any format except Parquet. Raises MALFORMED_ROW with the row's number."""
     if form == "lines":
         for line in source:
             yield Row(None, [line_field, line.rstrip(b"\r\n")])
@@ -62,7 +62,7 @@ class _Number(str):
 
 
 def _loads(text: bytes | str) -> Any:
-    """Return a JSON document; its numbers are `_Number`."""
+    """Return a parsed JSON document, with numbers as `_Number`."""
     return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
 
 
@@ -94,7 +94,7 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
 
 
 def _value(value: Any) -> bytes:
-    """Return a member's value; a nested one as JSON."""
+    """Return a member's value. Objects and lists become JSON."""
     if isinstance(value, list) or (isinstance(value, dict) and set(value) != {"base64"}):
         return _dumps(value).encode()
     return names.from_json(value)
@@ -135,18 +135,18 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
             try:
                 words += _words(_loads(other)) if other else []
             except (ValueError, RecursionError) as cause:
-                fail("MALFORMED_ROW", file=name, row=number, reason=f"its {OTHER} is wrong: {cause}")
+                fail("MALFORMED_ROW", file=name, row=number, reason=f"its {OTHER} cannot be read: {cause}")
             yield Row(entry_id, words)
     except csv.Error as cause:
         fail("MALFORMED_ROW", file=name, row=reader.line_num, reason=str(cause))
 
 
 def read_parquet(path: Path) -> Iterator[Row]:
-    """Yield the rows of a Parquet file, or of a directory's in the order of their names. Raises MALFORMED_ROW."""
-    import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
+    """Yield the rows of a Parquet file, or of all files in a directory by name. Raises MALFORMED_ROW."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import; only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    path.stat()  # raises an error with the file's name, which pyarrow's error lacks
+    path.stat()  # raises an error that names the file, unlike pyarrow's error
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     for file in files:
         try:

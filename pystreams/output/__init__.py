@@ -1,4 +1,5 @@
-"""Output: results as tables, JSON, JSON lines or CSV; progress and notes next to them.
+"""Output: results as tables, JSON, JSON lines or CSV, and progress, notes and errors.
 
-Owns standard output and standard error, their forms and colours, and the end of a pipe. Knows no server and no command.
+Owns standard output and standard error, formats and colours, and the handling of closed pipes. Does not depend on
+servers or commands.
 """

@@ -1,8 +1,8 @@
 """The output of a command: results to standard output, everything else to standard error.
 
-`Form` lists the forms of results. A verb writes a table unless the results are `structured`: then it hands over a
-document, or records one by one, and the form decides how they look. A reader that closes the pipe (`| head`) ends the
-command quietly: `ReaderGoneError`.
+`Form` lists the formats of results. A verb writes a table, or if the results are `structured`, a document or single
+records, which are formatted here. If the reader closes the pipe (`| head`), `ReaderGoneError` ends the command without
+a message.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WIDEST = 120  # maximum width to which the cells of a column are padded
 
 
 class Form(StrEnum):
-    """Form of a command's results."""
+    """Format of a command's results."""
 
     #: Text with aligned columns.
     TABLE = "table"
-    #: One JSON document; verbs with an unbounded number of records write a line for each.
+    #: One JSON document. Verbs with an unbounded number of records write one document per record, each on its own line.
     JSON = "json"
-    #: A line of JSON for each record.
+    #: One line of JSON for each record.
     JSONL = "jsonl"
-    #: A header and a row for each record. A list or map is JSON in its cell; an empty cell stands for null.
+    #: A header, and one row for each record. Lists and maps are JSON in their cells; an empty cell means null.
     CSV = "csv"
 
 
@@ -57,7 +57,7 @@ class Column:
 
 
 class _Console(Console):
-    """A console that raises BrokenPipeError if its pipe is closed; rich's own would end the process."""
+    """A console that raises BrokenPipeError if its pipe is closed. The console of rich would end the process."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
@@ -68,7 +68,7 @@ class Output:
 
     def __init__(self, form: Form = Form.TABLE) -> None:
         self.form = form
-        self._header: list[str] = []  # the last header of CSV
+        self._header: list[str] = []  # the last CSV header that was written
         self._out: TextIO = sys.stdout
         self._errors = _Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
 
@@ -79,7 +79,7 @@ class Output:
 
     @property
     def json(self) -> bool:
-        """Whether results are JSON; errors and warnings are then JSON too, and notes are left out."""
+        """Whether results are JSON. If so, errors and warnings are also JSON, and notes are omitted."""
         return self.form in (Form.JSON, Form.JSONL)
 
     @property
@@ -88,7 +88,7 @@ class Output:
         return self._out.isatty()
 
     def write(self, text: str) -> None:
-        """Write text as it is. Characters that the encoding does not support are escaped.
+        """Write text. Characters that the encoding does not support are escaped.
 
         Control characters are also escaped if the text goes to a terminal.
         """
@@ -108,11 +108,11 @@ class Output:
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Standard output while it is written to. Raises ReaderGoneError, and FILE_UNUSABLE if a disk is full."""
+        """Convert errors of writing to standard output: ReaderGoneError for a closed pipe, otherwise FILE_UNUSABLE."""
         try:
             yield
         except OSError as cause:
-            # Python would fail at exit to flush the rest of the buffer.
+            # Otherwise Python would fail at exit when it flushes the buffer.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
             if isinstance(cause, BrokenPipeError):
@@ -124,7 +124,7 @@ class Output:
         self.write(text + "\n")
 
     def document(self, value: dict[str, Any], records: str = "") -> None:
-        """Write a document, on one line. `records`: its member that JSON lines and CSV write instead, one by one."""
+        """Write a document on one line. `records`: key of the list whose records JSON lines and CSV write instead."""
         if records and self.form in (Form.JSONL, Form.CSV):
             for each in value[records]:
                 self.record(each)
@@ -132,7 +132,7 @@ class Output:
             self.record(value)
 
     def record(self, value: dict[str, Any]) -> None:
-        """Write one record of any number, on a line of its own."""
+        """Write one record on its own line. A verb may write any number of records."""
         if self.form is Form.CSV:
             self._row(value)
         else:
@@ -148,21 +148,21 @@ class Output:
         self.write(text.getvalue())
 
     def json_line(self, value: dict[str, Any]) -> None:
-        """Write a document as JSON, whatever the form of the results."""
+        """Write a document as JSON, regardless of the results' format."""
         escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
         if self.on_terminal and not text.isprintable():
-            # Characters that JSON does not escape, such as U+009B, occur only in texts, where escapes are allowed.
+            # Unprintable characters that JSON leaves unescaped, such as U+009B, occur only in strings.
             text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
         self.write(text + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
-        """Write rows under their titles. Cells are never cut or wrapped. `empty`: a note if there are no rows."""
+        """Write rows under their titles, without truncating or wrapping cells. `empty`: note if there are no rows."""
         found = [list(map(printable, row)) for row in rows]
         if not found:
             self.note(empty)
             return
-        # A longer cell is written whole, and shifts the rest of its own row.
+        # A wider cell is not truncated; it shifts the rest of its row.
         widths = [
             min(_WIDEST, max(cell_len(column.title), *(cell_len(row[at]) for row in found)))
             for at, column in enumerate(columns)
@@ -182,7 +182,7 @@ class Output:
                 console.print(Text("  ").join(Text(cell, style) for cell, style in cells))
 
     def note(self, text: str) -> None:
-        """Write a note to standard error; none if results are JSON."""
+        """Write a note to standard error, unless results are JSON."""
         if text and not self.json:
             self.flush()
             self._tell(Text(printable(text, "\n"), style="dim"))
@@ -193,13 +193,13 @@ class Output:
         self._say("warning", {"message": text}, text, "yellow")
 
     def failed(self, failure: PystreamsError) -> None:
-        """Write the error that ends the command to standard error."""
+        """Write the failure of the command to standard error."""
         text = str(failure)
         parameters = {"id": failure.condition, "message": text.removeprefix(f"[{failure.condition}] ")}
         self._say("error", parameters, text, "red")
 
     def refused(self, message: str) -> None:
-        """Write an error in the command line to standard error."""
+        """Write a usage error to standard error."""
         self._say("error", {"id": "USAGE", "message": message}, message, "red")
 
     def _say(self, kind: str, document: dict[str, Any], text: str, style: str) -> None:
@@ -215,7 +215,7 @@ class Output:
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show progress on standard error if that is a terminal. Yields the function that advances it."""
+        """Show progress if standard error is a terminal. Yields the function that advances the progress."""
         if self.structured or not self._errors.is_terminal:
             yield lambda _: None
             return
@@ -236,6 +236,6 @@ def _cell(value: Any) -> str:
 
 
 def _padded(column: Column, cell: str, width: int) -> str:
-    """Return a cell as wide as its column. Some characters are two columns wide on a terminal."""
+    """Pad a cell to the width of its column. Some characters are two cells wide on a terminal."""
     space = " " * (width - cell_len(cell))
     return space + cell if column.right else cell + space

@@ -14,12 +14,12 @@ from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells
 
 
 class Lines:
-    """Writes entries in a form, which may differ from that of other results (`export` to standard output).
+    """Writes entries in a format that may differ from the format of other results (`export` to standard output).
 
-    `fields`: names of the fields to write, in this order; None for all. `columns`: the columns of CSV, by default the
-    fields, or else those of the first entry; other fields are in `_other`, as in an export. `several`: whether the
-    entries belong to several streams, so that each line names its stream. `decoding`: how values are decoded; None
-    writes them unchanged.
+    `fields`: names of the fields to write, in this order; None for all. `columns`: columns of CSV, by default `fields`
+    or the fields of the first entry. Other fields are in the column `_other`, as in an export. `several`: whether
+    entries belong to several streams, so that each line names the stream. `decoding`: decodes values; None writes them
+    unchanged.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Conditions on an entry's fields, as `--where` takes them: `temp > 30 and station in ('ewr', 'jfk')`.
+"""Conditions on an entry's fields, as in `--where`: `temp > 30 and station in ('ewr', 'jfk')`.
 
 The language is a small part of Python's expressions: field names, numbers, texts, comparisons, `in`, `and`, `or` and
 `not`. `doc.card.number` names a member of a decoded value. A name that is not a word is written `field('my-field')`. A
-field compared with a number is converted; the comparison is false if it is not a number, or if the entry does not have
-the field. A field name on its own is true if the field exists and is not empty. Nothing is ever executed.
+field that is compared with a number is converted. The comparison is false if the field is missing or not a number. A
+field name on its own is true if the field exists and is not empty. Nothing is ever executed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class Condition:
-    """A condition. `checked`: the number of entries so far; `unseen`: its names that none of them had."""
+    """A condition. `checked`: number of entries checked so far. `unseen`: names of the condition that no entry had."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
@@ -73,7 +73,7 @@ class Condition:
         return lambda fields: bool(value(fields))
 
     def _comparison(self, node: ast.Compare) -> _Holds:
-        """Return the condition of one comparison, or of a chain such as `0 < temp < 30`."""
+        """Return the condition for one comparison, or for a chain such as `0 < temp < 30`."""
         steps: list[_Holds] = []
         for left, sign, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
             first = self._operand(left)
@@ -116,7 +116,7 @@ def parse(text: str, name: str = "--where") -> Condition:
 
 
 def _path(node: ast.expr) -> str | None:
-    """Return the name of a field, or the path of a member; None if the expression is neither."""
+    """Return the name of a field or the path of a member, or None for other expressions."""
     members: list[str] = []
     while isinstance(node, ast.Attribute):
         members.append(node.attr)
@@ -149,7 +149,7 @@ def _membership(first: _Value, among: list[_Value], wanted: bool) -> _Holds:
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return both as numbers if one of them is a number; None for a text that is not one."""
+    """Return both values as numbers if one of them is a number, with None for a text that is not a number."""
     if isinstance(a, float) or isinstance(b, float):
         return _number(a), _number(b)
     return a, b

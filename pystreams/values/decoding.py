@@ -1,4 +1,4 @@
-"""Decoded fields: which values of an entry are decoded, and what they are in JSON, as text and for conditions."""
+"""Decoded fields: the values of an entry to decode, and their forms in JSON, as text and for conditions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from streamclient.formats.schemas import UndecodableError
 
 
 class Decoding:
-    """Decodes the fields with these names, or all of them. Values that cannot be decoded stay as they are."""
+    """Decodes the fields with these names, or all of them. Values that cannot be decoded stay unchanged."""
 
     def __init__(self, decoder: Decoder, chosen: Collection[bytes] | None = None) -> None:
         self._decoder = decoder
         self._chosen = None if chosen is None else frozenset(chosen)
 
     def as_json(self, words: Sequence[bytes]) -> Any:
-        """Field names and values in turn as an object, as `fields.as_json` does."""
+        """Return alternating names and values as an object, as `fields.as_json` does, with decoded values."""
         return fields.as_json(words, self._or_bytes)
 
     def as_texts(self, words: Sequence[bytes]) -> list[bytes]:
-        """Return the same names and values, with JSON texts of what was decoded."""
+        """Return the same names and values, with decoded values as JSON texts."""
         found = list(words)
         for at, (name, value) in enumerate(fields.pairs(words)):
             decoded = self._decoded(name, value)
@@ -50,10 +50,10 @@ class Decoding:
 
 
 class Members:
-    """Fields of an entry as texts, and the members of decoded objects by name or path. Fields precede members.
+    """Fields of an entry as texts, and the members of decoded objects by name or path.
 
-    `card.number` is found in the value of the field `card`, and in a member `card` of another field's value. Values are
-    decoded at the first name that is not a field's.
+    Fields take precedence over members. `card.number` is found in the value of the field `card`, and in a member
+    `card` of another field's value. Values are decoded at the first name that is not a field.
     """
 
     def __init__(self, words: Sequence[bytes], decoded: Callable[[bytes, bytes], tuple[Any] | None]) -> None:
@@ -72,7 +72,7 @@ class Members:
         return None if value is None else _text(value)
 
     def _decode(self) -> list[dict[str, Any]]:
-        """Return the fields that are objects by their names, then the objects, the last one first."""
+        """Return an object with the decoded objects by field name, followed by these objects in reverse order."""
         named: dict[str, Any] = {}
         for name, value in fields.pairs(self._words):
             decoded = self._decoded(name, value)
@@ -82,7 +82,7 @@ class Members:
 
 
 def _member(value: Any, path: str) -> Any:
-    """Return the member of nested objects at a path, whose names may have dots themselves; None if it is missing."""
+    """Return the member of nested objects at a path, or None. Names of members may contain dots."""
     if not isinstance(value, dict):
         return None
     found = value.get(path)

@@ -17,7 +17,7 @@ def pairs(words: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | None = None) -> Any:
-    """Return alternating names and values as an object; as a list of pairs if a name occurs twice or is not UTF-8.
+    """Return alternating names and values as an object, or as a list of pairs if a name occurs twice or is not UTF-8.
 
     `value_of`: conversion of a value to JSON, called with the field's name and bytes.
     """
@@ -30,5 +30,5 @@ def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | No
 
 
 def as_text(words: Sequence[bytes]) -> dict[str, str]:
-    """Return fields as texts, for conditions; the last one if a name occurs twice."""
+    """Return fields as texts, for conditions. If a name occurs twice, the last field wins."""
     return {names.shown(name): value.decode("utf-8", "replace") for name, value in pairs(words)}

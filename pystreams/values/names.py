@@ -1,4 +1,4 @@
-r"""Names and field values: bytes on the server, text on a terminal, a lossless form in JSON.
+r"""Names and field values: bytes on the server, text on a terminal, and lossless in JSON.
 
 A name of a stream, group, consumer or field may contain any bytes. On the command line they arrive as the shell passes
 them (`$'\xff'`). A terminal never receives control characters, so an entry's contents cannot control it.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def from_shell(text: str) -> bytes:
-    """Return the bytes of a word of the command line."""
+    """Return the bytes of a command-line argument."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -22,14 +22,12 @@ def to_shell(value: bytes) -> str:
 
 
 def shown(value: bytes) -> str:
-    """Return the value as printable text: bytes that are not UTF-8, and characters that are not printable,
-    as escapes.
-    """
+    """Return the value as text, with escapes for bytes that are not UTF-8 and for unprintable characters."""
     return printable(value.decode("utf-8", "backslashreplace"))
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return the text with characters that are not printable as escapes, except those in `keep`."""
+    """Return the text with escapes for unprintable characters, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(
@@ -46,14 +44,12 @@ def as_json(value: bytes) -> Any:
 
 
 def from_cell(text: str) -> bytes:
-    """Return the value of a cell of CSV: a text, or the JSON of `as_json` for other bytes. Raises ValueError."""
+    """Return the value of a CSV cell: a text, or JSON from `as_json` for other bytes. Raises ValueError."""
     return from_json(json.loads(text)) if text.startswith('{"base64": ') else from_shell(text)
 
 
 def from_json(value: Any) -> bytes:
-    """Return the value of a result of `as_json`, or of a number, true, false or null as written in JSON. Raises
-    ValueError.
-    """
+    """Return the bytes for a result of `as_json`, or for a JSON number, true, false or null. Raises ValueError."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, dict) and set(value) == {"base64"} and type(value["base64"]) is str:

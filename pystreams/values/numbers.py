@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def count(value: int | None, *, exact: bool = True) -> str:
-    """Return a number of things; `~` before an estimate, `-` if it is unknown."""
+    """Return a number as text, with `~` before an estimate, or `-` if it is unknown."""
     return "-" if value is None else f"{'' if exact else '~'}{value:,}"
 
 

@@ -1,6 +1,6 @@
 """Positions in a stream as users write them: start, end, an ID, a time, a time ago, or a relative number of entries.
 
-A position is parsed here without the stream; `pystreams.streams.entries` finds the ID that it denotes there.
+A position is parsed without the stream. `pystreams.streams.entries` finds the corresponding ID in a stream.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Position:
-    """Parsed position. `id`: first entry, for the kind "id". `ago`: milliseconds. `entries`: relative number of
-    entries.
-    """
+    """Parsed position. `id`: first entry, for the kind "id". `ago`: age in milliseconds. `entries`: relative number."""
 
     kind: Literal["start", "end", "id", "ago", "entries"]
     id: StreamId | None = None
@@ -33,7 +31,7 @@ class Position:
 
 
 def parse(text: str, name: str, *, signs: str = "-10") -> Position:
-    """Return the position in a text. Raises INVALID_VALUE; `signs` are the examples of numbers in that error."""
+    """Return the position in a text. Raises INVALID_VALUE. `signs`: examples of numbers in the error."""
     word = text.strip().lower()
     if word in ("start", "earliest", "-"):
         return Position("start")

@@ -30,7 +30,7 @@ def is_text(value: bytes) -> bool:
 
 
 class Table:
-    """Splits an entry into columns and other fields: those that occur twice, have no column, ..."""
+    """Splits an entry into columns and other fields. Fields that do not fit a column are other fields."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = list(columns)
@@ -53,14 +53,12 @@ class Table:
 
 
 def _fits_a_line(value: bytes) -> bool:
-    """Return whether a value can be written in CSV so that an entry stays one line, and the value differs from a
-    missing field.
-    """
+    """Return whether a value fits into a CSV cell: it has no line break, and differs from a missing field."""
     return bool(value) and b"\n" not in value and b"\r" not in value
 
 
 def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:
-    """Return an entry's cells in CSV: its columns, then the other fields as JSON; both may be empty."""
+    """Return an entry's cells in CSV: its columns, and the other fields as JSON. Both may be empty."""
     cells, others = table.split(words, empty=False)
     left = [word for pair in others for word in pair]
     return [*(cell or "" for cell in cells), json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""]

@@ -21,7 +21,7 @@ def is_duration(text: str) -> bool:
 
 
 def duration(text: str, name: str) -> int:
-    """Return a duration of at most a hundred years in milliseconds; a bare number is in seconds. INVALID_VALUE."""
+    """Return a duration in milliseconds. A bare number is in seconds. Raises INVALID_VALUE."""
     given = f"{text}s" if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text) else text
     milliseconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
     if not is_duration(given) or milliseconds > _LONGEST_MS:
@@ -31,9 +31,8 @@ def duration(text: str, name: str) -> int:
 
 
 def moment(text: str) -> int | None:
-    """Return an ISO 8601 time (UTC unless it has a zone) in milliseconds since 1970; None for other texts.
-
-    A year or a month alone means its first moment.
+    """Return an ISO 8601 time in milliseconds since 1970, or None for other texts. Times without a zone are UTC. A year
+    or a month alone means its first moment.
     """
     if not is_date(text) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
         return None
@@ -45,7 +44,7 @@ def moment(text: str) -> int | None:
 
 
 def iso(milliseconds: int) -> str | None:
-    """Return the time in UTC; None beyond the year 9999, as for IDs that are not times."""
+    """Return the time in UTC, or None beyond the year 9999: the ID is not a time."""
     if milliseconds > _LATEST_MS:
         return None
     at = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
@@ -53,7 +52,7 @@ def iso(milliseconds: int) -> str | None:
 
 
 def shown(milliseconds: float | None) -> str:
-    """Return a duration in its two largest units, `-` if there is none."""
+    """Return a duration in its two largest units, or `-` for None."""
     if milliseconds is None:
         return "-"
     if milliseconds < 0:

@@ -127,4 +127,6 @@ def test_what_is_no_checkpoint(cli_of: Cli, checkpoint: Path) -> None:
     (checkpoint / "offsets" / "2").write_text('v1\n{}\n{"version": 4, "streams": {"a": "x"}}')
     assert "[CHECKPOINT_MALFORMED]" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
     (checkpoint / "offsets" / "2").write_text("v1\n{}\n{}")
-    assert "it has no source of pystreams" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)
+    assert "none of its sources has the format pystreams" in cli_of.failure(
+        "checkpoint", "show", str(checkpoint), status=1
+    )
