@@ -1,7 +1,7 @@
 """Check-up of a server: kind, permissions, security, and settings that may harm streams. It changes nothing.
 
-A command is tried on a key that does not exist, in a form that has no effect. So the check also works for users who may
-not read their own ACL rules.
+Each command is tried on a key that does not exist, in a form that has no effect. So the check also works for users who
+may not read their own ACL rules.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _release(facts: Mapping[str, str]) -> Finding:
     if version < (5,):
         return Finding(what, Verdict.PROBLEM, name, "Streams require Redis 5.")
     if version < (7,):
-        advice = "It does not report lag and entries-read, which require Redis 7. Lag is estimated."
+        advice = "Redis before 7 does not report lag and entries-read. Lag is estimated."
         return Finding(what, Verdict.WARNING, name, advice)
     return Finding(what, Verdict.OK, name)
 
@@ -76,7 +76,9 @@ def _release(facts: Mapping[str, str]) -> Finding:
 def _role(facts: Mapping[str, str]) -> Finding:
     role, mode = facts.get("role", "unknown"), facts.get("redis_mode", "unknown")
     if role == "slave":
-        return Finding("role", Verdict.PROBLEM, "replica", "It accepts no writes: give the master's URL, or Sentinels.")
+        return Finding(
+            "role", Verdict.PROBLEM, "replica", "A replica accepts no writes: give the master's URL, or Sentinels."
+        )
     return Finding("role", Verdict.OK, f"{role}, {mode}")
 
 
@@ -92,7 +94,7 @@ def _clock(connection: Connection) -> Finding:
 
 
 def _clocks(connection: Connection) -> Iterator[Finding]:
-    """Yield the difference between the clocks of several servers, each measured against this machine's."""
+    """Yield the difference between the servers' clocks, each measured against the clock of this machine."""
     try:
         nodes = servers.servers(connection, None, replicas=True)
     except (*UNREACHABLE, PystreamsError):
@@ -138,11 +140,11 @@ def _commands(connection: Connection) -> Iterator[Finding]:
     yield Finding(
         "commands",
         Verdict.OK if not missing else Verdict.NOTE,
-        "all commands of streams" if not missing else f"without {', '.join(missing)}",
-        "" if not missing else "The connector works without them.",
+        "all stream commands" if not missing else f"without {', '.join(missing)}",
+        "" if not missing else "The connector works without these commands.",
     )
     if known["PS.STATE"]:
-        yield Finding("extensions", Verdict.OK, "PS.* commands", "The connector plans and counts with them.")
+        yield Finding("extensions", Verdict.OK, "PS.* commands", "The connector uses them for planning and counting.")
 
 
 def _user(connection: Connection) -> Iterator[Finding]:
@@ -166,7 +168,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
                 weight = Verdict.PROBLEM if is_needed else Verdict.NOTE
                 refused[weight].setdefault(purpose, []).append(command)
     if keys:
-        advice = "Keys are limited to patterns, which must cover the streams and, for groups and writes, pystreams:*."
+        advice = "The user's key patterns must match the streams and, for groups and writes, pystreams:*."
         yield Finding("keys", Verdict.NOTE, f"{shown} may not use every key", advice)
     if not any(refused.values()):
         yield Finding("user", Verdict.OK, f"{shown} may call every command that the connector needs")
@@ -174,7 +176,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
     for verdict, purposes in refused.items():
         if purposes:
             commands = ", ".join(f"{', '.join(names)} ({purpose})" for purpose, names in purposes.items())
-            advice = "docs/reference/permissions.md lists the rules for each use; ACL SETUSER gives them."
+            advice = "docs/reference/permissions.md lists the rules for each use. Grant them by ACL SETUSER."
             yield Finding("user", verdict, f"{shown} may not call {commands}", advice)
 
 
@@ -198,7 +200,7 @@ def _databases(connection: Connection) -> Finding:
 
 def _settings(settings: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[Finding]:
     if not settings:
-        advice = "Many clouds refuse it. Settings that INFO reports are read from there."
+        advice = "Many cloud servers refuse CONFIG. Settings are then read from INFO, if it reports them."
         yield Finding("settings", Verdict.NOTE, "CONFIG is refused", advice)
     policy = settings.get("maxmemory-policy") or facts.get("maxmemory_policy")
     if policy is not None:
@@ -211,8 +213,8 @@ def _eviction(policy: str) -> Finding:
     if policy == "noeviction":
         return Finding("eviction", Verdict.OK, policy)
     advice = (
-        "The server may drop streams, groups and the records of exactly-once writes; the connector refuses those "
-        "(RECORDS_EVICTED). CONFIG SET maxmemory-policy noeviction."
+        "The server may evict streams, groups and the records of exactly-once writes. The connector refuses such "
+        "writes (RECORDS_EVICTED). CONFIG SET maxmemory-policy noeviction."
     )
     return Finding("eviction", Verdict.PROBLEM, policy, advice)
 
@@ -224,7 +226,7 @@ def _memory(facts: Mapping[str, str]) -> Finding:
     part = used / most
     if part < 0.9:
         return Finding("memory", Verdict.OK, f"{part:.0%} of maxmemory")
-    advice = "Writes are refused when memory is full (OOM): trim streams, or raise maxmemory."
+    advice = "Writes are refused if memory is full (OOM): trim streams, or raise maxmemory."
     return Finding("memory", Verdict.WARNING, f"{part:.0%} of maxmemory", advice)
 
 
@@ -249,12 +251,14 @@ def _persistence(settings: Mapping[str, str], facts: Mapping[str, str]) -> Findi
 def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
     count = int(facts.get("connected_slaves", 0))
     if not count:
-        advice = "A lost machine loses all data since the last backup. Add a replica, and Sentinels for failover."
+        advice = (
+            "If the machine fails, all data since the last backup are lost. Add a replica, and Sentinels for failover."
+        )
         yield Finding("replicas", Verdict.WARNING, "none", advice)
         return
     reply = _try(connection, ("WAIT", 1, _WAIT_MS))
     if isinstance(reply, ResponseError) or not reply:
-        advice = "The option waitReplicas would fail here, since some clouds never confirm. Do not set it."
-        yield Finding("replicas", Verdict.WARNING, f"{count}, but WAIT confirms none", advice)
+        advice = "Do not set the option waitReplicas: it would fail, as on some clouds, whose replicas never confirm."
+        yield Finding("replicas", Verdict.WARNING, f"{count}, but none confirms writes (WAIT)", advice)
     else:
-        yield Finding("replicas", Verdict.OK, f"{count}, and WAIT confirms")
+        yield Finding("replicas", Verdict.OK, f"{count}, which confirm writes (WAIT)")

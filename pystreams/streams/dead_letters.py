@@ -1,8 +1,8 @@
 """Dead letters: entries that a query with `consume=shared` has given up, in the stream of the option
 `deadLetterStream`.
 
-A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`; the original's
-fields follow. A letter that is put back or moved is added once and removed once (`letter_transfer`).
+A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
+the fields of the original entry. A letter that is put back or moved is added once and removed once (`letter_transfer`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
-#: Number of words of a letter before those of the original.
+#: Number of words of a letter before the words of the original entry.
 HEAD = 2 * len(_ORIGIN)
 _CHUNK = 500
 
@@ -38,14 +38,17 @@ class Letter:
 
     @property
     def whole(self) -> list[bytes]:
-        """All its field names and values, as they are in the dead-letter stream."""
+        """All field names and values, as in the dead-letter stream."""
         values = (self.stream, self.original, b"%d" % (self.deliveries or 0), self.reason)
         return [*(word for pair in zip(_ORIGIN, values, strict=True) for word in pair), *self.words]
 
 
 @dataclass(frozen=True)
 class Which:
-    """Selection of letters: by ID, by stream, by reason (a part of it), and by age. Empty criteria select all."""
+    """Selection of letters: by ID, by original stream, by a part of the reason, and by age.
+
+    Empty criteria select all.
+    """
 
     ids: tuple[bytes, ...] = ()
     origin: bytes | None = None
@@ -64,7 +67,7 @@ class Which:
 
 
 def parsed(entry: Entry) -> Letter | None:
-    """Return an entry as a letter; None if it is not one."""
+    """Return an entry as a letter; None if it is not a dead letter."""
     entry_id, words = entry
     if tuple(words[0:HEAD:2]) != _ORIGIN:
         return None
@@ -74,7 +77,7 @@ def parsed(entry: Entry) -> Letter | None:
 
 
 def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield those of these streams whose last entry is a dead letter."""
+    """Yield the streams whose last entry is a dead letter."""
     for page in pages(names, bytes_of=lambda name: ids.size_of(connection, name), most_bytes=ids.REPLY_BYTES):
         commands: list[Command] = [("XREVRANGE", name, "+", "-", "COUNT", 1) for name in page]
         for name, reply in zip(page, connection.pipeline(commands), strict=True):
@@ -101,10 +104,10 @@ def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) ->
 def put_back(
     connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool
 ) -> list[Letter]:
-    """Add the originals again, where they came from or elsewhere, and remove the letters unless they are kept.
+    """Add the original entries again, to their streams or to `to`, and remove the letters unless `keep` is set.
 
-    Returns the letters that were added. A letter without any field of an original stays, since an entry needs one. So
-    does a letter that another program has put back or removed meanwhile.
+    Returns the letters that were added. A letter without fields of an original entry is skipped, since an entry needs a
+    field. So is a letter that another program has put back or removed meanwhile.
     """
     by_target: dict[bytes, list[Letter]] = {}
     for letter in letters:
@@ -121,13 +124,13 @@ def put_back(
 
 
 def without_fields(letters: Iterable[Letter]) -> int:
-    """Return how many of these `put_back` leaves alone."""
+    """Return the number of letters that `put_back` skips because they have no fields."""
     return sum(not letter.words for letter in letters)
 
 
 def left_alone(count: int) -> str:
-    """Return a sentence about the letters that `put_back` left alone."""
-    return f"Left in place because they have no field of an original: {numbers.things(count, 'dead letter')}."
+    """Return a sentence about letters that `put_back` skipped because they have no fields."""
+    return f"Left in place because they have no fields of an original entry: {numbers.things(count, 'dead letter')}."
 
 
 def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Entries: read in pages of a bounded size, and the ID that a position denotes in a stream."""
+"""Entries in pages of a bounded size, and the ID that a position denotes in a stream."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def pages_back(
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID after which the last `count` entries up to `upto` follow, or 0-0; and their number."""
+    """Return the ID before the last `count` entries up to `upto`, and `count`.
+
+    If there are fewer, return 0-0 and their number.
+    """
     size = PageSize(_LARGEST_PAGE)
     passed = 0
     while True:
@@ -68,7 +71,10 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
 
 
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID of the `count`-th entry after `after`, or of the last one; and how many entries that is."""
+    """Return the ID of the `count`-th entry after `after`, and `count`.
+
+    If there are fewer, return the last ID and their number.
+    """
     passed = 0
     for page in pages(connection, stream, after, most=count):
         after = StreamId.parse(page[-1][0])
@@ -85,9 +91,7 @@ def _bytes(page: list[Entry]) -> int:
 
 
 def after_of(connection: Connection, stream: Stream, position: Position, now: int) -> StreamId:
-    """Return the ID behind which the entries lie that begin at the position; a number of entries counts
-    from the end.
-    """
+    """Return the ID before the first entry at or after the position. A number of entries is counted from the end."""
     if position.kind == "start":
         return ZERO
     if position.kind == "end":
@@ -103,6 +107,6 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
 def between(
     connection: Connection, stream: Stream, begin: Position, end: Position, now: int
 ) -> tuple[StreamId, StreamId]:
-    """Return the IDs (after, upto] of the entries of a range: from its start on, before its end."""
+    """Return the IDs (after, upto] of a range that includes its start and excludes its end."""
     after = after_of(connection, stream, begin, now)
     return after, min(after_of(connection, stream, end, now), stream.generated)

@@ -25,7 +25,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding: its subject, its state, and advice: how the connector copes, or what to change."""
+    """One finding: its subject, its state, and advice (how the connector copes, or what to change)."""
 
     what: str
     verdict: Verdict

@@ -1,8 +1,8 @@
 """Stream states and first entries without values, for streams with large entries.
 
-XINFO STREAM and XRANGE send whole entries, and two of them for each of two hundred streams may be gigabytes. So they
-are used only once the entries of a stream are known to be small. Otherwise the engine is asked by PS.STATE and PS.NTH,
-and other servers run a read-only script. If neither is permitted, streams are asked a few at a time.
+XINFO STREAM and XRANGE send complete entries, and two of them for each of two hundred streams may be gigabytes. So they
+are used only if the entries of a stream are known to be small. Otherwise PS.STATE and PS.NTH are used on the engine,
+and a read-only script on other servers. If neither is permitted, a few streams are requested at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPLY_BYTES = 16 << 20
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
-    """Return the replies of XINFO STREAM, refusals among them. Entries that may be large are replaced by their IDs."""
+    """Return the replies of XINFO STREAM, including refusals. Entries that may be large are replaced by their IDs."""
     small = connection.capabilities.small
     plain = [name for name in names if to_shell(name) in small]
     found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))
@@ -35,7 +35,7 @@ def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
 
 
 def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """Return the same for streams whose entries are large or of unknown size."""
+    """Return the result of `states` for streams whose entries are large or of unknown size."""
     found: dict[bytes, Any] = {}
     if names and has_nth(connection):
         found = _by_extensions(connection, names)
@@ -125,7 +125,10 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
 
 
 def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
-    """Return the IDs of the last entries: the last generated ID unless that entry was deleted. None: refused."""
+    """Return the IDs of the last entries.
+
+    The last generated ID is tried first: its entry is rarely deleted. None: refused.
+    """
     kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)
     for whole in (False, True):
@@ -142,7 +145,7 @@ def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]])
 
 
 def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:
-    """Return the command whose reply `first_of` understands: the first entry behind the position."""
+    """Return the command that finds the first entry after the position. `first_of` parses its reply."""
     if has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
     if connection.capabilities.prefers_script(to_shell(name)):

@@ -40,13 +40,13 @@ class Stream:
     groups: int
     bytes: int | None = None
     rate: float | None = None
-    #: Only XINFO STREAM reports these two; streams with large entries are asked in other ways.
+    #: Only XINFO STREAM reports these two; it is not used for streams with large entries.
     radix_keys: int | None = field(default=None, compare=False)
     radix_nodes: int | None = field(default=None, compare=False)
 
     @property
     def removed(self) -> int | None:
-        """Entries that were trimmed or deleted."""
+        """Number of entries that were trimmed or deleted."""
         return None if self.added is None else max(0, self.added - self.length)
 
     @property
@@ -68,12 +68,12 @@ class Stream:
 
     @property
     def state(self) -> StreamState:
-        """The same facts as the connector's type."""
+        """The same facts as a `StreamState` of the client."""
         return StreamState(self.generated, self.length, self.first, None, self.added, self.deleted)
 
 
 def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
-    """Yield the names of the streams that match a glob, each once, as the server finds them, master by master."""
+    """Yield the names of the streams that match a glob, each once, in the server's order, master by master."""
     seen: set[bytes] = set()
     for page in scan_pages(connection, pattern):
         for name in page:
@@ -83,7 +83,7 @@ def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
 
 
 def scan_pages(connection: Connection, pattern: bytes, kind: str = "stream") -> Iterator[list[bytes]]:
-    """Yield pages of the keys of a kind. A page may be empty, and may repeat a key of an earlier one."""
+    """Yield pages of the keys of a kind. A page may be empty, and may repeat keys of earlier pages."""
     for endpoint in connection.topology.masters():
         cursor: bytes | int = 0
         while True:
@@ -107,7 +107,7 @@ def _on(connection: Connection, link: Link, command: Command) -> Any:
 
 
 def read_streams(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
-    """Yield the states of streams, except those that are gone meanwhile."""
+    """Yield the states of streams. Streams that no longer exist are omitted."""
     for page in pages(names):
         sizes: list[Any] = [None] * len(page)
         if memory:
@@ -130,7 +130,7 @@ def need(connection: Connection, name: bytes) -> Stream:
 
 
 def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
-    """Return a reply of XINFO STREAM as a stream; the reply has the first and last entry, or only their IDs."""
+    """Return a reply of XINFO STREAM as a stream. The reply contains the first and last entry, or only their IDs."""
     info = pairs(reply)
     first, last = (
         entry[0] if isinstance(entry, list) else entry for entry in map(info.get, (b"first-entry", b"last-entry"))
@@ -151,13 +151,15 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
 
 
 def behind(connection: Connection, requested: Sequence[tuple[Stream, StreamId]]) -> list[Backlog]:
-    """Return the entries after a position of each stream: counted within one budget, otherwise an estimate."""
+    """Return the number of entries after a position of each stream: counted within a common budget, otherwise
+    estimated.
+    """
     counted = [(stream.name, stream.state, position) for stream, position in requested]
     return backlogs(connection, counted, Budget(), nth=ids.has_nth(connection)) if counted else []
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:
-    """Wait this many seconds, and return the streams with their rates in that time, except those that are gone."""
+    """Wait this many seconds, and return the streams that still exist, with their rates in this period."""
     begin = time.monotonic()
     before = {stream.name: stream for stream in streams}
     time.sleep(seconds)

@@ -1,20 +1,19 @@
 """Transfer of dead letters to another stream: each is added once and removed once, even if the work is interrupted.
 
 A letter is removed only after its entry is known to be in the target. If the server refuses the XADD, the letter stays.
-A transaction alone does not ensure this, since it continues after a failed command. So:
+A transaction alone does not ensure this, since it continues after a failed command. So there are two ways:
 
 * Within one slot (any two streams, if there is no cluster) a script adds and removes a letter; it stops if XADD fails.
 * Between slots of a cluster the letter is added together with a *note* in the target's slot, and removed afterwards:
 
       WATCH notes; HGETALL notes; are the letters still there?  MULTI; add and note each...; EXEC; XDEL; HDEL notes
 
-  An existing note says that its letter was added by a program that was interrupted before it removed the letter. A note
-  is removed after its letter, and letters are looked up after the notes, so that of two programs only one adds a
-  letter.
+  An existing note means that a program added the letter and was interrupted before it removed the letter. A note is
+  removed after its letter, and letters are looked up after notes, so that only one of two programs adds a letter.
 
-If the user may not run scripts, or an entry has more words than a script can pass on, the target is watched as well: no
-other program adds to it meanwhile, and reasons for a refused XADD are checked before. On a busy target this may fail
-with WRITE_CONTENDED.
+If the user may not run scripts, or an entry has more words than a script can pass on, the target is watched as well. So
+no other program adds to it meanwhile, and the reasons for which XADD may be refused can be checked in advance. On a
+busy target this may fail with WRITE_CONTENDED.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ _AT_ONCE = 100
 #: Maximum number of words of an entry in a script. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000
 
-#: Moves a letter from the first key to the second, without the words before ARGV[2]. Skips a letter that is gone.
+#: Moves a letter from the first key to the second, without the words before ARGV[2]. Skips a letter that no longer
+#: exists.
 _MOVE = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return 0 end
@@ -48,7 +48,7 @@ redis.call('XDEL', KEYS[1], ARGV[1])
 return 1
 """
 
-#: Adds an entry to the first key, and notes in the second one that this letter is there.
+#: Adds an entry to the first key, and a note about its letter to the second key.
 _ADD = """
 redis.call('HDEL', KEYS[2], '') -- a user without the right is refused before anything is added
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
@@ -73,8 +73,8 @@ L = TypeVar("L", bound=Letter)
 def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequence[L], skip: int) -> list[L]:
     """Add an entry to the target for each letter, without its first `skip` words, and remove the letter.
 
-    Returns the letters that were transferred here, not those that another program has put back or removed. Raises
-    NOT_A_STREAM, WRITE_CONTENDED, and refusals of the server; the other letters then stay.
+    Returns the transferred letters, without those that another program has put back or removed. Raises NOT_A_STREAM,
+    WRITE_CONTENDED, and refusals of the server. In this case the remaining letters stay.
     """
     one_slot = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
     scripts = connection.pipeline([("EVAL", "return 1", 0)])[0] == 1
@@ -91,7 +91,10 @@ def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequ
 
 
 def _by_script(connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int) -> list[L]:
-    """Transfer within one slot by a script per letter. Sending it again is harmless: it skips a letter that is gone."""
+    """Transfer within one slot by a script per letter.
+
+    The script can be sent again, since it skips letters that no longer exist.
+    """
     commands: list[Command] = [("EVAL", _MOVE, 2, source, target, letter.id, skip + 1) for letter in page]
     replies = connection.pipeline(commands)
     _raise_first(connection, target, replies)
@@ -130,10 +133,10 @@ class _Between(Generic[L]):
         self._by_script = by_script
         self._notes = b"pystreams:{" + same_slot_tag(target) + b"}:letters:" + source
         self._adding: list[L] = []
-        self._mine: set[bytes] = set()  # letters that were added here, according to their notes
+        self._mine: set[bytes] = set()  # letters that this transfer has added, according to their notes
         self._mark = secrets.token_hex(8).encode()
         self._noted: list[bytes] = []  # letters that are in the target and not removed yet
-        self._old: list[bytes] = []  # notes whose letters are gone
+        self._old: list[bytes] = []  # notes whose letters no longer exist
 
     def transfer(self) -> list[L]:
         watched = [self._notes] if self._by_script else [self._notes, self._target]
@@ -141,7 +144,7 @@ class _Between(Generic[L]):
         replies = results[:: 1 if self._by_script else 2]
         for letter, reply in zip(self._adding, replies, strict=True):
             if isinstance(reply, ResponseError):
-                self._old.append(letter.id)  # the note exists although its letter is gone
+                self._old.append(letter.id)  # an outdated note: its letter was not added
             else:
                 self._noted.append(letter.id)
                 self._mine.add(letter.id)
@@ -161,7 +164,7 @@ class _Between(Generic[L]):
         self._noted = [
             each for each in self._page if each in there and each in notes and notes[each][0] == self._digest(each)
         ]
-        # If the reply to EXEC was lost, the notes exist already.
+        # If a reply to EXEC was lost, this transfer's notes exist already.
         self._mine = {each for each in self._noted if notes[each][2] == self._mark}
         self._adding = [letter for each, letter in self._page.items() if each in there and each not in self._noted]
         if not self._adding:
@@ -177,7 +180,10 @@ class _Between(Generic[L]):
         return [("XADD", self._target, "*", *words), ("HSET", self._notes, letter.id, note)]
 
     def _digest(self, letter_id: bytes) -> bytes:
-        """Return a name for this letter and target that differs for another letter with the same ID in a new stream."""
+        """Return a digest of letter and target.
+
+        It differs for another letter with the same ID in a recreated stream.
+        """
         words = [self._target, *self._page[letter_id].whole[self._skip :]]
         made = hashlib.blake2b(digest_size=16)
         for word in words:
@@ -186,7 +192,7 @@ class _Between(Generic[L]):
 
 
 def _check_room(connection: Connection, target: bytes, count: int) -> None:
-    """Raise the error that XADD would cause: the key is not a stream, or it has too few IDs left."""
+    """Raise the error that XADD would cause if the key is not a stream, or has too few IDs left."""
     info = connection.pipeline([("XINFO", "STREAM", target)])[0]
     if not isinstance(info, ResponseError):
         last = StreamId.parse(pairs(info)[b"last-generated-id"])

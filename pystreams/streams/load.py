@@ -1,7 +1,7 @@
 """A small load test: entries per second that a server adds and returns, and the latency of a request.
 
-It uses one connection and a stream of its own, which it removes afterwards. It is for comparing servers on one machine,
-not for finding the capacity of a server with many clients.
+It uses one connection and a temporary stream. It compares servers on one machine; it does not measure the capacity of a
+server with many clients.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from pystreams.streams.paged_calls import ask, ask_all
 from streamclient.connection import Command, Connection
 
-_SINGLE = 10  # a tenth of the entries is added one by one
+_SINGLE = 10  # one in this many entries is added by a command of its own
 _PAGE = 100
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One kind of work. `seconds`: duration of each request, ascending. `entries`: total number."""
+    """Result for one kind of work.
+
+    `seconds`: durations of the requests, ascending. `entries`: total number of entries.
+    """
 
     work: str
     entries: int
@@ -37,7 +40,9 @@ class Measured:
 
 
 def measure(connection: Connection, entries: int, size: int, pipeline: int) -> Iterator[Measured]:
-    """Measure adding entries of `size` bytes, one by one and in pipelines; reading them; delivering them to a group."""
+    """Measure adding entries of `size` bytes one by one and in pipelines, reading them, and delivering them to a
+    group.
+    """
     stream = b"pystreams:bench:" + secrets.token_hex(8).encode()
     add: Command = ("XADD", stream, "*", "payload", b"x" * size)
     try:

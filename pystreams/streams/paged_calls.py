@@ -1,4 +1,4 @@
-"""Checked calls: replies to commands in pages of a few hundred, with refusals as errors that a user understands."""
+"""Checked calls: commands in pages of a few hundred, whose refusals are raised as errors with advice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
 
 
 def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
-    """Return the replies to these commands; the first refusal is raised."""
+    """Return the replies to these commands. Raises the first refusal."""
     replies = connection.pipeline(commands)
     for command, reply in zip(commands, replies, strict=True):
         if isinstance(reply, ResponseError):
@@ -73,12 +73,12 @@ def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
 
 
 def ask(connection: Connection, *command: bytes | str | int) -> Any:
-    """Return the reply to one command; a refusal is raised."""
+    """Return the reply to one command. Raises a refusal."""
     return ask_all(connection, [command])[0]
 
 
 def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Command]) -> list[Any]:
-    """Return one server's replies, including refusals. A broken link is opened again, once."""
+    """Return one server's replies, including refusals. A broken link is replaced once."""
     for last in (False, True):
         link = None
         try:
@@ -97,7 +97,7 @@ def number(value: Any) -> int | None:
 
 
 def now_ms(connection: Connection) -> int:
-    """Return the server's time, on which IDs are based; this machine's time if the user may not call TIME."""
+    """Return the server's time, on which IDs are based, or this machine's time if the user may not call TIME."""
     reply = connection.pipeline([("TIME",)])[0]
     if isinstance(reply, ResponseError):
         return round(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""Adding entries: pipelines of XADD, an optional pace, and the stream that a key routes an entry to."""
+"""Adding entries: pipelines of XADD, an optional rate, and routing of entries to streams by a key field."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BATCH_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Target:
-    """Destination of entries: one stream, or `<stream>:{n}` of `partitions` by a field's CRC16, as the connector
-    writes.
+    """Destination of entries: one stream, or `<stream>:{n}`, one of `partitions` streams, chosen by a field's CRC16 as
+    by the connector.
 
     `maxlen`: approximate maximum length of the stream.
     """
@@ -57,7 +57,7 @@ class Producer:
         self.unconfirmed = 0
 
     def add(self, command: Command) -> None:
-        """Add an entry, at once or together with the next ones."""
+        """Add an entry, either at once or together with later ones."""
         self._commands.append(command)
         self._bytes += sum(len(word) for word in command if isinstance(word, bytes))
         if len(self._commands) >= _BATCH_ENTRIES or self._bytes >= _BATCH_BYTES:
@@ -89,7 +89,7 @@ class Producer:
 
 
 def paced(count: int | None, rate: float | None) -> Iterator[int]:
-    """Yield numbers of entries that are due, in sum `count`; without a rate many at a time."""
+    """Yield the number of entries that are due, until the sum is `count`. Without a `rate`, yield full batches."""
     begin = time.monotonic()
     sent = 0
     while count is None or sent < count:

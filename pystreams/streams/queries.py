@@ -1,4 +1,4 @@
-"""Spark queries: the reports that `StreamMonitor` keeps in a stream, read as they arrive.
+"""Spark queries: reads the reports that `StreamMonitor` writes to a stream.
 
 `spark_streams.reports` defines their form. Bounded: one call reads at most a few hundred reports, and a query without
 reports for a day is dropped.
@@ -22,14 +22,14 @@ _FORGET_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Reported:
-    """A report, and when it was made, in milliseconds since 1970."""
+    """A report and its time, in milliseconds since 1970."""
 
     at: int
     report: QueryReport
 
 
 class Queries:
-    """Follows the reports in a stream. `latest`: the last one of each query, by its ID."""
+    """Follows the reports in a stream. `latest`: the last report of each query, by the query's ID."""
 
     def __init__(self, stream: bytes = STREAM.encode()) -> None:
         self._stream = stream

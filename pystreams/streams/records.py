@@ -1,8 +1,8 @@
 """The connector's records of exactly-once writes, copied to another server together with their stream.
 
-A query that writes exactly once leaves records next to each of its streams, and one for all of them
-(`streamclient.record_keys`). They let it finish an interrupted batch. Without them on the new server it would write
-existing rows again. All are hashes. This module depends on their names, not on their contents.
+A query that writes exactly once leaves records next to each of its streams, and one for all streams together
+(`streamclient.record_keys`). The query needs them to finish an interrupted batch. Without them on the new server, it
+would write existing rows again. All records are hashes. This module depends on their names, not on their contents.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ def find(connection: Connection, stream: bytes) -> list[bytes]:
 
 
 def copy(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
-    """Copy records with their remaining time to live, replacing existing ones. Yields the number copied per page."""
+    """Copy records with their remaining time to live, replacing existing ones.
+
+    Yields the number of copied records per page.
+    """
     for page in pages(keys):
         requested: list[Command] = [("HGETALL", key) for key in page]
         left: list[Command] = [("PTTL", key) for key in page]
         replies = ask_all(source, [*requested, *left])
         for key, words, milliseconds in zip(page, replies, replies[len(page) :], strict=False):
             if not words:
-                continue  # it has expired
+                continue  # the record has expired
             keep: list[Command] = [("PEXPIRE", key, milliseconds)] if milliseconds > 0 else []
             ask_all(target, [("MULTI",), ("DEL", key), ("HSET", key, *words), *keep, ("EXEC",)])
         yield len(page)
 
 
 def _literally(text: bytes) -> bytes:
-    """Return a glob that only this text matches."""
+    """Return a glob that matches only this text."""
     return b"".join(b"\\" + bytes([byte]) if byte in _SPECIAL else bytes([byte]) for byte in text)

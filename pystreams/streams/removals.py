@@ -8,7 +8,7 @@ from pystreams.streams.paged_calls import ask, ask_all, pages
 from streamclient.connection import Connection
 from streamclient.reply_maps import pairs
 
-_PAGE = 20  # entries that are read at a time, to see that they exist
+_PAGE = 20  # maximum number of entries read at a time, to check that they exist
 
 
 def streams(connection: Connection, names: Sequence[bytes]) -> int:
@@ -29,7 +29,7 @@ def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list
 
 
 def pending(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the number of these entries that are pending, for each group with any."""
+    """Return the number of these entries that are pending, for each group with pending ones."""
     found: dict[bytes, int] = {}
     for info in map(pairs, ask(connection, "XINFO", "GROUPS", stream)):
         if info[b"pending"]:

@@ -1,6 +1,6 @@
 """Security review of a server: passwords, encryption, rights of the default user, files that other users can read.
 
-A server that only this machine can reach is judged less severely: `Verdict.NOTE` or `WARNING` instead of `PROBLEM`.
+If only this machine can reach the server, findings are less severe: `Verdict.NOTE` or `WARNING` instead of `PROBLEM`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from streamclient.connection import Connection
 from streamclient.reply_maps import pairs
 from streamclient.wire_errors import ResponseError
 
-_FILES = 1000  # of the data directory that are checked
+_FILES = 1000  # maximum number of checked files in the data directory
 _LISTED = 5
 
 
 def check(connection: Connection, facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the findings. `facts`: the lines of INFO; `settings`: those of CONFIG GET; both may be empty."""
+    """Yield the findings. `facts`: lines of INFO; `settings`: lines of CONFIG GET. Both may be empty."""
     local = is_local(connection.address)
     yield from _default_user(connection, local=local)
     yield _encryption(connection.address, local=local)
     if settings.get("protected-mode") == "no" and not local:
-        advice = "With a password on every user it may be off; otherwise set protected-mode yes."
+        advice = "Set protected-mode yes, unless all users have passwords."
         yield Finding("protected mode", Verdict.WARNING, "off", advice)
     if settings.get("enable-debug-command", "no") == "yes":
         advice = "DEBUG can stop or crash the server. Set enable-debug-command no."
@@ -37,7 +37,7 @@ def check(connection: Connection, facts: Mapping[str, str], settings: Mapping[st
 
 
 def is_local(address: Address) -> bool:
-    """Return whether all servers of the address are on this machine, by a Unix socket or a loopback address."""
+    """Return whether all servers of the address are on this machine: they have a Unix socket or a loopback address."""
     return all(endpoint.path or _is_loopback(endpoint.host) for endpoint in address.endpoints)
 
 
@@ -51,7 +51,7 @@ def _is_loopback(host: str) -> bool:
 def _default_user(connection: Connection, *, local: bool) -> Iterator[Finding]:
     reply = connection.pipeline([("ACL", "GETUSER", "default")])[0]
     if isinstance(reply, ResponseError):
-        advice = "A user with +acl|getuser sees whether a password is needed."
+        advice = "Run the check as a user with +acl|getuser to see whether a password is needed."
         yield Finding("password", Verdict.NOTE, "ACL GETUSER is refused", advice)
         return
     user: dict[bytes, Any] = pairs(reply or [])
@@ -73,7 +73,7 @@ def _default_user(connection: Connection, *, local: bool) -> Iterator[Finding]:
 
 
 def _all_keys(keys: Any) -> bool:
-    """Return whether patterns of keys include all keys; before Redis 7 they are a list."""
+    """Return whether key patterns include all keys. Before Redis 7, ACL GETUSER returns patterns as a list."""
     return b"*" in keys if isinstance(keys, list) else b"~*" in keys.split()
 
 
@@ -81,13 +81,13 @@ def _encryption(address: Address, *, local: bool) -> Finding:
     if address.encrypted:
         return Finding("encryption", Verdict.OK, "TLS")
     if local:
-        return Finding("encryption", Verdict.OK, "none, and the connection stays on this machine")
+        return Finding("encryption", Verdict.OK, "none, but the connection stays on this machine")
     advice = "Passwords and data cross the network in plain text. Use rediss:// and the server's tls-port."
     return Finding("encryption", Verdict.WARNING, "none", advice)
 
 
 def _files(facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield whether other users of this machine can read the server's data, users or settings."""
+    """Yield whether other users of this machine can read the server's files: data, ACL users or settings."""
     named = [Path(text) for text in (settings.get("aclfile", ""), facts.get("config_file", "").strip()) if text]
     directory = Path(settings["dir"]) if settings.get("dir") else None
     try:
@@ -98,7 +98,7 @@ def _files(facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Fi
         return
     if readable:
         listed = ", ".join(map(str, readable[:_LISTED])) + (", ..." if len(readable) > _LISTED else "")
-        advice = "Other users of the machine can read them: chmod 700 the directory, 600 the files; umask 077."
+        advice = "Other users of the machine can read them. Use chmod 700 (directory), 600 (files) and umask 077."
         yield Finding("files", Verdict.WARNING, f"readable by everyone: {listed}", advice)
     elif directory is not None or named:
         yield Finding("files", Verdict.OK, "not readable by other users")

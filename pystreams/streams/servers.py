@@ -19,14 +19,17 @@ from streamclient.reply_maps import info_lines, line_fields, pairs
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
-_WORDS, _WORD_BYTES = 12, 120  # of a slow command that are kept
+_WORDS, _WORD_BYTES = 12, 120  # maximum number of words of a slow command, and bytes of a word
 _SECRETS = ("pass", "masterauth")  # parts of the names of settings whose values are never shown
 _POLL_SECONDS = 0.1
-_REPLICAS = 100  # of one master that are listed
+_REPLICAS = 100  # maximum number of replicas listed per master
 
 
 def servers(connection: Connection, node: str | None, *, replicas: bool) -> list[Endpoint]:
-    """Return the masters, with their replicas if wanted; or the one server `node`. Raises NO_SUCH_NODE."""
+    """Return the masters, with their replicas if `replicas` is set, or the single server `node`.
+
+    Raises NO_SUCH_NODE.
+    """
     found: list[Endpoint] = []
     for master in connection.topology.masters():
         found.append(master)
@@ -42,12 +45,12 @@ def servers(connection: Connection, node: str | None, *, replicas: bool) -> list
 
 
 def ask_each(connection: Connection, nodes: Sequence[Endpoint], *command: str | bytes | int) -> list[Any]:
-    """Return the reply of each server to a command; a refusal is raised."""
+    """Return the reply of each server to a command. Raises a refusal."""
     return [ask_one(connection, node, *command) for node in nodes]
 
 
 def ask_one(connection: Connection, node: Endpoint, *command: str | bytes | int) -> Any:
-    """Return the reply of one server; a refusal is raised."""
+    """Return the reply of one server. Raises a refusal."""
     (reply,) = ask_server(connection, node, [command])
     if isinstance(reply, ResponseError):
         raise failure(connection, command, reply)
@@ -71,7 +74,7 @@ class Client:
 
 
 def clients(connection: Connection, nodes: Sequence[Endpoint]) -> list[Client]:
-    """Return the clients of these servers, which `maxclients` bounds."""
+    """Return the clients of these servers. Their number is limited by `maxclients`."""
     replies = ask_each(connection, nodes, "CLIENT", "LIST")
     return [
         _client(str(node), line)
@@ -100,7 +103,7 @@ def _client(node: str, line: str) -> Client:
 
 @dataclass(frozen=True)
 class Slow:
-    """A command of the slow log. `at`: milliseconds since 1970. Long commands are cut."""
+    """A command of the slow log. `at`: milliseconds since 1970. Long commands are truncated."""
 
     node: str
     id: int
@@ -185,13 +188,14 @@ def _user(node: str, name: bytes, facts: dict[bytes, Any]) -> User:
 
 
 def _rules(value: Any, sign: str) -> str:
-    """Return patterns of keys or channels as rules; before Redis 7 they are a list without signs."""
+    """Return patterns of keys or channels as rules. Before Redis 7, the server returns them as a list without signs."""
     return " ".join(f"{sign}{_text(each)}" for each in value) if isinstance(value, list) else _text(value)
 
 
 @dataclass(frozen=True)
 class Replica:
-    """A server in a replication tree. `behind`: bytes that its master has written and it has not processed.
+    """A server in a replication tree. `behind`: number of bytes that its master has written and the replica has not
+    processed.
 
     `lag`: seconds since it last reported to its master. Both are None for a master.
     """
@@ -205,7 +209,10 @@ class Replica:
 
 
 def replication(connection: Connection) -> list[Replica]:
-    """Return each master, followed by its replicas as it reports them; or a replica and its link to the master."""
+    """Return each master, followed by the replicas that it reports.
+
+    For a replica, return only the replica and its link.
+    """
     found: list[Replica] = []
     for node in connection.topology.masters():
         facts = info_lines(ask_one(connection, node, "INFO", "replication"))
@@ -233,8 +240,8 @@ def _replica(line: dict[str, str], written: int | None) -> Replica:
 def fail_over(connection: Connection, seconds: float) -> Endpoint:
     """Have a replica become the master without losing a write. Return the new master.
 
-    Under Sentinel, writes are paused until every replica has all that the master had, and until the former master
-    follows the new one, because SENTINEL FAILOVER waits for neither. Elsewhere FAILOVER does the same by itself. Raises
+    Under Sentinel, writes are paused until every replica has all of the master's data and the former master follows the
+    new one, because SENTINEL FAILOVER waits for neither. Other servers do the same on FAILOVER. Raises
     FAILOVER_UNFINISHED if it takes longer than this many seconds; the pause ends after twice that time at the latest.
     """
     address, topology = connection.address, connection.topology
@@ -251,8 +258,8 @@ def fail_over(connection: Connection, seconds: float) -> Endpoint:
         _accept_writes(connection, before)
         raise
     after = _next_master(connection, before, end, seconds)
-    # The pause also blocks the PUBLISH of Sentinels, and their REPLICAOF after it: they demote the former master only
-    # after the pause, and would lose the writes that it accepts in between.
+    # The pause also blocks the Sentinels' PUBLISH and thus their REPLICAOF. So they would demote the former master only
+    # after the pause, and writes that it accepts in between would be lost.
     ask_one(connection, before, "REPLICAOF", after.host, after.port)
     _accept_writes(connection, before)
     return after
@@ -264,7 +271,7 @@ def _accept_writes(connection: Connection, node: Endpoint) -> None:
 
 
 def _wait_for_replicas(connection: Connection, master: Endpoint, end: float, seconds: float) -> None:
-    """Wait until every connected replica has processed what the master has written so far."""
+    """Wait until every connected replica has processed all that the master has written so far."""
     written: int | None = None
     while time.monotonic() < end:
         facts = info_lines(ask_one(connection, master, "INFO", "replication"))
@@ -288,7 +295,7 @@ def _next_master(connection: Connection, before: Endpoint, end: float, seconds: 
 
 
 def _master(connection: Connection, before: Endpoint) -> Endpoint | None:
-    """Return the master at this moment; None while it is not known."""
+    """Return the current master; None if it is unknown at the moment."""
     connection.topology.invalidate()
     try:
         if connection.address.kind == "sentinel":

@@ -21,8 +21,8 @@ from streamwire.stream_id import StreamId
 #: An entry with its stream's name.
 Found = tuple[bytes, Entry]
 
-_WAIT_MS = 1000  # how long one request blocks, and so the delay of Ctrl-C at most
-_POLL_SECONDS = 0.2  # between two requests if one cannot wait for all streams
+_WAIT_MS = 1000  # time for which a request blocks, and thus the maximum delay of Ctrl-C
+_POLL_SECONDS = 0.2  # interval of requests if a single one cannot wait for all streams
 _COUNT = 500
 _PAUSE_SECONDS = 0.5
 _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
@@ -44,8 +44,8 @@ def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, Stream
 def follow(
     connection: Connection, positions: Mapping[bytes, StreamId], lost: Callable[[str], None]
 ) -> Iterator[list[Found]]:
-    """Yield new entries after these IDs, endlessly, and empty lists between them. Messages about the connection go to
-    `lost`.
+    """Yield new entries after these IDs endlessly, and empty lists in between. `lost` gets messages about the
+    connection.
     """
     after = dict(positions)
     for page in retry_forever(lambda: _news(connection, after), lost):
@@ -55,7 +55,10 @@ def follow(
 
 
 def retry_forever(read: Callable[[], list[Found]], lost: Callable[[str], None]) -> Iterator[list[Found]]:
-    """Yield results of `read` endlessly. `lost` gets one message when the server is gone, and one when it is back."""
+    """Yield results of `read` endlessly.
+
+    Call `lost` with a message when the server becomes unreachable, and when it is back.
+    """
     gone = False
     while True:
         try:

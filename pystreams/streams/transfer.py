@@ -1,7 +1,8 @@
-"""Copying whole streams: each entry is added once, even if the work is interrupted and started again.
+"""Copying streams: each entry is added once, even if the work is interrupted and started again.
 
-With their own IDs entries can be added only once: a stream accepts only rising IDs, so its last ID shows where to
-continue. With new IDs a key next to the stream counts the added rows; it is written in the same transaction.
+Entries that keep their IDs can be added only once: a stream accepts only rising IDs, so its last ID shows where to
+continue. For entries with new IDs, a key next to the stream counts the added rows. It is written in the same
+transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO, StreamId
 
-#: Consumer of entries that were given back, on servers that require every pending entry to have one.
+#: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
 #: Time to live of the row count of an interrupted import.
 _KEPT_SECONDS = 7 * 86_400
@@ -63,7 +64,10 @@ class Counted:
         self.done = int(ask(connection, "GET", self._key) or 0)
 
     def add(self, rows: Sequence[Sequence[bytes]]) -> None:
-        """Add rows and count them, in one transaction. If a row is refused, raises the reason and adds none."""
+        """Add rows and count them, in one transaction.
+
+        Raises the reason if a row is refused. If it was refused before EXEC, no row is added.
+        """
         total = self.done + len(rows)
         adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]
         count: Command = ("SET", self._key, total, "EX", _KEPT_SECONDS)
@@ -74,12 +78,12 @@ class Counted:
         self.done = total
 
     def finish(self) -> None:
-        """Delete the row count: all rows are added."""
+        """Delete the row count after all rows were added."""
         ask(self._connection, "DEL", self._key)
 
 
 def set_end(connection: Connection, source: Stream, target: bytes) -> None:
-    """Set the copy's last ID and counters to the source's, so that lags are the same there (Redis 7)."""
+    """Set the copy's last ID and (from Redis 7 on) its counters to those of the source, so that lags are the same."""
     if source.added is None:
         ask(connection, "XSETID", target, str(source.generated))
         return
@@ -88,7 +92,7 @@ def set_end(connection: Connection, source: Stream, target: bytes) -> None:
 
 
 def copy_group(connection: Connection, group: Group, target: bytes) -> None:
-    """Create a group at the position of the source's, or move an existing one there."""
+    """Create the group in the target at its position in the source, or move an existing group to this position."""
     read: Command = () if group.read is None else ("ENTRIESREAD", group.read)
     command: Command = ("XGROUP", "CREATE", target, group.name, str(group.position), "MKSTREAM", *read)
     (reply,) = connection.pipeline([command])
@@ -99,10 +103,11 @@ def copy_group(connection: Connection, group: Group, target: bytes) -> None:
 
 
 def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequence[Pending]) -> int:
-    """Make entries pending as at the source: same consumers, idle times and delivery counts.
+    """Make entries pending with the same consumers, idle times and delivery counts as at the source.
 
-    Returns how many, without those that the stream no longer has. Entries that were given back (XNACK) are given back
-    again. If the server does not support that, they go to a consumer of their own with an idle time of a day.
+    Returns their number, not counting entries that the target does not have. Entries that were given back (XNACK) are
+    given back again. If the server does not support that, they are assigned to a special consumer, with an idle time of
+    a day.
     """
     free = [entry for entry in page if entry.is_free]
     held = [_claimed(target, group, entry, entry.consumer, entry.idle_ms or 0) for entry in page if not entry.is_free]

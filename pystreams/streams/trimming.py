@@ -1,4 +1,6 @@
-"""Trimming: the entries that no group needs, and removal in steps that do not block other clients for long."""
+"""Trimming: finds the entries that no group needs, and removes entries in steps that do not block other clients for
+long.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def about_before(connection: Connection, stream: Stream, before: StreamId) -> tu
 def may_remove_needed(
     connection: Connection, stream: Stream, limit: tuple[str, str | int], count: int, needed: StreamId
 ) -> bool:
-    """Return whether a limit that removes `count` entries may remove entries from `needed` on, within the accuracy of
-    counts.
+    """Return whether a limit that removes `count` entries may remove `needed` or later entries. Estimates count as
+    possible.
     """
     if not count or stream.first is None:
         return False
@@ -44,7 +46,10 @@ def may_remove_needed(
 
 
 def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:
-    """Remove all entries beyond a limit, `MAXLEN n` or `MINID id`, in steps. Yields the number removed by each step."""
+    """Remove all entries beyond a limit (`MAXLEN n` or `MINID id`) in steps.
+
+    Yields the number of entries removed per step.
+    """
     kind, value = limit
     command: Command = ("XTRIM", stream, kind, "~", value, "LIMIT", _STEP)
     while True:
@@ -52,5 +57,5 @@ def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[i
         yield removed
         if not removed:
             break
-    # The entries left to remove are in the first node of the stream.
+    # The remaining entries to remove are in the stream's first node.
     yield int(ask(connection, "XTRIM", stream, kind, "=", value))

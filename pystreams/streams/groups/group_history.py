@@ -1,4 +1,5 @@
-"""The last samples of each group, for a status that needs several: see `pystreams.streams.groups.status`.
+"""The last samples of each group, since some states can only be judged from several
+(`pystreams.streams.groups.status`).
 
 Bounded: at most a dozen samples per group, over a little more than a minute. A group without recent samples is dropped.
 """
@@ -10,7 +11,7 @@ from collections import deque
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
-_APART_MS = 5_000  # a sample that follows sooner replaces the last one
+_APART_MS = 5_000  # minimum interval of samples; a sample that follows sooner replaces the last one
 _FORGET_MS = 10 * LIMIT_MS
 
 
@@ -28,7 +29,7 @@ class History:
         status = judge([*samples, now])
         if not samples or now.at - samples[-1].at >= _APART_MS:
             samples.append(now)
-        # Keep one sample older than the limit: it shows whether the position has been unchanged for that long.
+        # Keep one sample that is older than the limit, to see whether the position has been unchanged since then.
         while len(samples) > 1 and now.at - samples[1].at >= LIMIT_MS:
             samples.popleft()
         return status

@@ -25,8 +25,8 @@ class Reader:
         self._again = again  # whether pending entries may exist that `read` has not returned
 
     def read(self, *, most: int | None, wait: bool, lost: Callable[[str], None]) -> list[Entry]:
-        """Return the next entries, at most `most`. With `wait`, wait up to a second for them, and indefinitely for a
-        server that is unreachable.
+        """Return at most `most` entries. With `wait`, wait up to a second for entries, and indefinitely for an
+        unreachable server.
         """
         count = _COUNT if most is None else min(_COUNT, most)
         if not wait:
@@ -57,8 +57,8 @@ class Reader:
         ask(self._connection, "XACK", self._stream, self._group, *(entry_id for entry_id, _ in page))
 
     def leave(self) -> int:
-        """Remove the consumer if it has no pending entries. Returns their number as reported by the server."""
-        self._connection.close()  # an interrupted command may still be answered on the old sockets
+        """Remove the consumer unless it has pending entries. Returns the number of its pending entries."""
+        self._connection.close()  # old sockets may still receive the reply to an interrupted command
         try:
             counts = ask(self._connection, "XPENDING", self._stream, self._group)[3] or ()
             pending = sum(int(count) for name, count in counts if name == self._consumer)

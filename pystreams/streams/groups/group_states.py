@@ -1,7 +1,7 @@
 """Consumer groups: position, lag in entries and in seconds, pending entries, consumers, status.
 
-Requested in pages of streams: XINFO GROUPS, then for each group XINFO CONSUMERS, the first pending entry, and the first
-undelivered entry.
+Streams are read in pages: first XINFO GROUPS, then for each group XINFO CONSUMERS, the first pending entry, and the
+first undelivered entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Consumer:
-    """A consumer. `idle_ms`: since its last call. `inactive_ms`: since its last entry (None before Redis 7.2)."""
+    """A consumer.
+
+    `idle_ms`: time since its last call. `inactive_ms`: time since its last entry (None before Redis 7.2).
+    """
 
     name: bytes
     pending: int
@@ -39,10 +42,10 @@ class Consumer:
 class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
-    `lag`: undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown. `behind_ms`: age
-    of the first undelivered entry; 0 without one. `oldest`: the first pending entry; `oldest_idle_ms`: time since
-    its last delivery (None if it was given back). `consumers`: None if they were not requested. `rate`: entries
-    delivered to it per second, if measured.
+    `lag`: number of undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown.
+    `behind_ms`: age of the first undelivered entry; 0 if there is none. `oldest`: the first pending entry;
+    `oldest_idle_ms`: time since its last delivery (None if it was given back). `consumers`: None if they were not
+    requested. `rate`: entries delivered to it per second, if measured.
     """
 
     stream: Stream
@@ -74,12 +77,16 @@ class Group:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether its position is beyond the last ID ever generated: entries with smaller IDs are never delivered."""
+        """Whether its position is beyond the last ID ever generated, so that entries with smaller IDs are never
+        delivered.
+        """
         return self.position > self.stream.generated
 
     @property
     def is_stranded(self) -> bool:
-        """Whether its position is beyond the end, and entries exist that it will never receive."""
+        """Whether its position is beyond the stream's end although it has undelivered entries, which it never
+        receives.
+        """
         return self.is_beyond and bool(self.lag)
 
     @property
@@ -96,7 +103,7 @@ class Group:
 
     @property
     def at_start(self) -> bool:
-        """Whether none of the stream's entries was delivered, so that its first entry is the next one."""
+        """Whether none of the stream's existing entries was delivered, so that the first one is next."""
         return self.stream.first is not None and self.position < self.stream.first
 
     @property
@@ -123,7 +130,7 @@ def _always(_: Group) -> bool:
 class ConsumerBudget:
     """Selects the groups whose consumers are requested in one round, up to a total number of consumers.
 
-    XINFO CONSUMERS has no pages, so a group with very many consumers is left out as well.
+    XINFO CONSUMERS has no pages, so groups with very many consumers are skipped.
     """
 
     MOST_OF_A_GROUP = 10_000
@@ -181,7 +188,7 @@ def groups_of(
 
 
 def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Yield the groups in pages for `detailed`: smaller pages if large entries must be transferred for it."""
+    """Yield the groups in pages for `detailed`. The pages are smaller if the server has to send large entries."""
 
     def sent(group: Group) -> int:
         return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
@@ -224,7 +231,7 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
 
 
 def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> list[Group]:
-    """Return the same groups, with lags that the server does not report counted within the budget."""
+    """Return the same groups. Lags that the server does not report are counted within the budget."""
     open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
     if not open_lags:
         return list(found)
@@ -267,7 +274,10 @@ def detailed(
 
 
 def _with(group: Group, replies: Mapping[str, Any]) -> Group:
-    """Return the group with these replies added. Facts stay unknown if the server refused or the group is gone."""
+    """Return the group with these replies added.
+
+    Facts stay unknown if the server refused, or if the group no longer exists.
+    """
     changes: dict[str, Any] = {}
     consumers = _told(replies.get("consumers"))
     if consumers is not None:

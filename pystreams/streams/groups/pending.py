@@ -1,7 +1,7 @@
-"""Pending entries: found by consumer, idle time and number of deliveries; acknowledged, claimed, given back.
+"""Pending entries: search by consumer, idle time and number of deliveries; acknowledge, claim, give back.
 
-XPENDING's own filter by idle time may scan a list of millions before it replies. So pages are requested without it, a
-thousand entries each, and filtered here.
+XPENDING's own filter by idle time may scan millions of entries before it replies. So pages of a thousand entries are
+requested without this filter, and filtered here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000
-#: Idle time given to an entry that is returned without XNACK, in milliseconds, so that the next claim includes it.
+#: Idle time in milliseconds that is set when an entry is given back without XNACK, so that the next claim includes it.
 LONG_AGO_MS = 86_400_000
 
 
@@ -24,8 +24,8 @@ LONG_AGO_MS = 86_400_000
 class Pending:
     """An entry that was delivered and not acknowledged.
 
-    An entry that was given back (XNACK) belongs to no consumer: `consumer` is empty, and `idle_ms` None. Any claim of
-    idle entries includes it, whatever its minimum idle time.
+    If it was given back (XNACK), it belongs to no consumer: `consumer` is empty, and `idle_ms` is None. Any claim of
+    idle entries then includes it, regardless of the minimum idle time.
     """
 
     id: bytes
@@ -117,17 +117,15 @@ def claim(
 
 
 def is_unknown(refusal: ResponseError) -> bool:
-    """Return whether the server does not know the command, or does not permit it to this user: the caller then uses
-    another command.
-    """
+    """Return whether the server does not know or permit the command, so that the caller has to use another one."""
     return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
 
 
 def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], mode: str) -> int:
     """Give entries back, so that the next claim by any consumer includes them. Returns how many were given back.
 
-    `mode`: "fail" keeps the number of deliveries, "silent" takes the last one back. Uses XNACK (Redis 8.8, the engine).
-    If the server does not know it or does not permit it, the idle time is set to a day instead.
+    `mode`: "fail" keeps the number of deliveries, "silent" subtracts the last one. Uses XNACK (Redis 8.8, the engine).
+    If the server does not know or permit XNACK, the idle time is set to a day instead.
     """
     ids = [entry.id for entry in entries]
     command: Command = ("XNACK", stream, group, mode.upper(), "IDS", len(ids), *ids)
@@ -136,7 +134,7 @@ def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequ
         return int(reply)
     if not is_unknown(reply):
         raise failure(connection, command, reply)
-    # Entries that are already given back stay as they are.
+    # Entries that were given back before are not changed.
     claims: list[Command] = [
         (
             *("XCLAIM", stream, group, entry.consumer, 0, entry.id, "IDLE", LONG_AGO_MS, "RETRYCOUNT"),

@@ -1,7 +1,7 @@
-"""Moving a group: the new position, the number of entries passed there, and the Spark query that is affected.
+"""Moving a group: the new position, the number of entries before it, and the Spark query that is affected.
 
-XGROUP SETID moves only the position: pending entries stay pending, and `>` does not deliver them again. If it includes
-the number of entries before the position (ENTRIESREAD, Redis 7), the server can still compute the group's lag.
+XGROUP SETID moves only the position: pending entries stay pending, and `>` does not deliver them again. If the command
+includes the number of entries before the position (ENTRIESREAD, Redis 7), the server can still compute the group's lag.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from streamclient.errors import PystreamsError
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # it owns the group; it is delivering to it
+_QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # a query that owns the group or delivers to it
 _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")
 
 
 @dataclass(frozen=True)
 class Move:
-    """A group and its target position. `read`: number of entries ever added up to there; None if unknown.
+    """A group and its target position. `read`: number of entries ever added up to that position; None if unknown.
 
-    `stopped_before`: the requested position, if it is beyond the stream's end, at which the move stops.
+    `stopped_before`: the requested position if it is beyond the stream's end, so that the move stops at the end.
     """
 
     group: Group
@@ -41,7 +41,7 @@ class Move:
 
     @property
     def warning(self) -> str:
-        """Sentence about a position beyond the stream's end, actual or requested; empty for other positions."""
+        """Warning about an actual or requested position beyond the stream's end; otherwise empty."""
         end = self.group.stream.generated
         if self.stopped_before is not None:
             return f"{self.stopped_before} is beyond the stream's end. The group stops at {end}."
@@ -51,7 +51,10 @@ class Move:
 
 
 def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int | None, bool]]:
-    """Return the lag of each group after these moves, and whether it is exact; others are counted within a budget."""
+    """Return the lag of each group after these moves, and whether it is exact.
+
+    Unknown lags are counted within a budget.
+    """
     found: list[tuple[int | None, bool]] = [
         (None, False)
         if move.read is None or move.group.stream.added is None
@@ -66,7 +69,7 @@ def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int 
 
 
 def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
-    """Return the move to a position; a number of entries counts from the group's position.
+    """Return the move to a position. A number of entries is counted from the group's position.
 
     `beyond`: whether the position may be beyond the stream's end; otherwise the move stops there.
     """
@@ -102,7 +105,7 @@ def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
 def carry_out(connection: Connection, moves: Sequence[Move]) -> list[PystreamsError]:
     """Move the groups, in pages. Return an error for each group that could not be moved.
 
-    ENTRIESREAD is left out if `read` is unknown, as before Redis 7, which does not have it.
+    ENTRIESREAD is omitted if `read` is unknown, which includes servers before Redis 7.
     """
     problems: list[PystreamsError] = []
     for page in pages(moves):
@@ -128,7 +131,7 @@ def create(connection: Connection, stream: bytes, group: bytes, after: StreamId 
 
 
 def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> None:
-    """Create a group at the start of a stream that must exist, unless the group exists."""
+    """Create a group at the start of an existing stream, unless the group already exists."""
     try:
         create(connection, stream, group, ZERO, make=False)
     except PystreamsError as failure:
@@ -147,7 +150,7 @@ def owner(group: Group) -> tuple[str, str] | None:
 
 
 def consequence(move: Move) -> str:
-    """Return what the move means for the Spark query that uses the group; empty without one."""
+    """Return the consequences of the move for the Spark query that uses the group; empty if there is no such query."""
     found = owner(move.group)
     if found is None:
         return ""

@@ -2,13 +2,14 @@
 
     ok        nothing is left to deliver or acknowledge, or the group advances
     warning   the group advances, but its lag grew at every sample
-    stop      entries are undelivered, and no consumer has called for longer than the limit
-    stall     consumers call, but the position does not change although entries are undelivered; or delivered entries
+    stop      no consumer has called for longer than the limit, although entries wait for delivery or acknowledgement
+    stall     consumers call, but entries are undelivered and the position does not change; or delivered entries
               have not been acknowledged for longer than the limit; or the position is beyond the stream's end, so that
               entries are never delivered
     rewind    the position went back
 
-One sample is enough for ok, stop and stall; warning and rewind need several. Pure: numbers in, a status out.
+Warning, rewind, and stall by an unchanged position need several samples; all else needs one. Pure: numbers in, a status
+out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LIMIT_MS = 60_000
 
 
 class Status(StrEnum):
-    """The words of the table above."""
+    """Status of a group, as in the table above."""
 
     OK = "ok"
     WARNING = "warning"
@@ -50,10 +51,10 @@ STYLES = {
 class Sample:
     """One sample of a group. `at`: milliseconds since 1970.
 
-    `lag`: undelivered entries. `behind_ms`: age of the first of them. `pending`: unacknowledged entries;
-    `oldest_idle_ms`: idle time of the first of them. `idle_ms`: time since the last call of any consumer; None without
-    consumers. `is_stranded`: the position is beyond the end of a stream with undelivered entries. All but `at` and
-    `position` may be unknown (None).
+    `lag`: number of undelivered entries. `behind_ms`: age of the first undelivered entry. `pending`: number of
+    unacknowledged entries; `oldest_idle_ms`: idle time of the first unacknowledged entry. `idle_ms`: time since the
+    last call of any consumer; None without consumers. `is_stranded`: the position is beyond the end of a stream with
+    undelivered entries. All but `at` and `position` may be unknown (None).
     """
 
     at: int
@@ -67,7 +68,7 @@ class Sample:
 
 
 def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
-    """Return the status shown by these samples of a group, at least one; the last one is the present."""
+    """Return the status of a group from one or more samples. The last sample is the current one."""
     now = samples[-1]
     if any(later.position < earlier.position for earlier, later in pairwise(samples)):
         return Status.REWIND

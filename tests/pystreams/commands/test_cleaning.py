@@ -164,5 +164,5 @@ def test_a_letter_without_an_original_is_left_alone(cli_of: Cli, letters: redis.
     letters.xadd("failed", origin, id="450-0")
     result = cli_of.result("dlq", "replay", "failed", "--from-stream", "orders", "-y")
     assert (result.exit_code, result.stdout) == (0, "Replayed 3 dead letters of failed to the original streams.\n")
-    assert result.stderr == "warning: Left in place because they have no field of an original: 1 dead letter.\n"
+    assert result.stderr == "warning: Left in place because they have no fields of an original entry: 1 dead letter.\n"
     assert (_left(letters), letters.xlen("orders")) == ([b"400-0", b"450-0"], 3)
