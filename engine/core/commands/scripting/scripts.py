@@ -15,7 +15,7 @@ from engine.text.messages import scripting
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Common flags of EVAL, EVALSHA and FCALL, and those of their read-only variants.
+#: Common flags of EVAL, EVALSHA and FCALL, and the flags of their read-only variants.
 _ALL_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
 FLAGS, ONLY_READS = f"{_ALL_FLAGS} may_replicate", f"readonly {_ALL_FLAGS}"
 KEYS = Keys(count_at=2)
@@ -87,7 +87,7 @@ def script_load(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.scripts.load(argv[2])
 
 
-@script_subcommand("exists sha1 [sha1 ...]", complexity="O(scripts asked for)")
+@script_subcommand("exists sha1 [sha1 ...]", complexity="O(scripts)")
 def script_exists(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns for each SHA-1 whether the script is cached."""
     return [int(ctx.scripts.has(sha)) for sha in argv[2:]]

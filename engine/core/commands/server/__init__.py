@@ -1,7 +1,7 @@
 """Commands about the server and its clients: connections, users, transactions, configuration, persistence, replication.
 
-They may import the rooms of clients and of the environment; saving, following a master and shutting down go through the
-environment's protocols. They do not depend on files, sockets or processes.
+This package may import ``engine.core.clients`` and ``engine.core.environment``. Saving, following a master and shutting
+down use the environment's protocols. It does not depend on files, sockets or processes.
 """
 
 from engine.core.commands.server import (

@@ -125,7 +125,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 
 @acl_subcommand("cat [category]", "loading noscript stale", complexity="O(commands)")
 def cat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the categories, or the commands of one."""
+    """Returns all categories, or the commands of one category."""
     at_most(argv, 3)
     if len(argv) == 2:
         return [name.encode() for name in CATEGORIES]

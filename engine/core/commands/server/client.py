@@ -110,7 +110,7 @@ def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("trackinginfo", since="6.2.0")
 def trackinginfo(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns that keys are not tracked for the current connection."""
+    """Returns the tracking state of the current connection, which is always off."""
     return Map.of({b"flags": Set([b"off"]), b"redirect": -1, b"prefixes": []})
 
 
@@ -164,8 +164,8 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     elif len(argv) > 2:
         raise CommandError(general.SYNTAX)
     sessions = list(sessions)
-    # Each line is made once, even if its ID is repeated: the caller's line measures all words of this command, so
-    # making it for each of many IDs would take quadratic time.
+    # Build each line only once, even if its ID is repeated. The caller's line includes the size of this command's
+    # words, so building it for each ID would take quadratic time.
     lines = {one: describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in set(sessions)}
     return Verbatim(b"".join(map(lines.__getitem__, sessions)))
 

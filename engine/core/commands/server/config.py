@@ -1,4 +1,4 @@
-"""CONFIG: reading directives, changing them, writing them to the file."""
+"""CONFIG: reading and changing directives, and writing them to the configuration file."""
 
 from __future__ import annotations
 

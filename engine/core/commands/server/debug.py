@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _MANY = 1 << 30
-#: Number of seconds above which DEBUG SLEEP does not wait at all, as in Redis.
+#: Number of seconds above which DEBUG SLEEP returns immediately, as in Redis.
 _MOST_SECONDS = 1 << 31
 
 
@@ -118,7 +118,7 @@ def _object(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.NO_SUCH_KEY)
     idle = ctx.db.idle(argv[2]) // 1000
     clock = (ctx.now // 1000 - idle) & 0xFFFFFF
-    # As Redis counts it: without the 11 bytes of type, version and checksum.
+    # As in Redis, the 11 bytes of type, version and checksum are not counted.
     size = len(dumped(value)) - 11
     return Simple(
         b"Value at:%#x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"
@@ -175,7 +175,7 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
-    """Return a digest of a key's visible state; it is equal for equal keys, regardless of their history."""
+    """Return a digest of a key's visible state, regardless of its history."""
     if isinstance(value, Hash):
         value = Hash(sorted(value.items()), big=value.big)
     elif isinstance(value, Members):

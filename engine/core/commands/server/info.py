@@ -1,6 +1,7 @@
 """INFO's text: sections of ``name:value`` lines, from the core's state and the shell's facts about the process.
 
-Facts that Redis reports too have Redis's names, because tools read them. All other names start with ``engine_``.
+Facts that Redis also reports have the same names as in Redis, because tools read them. All other names start with
+``engine_``.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _waited_for_deletion(ctx: Context) -> int:
-    """Return the number of keys whose deletion would unblock a client, as it does for XREADGROUP."""
+    """Return the number of keys whose deletion unblocks a client, such as one that waits in XREADGROUP."""
     return len({(one.db, key) for one in _waiters(ctx) if one.on_delete for key in one.keys})
 
 

@@ -43,7 +43,7 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
 def stats(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns memory use by category.
 
-    The names are Redis's. The interpreter's allocator reports nothing about itself, so resident memory is used instead.
+    The names are the same as in Redis. Python's allocator reports no statistics, so resident memory is used instead.
     """
     facts = ctx.host.facts()
     used, peak, start = facts.memory, facts.memory_peak, facts.memory_start
@@ -114,6 +114,6 @@ def malloc_stats(ctx: Context, argv: list[bytes]) -> Reply:
 
 @memory_subcommand("purge")
 def purge(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns free memory to the system."""
+    """Releases free memory to the operating system."""
     ctx.host.give_back_memory()
     return OK

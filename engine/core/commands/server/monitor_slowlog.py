@@ -1,6 +1,6 @@
 """MONITOR, SLOWLOG and LATENCY: running commands and their durations.
 
-The data comes from ``engine.core.clients.monitors`` and ``engine.core.clients.telemetry``.
+The data is collected by ``engine.core.clients.monitors`` and ``engine.core.clients.telemetry``.
 """
 
 from __future__ import annotations

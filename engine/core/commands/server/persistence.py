@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Cost of the part that does not run in the background.
+#: Complexity of the part that does not run in the background.
 _IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are shared."
 
 
@@ -43,7 +43,7 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command("bgrewriteaof", "admin noscript no_async_loading", complexity=_IMAGE)
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Starts to rewrite the append-only file to its minimum in the background."""
+    """Starts to compact the append-only file in the background."""
     return ctx.durability.rewrite_log(within=ctx.session.in_exec)
 
 
@@ -53,8 +53,8 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply is ``[1 if the writes are on disk here, number of replicas that have them on disk]``.
 
-    While the command is blocked, its timeout is replaced by the two offsets that it waits for: in the log and in the
-    replication stream. It runs again with these.
+    A blocked command runs again with two offsets instead of its timeout: the positions in the log and in the
+    replication stream that it waits for.
     """
     durability, replication = ctx.durability, ctx.replication
     local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])

@@ -39,7 +39,7 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.SYNTAX)
     running = ctx.scripts.running
     if running is not None and b"NOSAVE" not in words:
-        # The writes of a script that is still running must not be saved without the rest of them.
+        # A running script's writes must not be saved before the script has finished.
         raise CommandError(scripting.BUSY_FUNCTION if running.is_function else scripting.BUSY_SCRIPT)
     if b"ABORT" in words:
         ctx.replication.abort_shutdown()

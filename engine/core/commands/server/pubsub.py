@@ -1,8 +1,8 @@
 """Channels: subscribing, publishing, PUBSUB. ``engine.core.clients.pubsub`` stores the subscriptions.
 
-A command that subscribes to several channels sends one confirmation per channel. They go through the outbox, and the
-command itself has no reply. Inside EXEC, whose reply has one element per command, the first confirmation is that
-element, and the others follow EXEC's reply.
+A command that subscribes to several channels sends one confirmation per channel. The confirmations go through the
+outbox, and the command itself has no reply. Inside EXEC, whose reply has one element per command, the first
+confirmation is that element, and the others follow EXEC's reply.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def sync(ctx: Context, argv: list[bytes]) -> Reply:
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until replicas have all earlier writes, and returns how many do.
 
-    While the command is blocked, its timeout is replaced by the offset that it waits for. It runs again with that.
+    A blocked command runs again with the offset that it waits for instead of its timeout.
     """
     replication = ctx.replication
     if replication.follows:

@@ -1,7 +1,7 @@
 """Commands for features that the engine does not have: a cluster, modules.
 
-Clients and tools send them when they connect or between tests. They return what a Redis without the feature would
-return, or an error that says that the feature is missing.
+Clients and tools send these commands when they connect or between tests. The reply is the same as from a Redis without
+the feature, or an error that says that the feature is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace records changes of watched keys.
 
-The commands of a transaction run one after another in one call. Blocked clients are served after the last one. The log
-receives one MULTI ... EXEC, because ``engine.core.dispatch.Core.execute`` seals the effects of a call.
+The commands of a transaction run one after another in one call. Blocked clients are served after the last command. The
+log receives one MULTI ... EXEC, because ``engine.core.dispatch.Core.execute`` seals the effects of a call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         try:
             return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
         except CommandError:
-            # Lua is not available, and nothing has run yet. The queued scripts return that error below.
+            # Lua is not available, and no command has run yet. Below, the queued scripts return this error.
             pass
     return _run(ctx, session, queued)
 

@@ -1,7 +1,7 @@
 """Commands of streams and consumer groups.
 
-Commands that concern both entries and groups (XINFO, ``PS.*``), and helpers shared by the rooms ``entries`` and
-``groups`` (``lookups``, ``many_ids``).
+This package contains commands for both entries and groups (XINFO, ``PS.*``), and helpers (``lookups``, ``many_ids``)
+that its packages ``entries`` and ``groups`` share.
 """
 
 from engine.core.commands.streams import entries, extensions, groups, stream_info

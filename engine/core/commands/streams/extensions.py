@@ -1,8 +1,8 @@
 """Commands that Redis does not have (prefix ``PS.``), for reading streams in ranges and for adding staged entries.
 
 Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
-offsets of a micro-batch. The cost depends on the number of segments touched, not of entries; PS.APPEND costs as much as
-the same XADDs in a pipeline.
+offsets of a micro-batch. The cost depends on the number of segments, not of entries. PS.APPEND, however, costs as much
+as the same XADDs in a pipeline.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
 
-#: Number of parts from which PS.SPLIT's reply is paged.
+#: Number of parts above which PS.SPLIT's reply is paged.
 _MANY_PARTS = 1000
-#: Maximum entries delivered per step: usually, and while replicas need effects that name each ID.
+#: Maximum entries delivered per step; and the maximum if replicas need effects that name each ID.
 _STEP, _NAMED_STEP = 50_000, 5000
 
 
@@ -39,11 +39,11 @@ def _parse_range(args: Args) -> tuple[int, int]:
 
 @stream_command("ps.state key [group]", "readonly fast", since="8.10.0", complexity="O(1)")
 def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns what XINFO STREAM and XINFO GROUPS count, without entries.
+    """Returns the counters of XINFO STREAM and XINFO GROUPS, without entries.
 
-    The reply is ``[last generated ID, length, first ID, entries added, largest deleted ID, group]``; nil for a key that
+    The reply is ``[last generated ID, length, first ID, entries added, largest deleted ID, group]``, or nil if the key
     does not exist. The first ID is nil in an empty stream. The group is ``[last delivered ID, lag, pending entries,
-    entries read]``, in which lag and entries read are nil if unknown; it is nil if the stream does not have it.
+    entries read]``, or nil if it does not exist. Lag and entries read are nil if unknown.
     """
     args = Args(argv, 2)
     name = args.take() if len(args) else None
@@ -89,7 +89,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns IDs that split a range of a stream into parts of equal size.
 
     The reply is ``[[last ID of the part, its number of entries], ...]``: at most ``parts`` parts, none of them empty.
-    The last one ends at ``upto``.
+    The last part ends at ``upto``.
     """
     args = Args(argv, 2)
     low, high = _parse_range(args)
@@ -119,8 +119,9 @@ def _part(end: int, size: int) -> Reply:
 def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries of a range to a consumer group's pending entries list, without returning them.
 
-    Entries that the group has already received are left out, so a repetition delivers none. ``TIME`` sets the delivery
-    time; it is now if left out or in the future. The reply is the number of entries delivered.
+    Entries that the group has already received are skipped, so a repeated call delivers none. ``TIME`` sets the
+    delivery time. If it is missing, negative or in the future, the current time is used. The reply is the number of
+    entries delivered.
     """
     args = Args(argv, 4)
     low, high = _parse_range(args)
@@ -162,7 +163,7 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
         if ctx.replication.feeds:
             record_new(ctx, ref, consumer.name, delivered, time)
         else:
-            # One short command, whatever the number of entries: during a replay it finds the same stream and group.
+            # One short command for any number of entries, because a replay finds the same stream and group.
             after, upto = ids.text(low - 1), ids.text(group.last_id)
             ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
         record_position(ctx, ref)
@@ -185,7 +186,7 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) -> Reply:
-    """Acknowledge with effects that any Redis supports: they name each ID."""
+    """Acknowledge in steps, with effects that any Redis supports because they name each ID."""
     key, name = argv[1], argv[2]
 
     def step() -> int:
@@ -225,10 +226,10 @@ def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) 
     complexity="O(N) with N entries added.",
 )
 def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
-    """Adds the entries that a field of a hash holds to a stream, and returns how many.
+    """Adds the entries in a field of a hash to a stream, and returns how many.
 
-    The field holds commands ``XADD key * field value ...`` for that key, without options, as a client sends them. If it
-    contains anything else, or the field does not exist, nothing is added.
+    The field contains commands ``XADD key * field value ...`` for this key, without options, as a client sends them. If
+    the field contains anything else or does not exist, the command fails and adds nothing.
     """
     _, key, source, name = argv
     ctx.db.stream(key)

@@ -12,11 +12,11 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.replies import Reply, paged
 
-#: Number of IDs from which a command runs in steps, and number of IDs parsed at once.
+#: Number of IDs above which a command runs in steps, and number of IDs parsed per step.
 MANY_IDS = 2000
 _PARSED = 5000
 
-#: Processes some IDs, given with the words they were parsed from, and returns the result.
+#: Function that processes some IDs, which are given with the words from which they were parsed.
 Part = Callable[[list[int], list[bytes]], int]
 PartWithResults = Callable[[list[int], list[bytes]], list[Reply]]
 

@@ -33,9 +33,9 @@ xinfo_subcommand = container(
 )
 
 _FULL_COUNT = 10
-#: Number of consumers from which the list is paged.
+#: Number of consumers above which the list is paged.
 _MANY_CONSUMERS = 500
-#: Groups per page. With FULL, which copies more of each, also the groups read in one step.
+#: Groups per page; with FULL, which copies more of each group, also groups per step.
 _GROUPS_AT_ONCE = 200
 
 

@@ -94,7 +94,7 @@ for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "h
 
 
 def _first(ctx: Context, keys: list[bytes]) -> tuple[bytes, SortedSet] | None:
-    """Return the first key with a sorted set, and the sorted set; None if there is none."""
+    """Return the first key with a sorted set, and the sorted set; None if all keys are missing."""
     for key in keys:
         members = sorted_set_at(ctx, key)
         if members:

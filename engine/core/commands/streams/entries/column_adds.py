@@ -1,15 +1,15 @@
-r"""PS.ADD: entries added from columns, each with the values of a field back to back and the end of each value.
+r"""PS.ADD: adding entries from columns. A column has one field's values back to back, and their positions.
 
 Redis does not have this command. It is equivalent to many XADDs with ``*``, but the engine parses only one command and
 builds only one reply.
-The rows are encoded all at once: as frames (XRANGE's format) and as XADDs (the log's format). Rows whose values have
-the same lengths are copies of one template with the values written into it::
+All rows are encoded together, as frames (XRANGE's format) and as XADDs (the log's format). Rows whose values have the
+same lengths are copies of one template, into which their values are written::
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
-A few rows are assembled one by one (``FewRows``). For more rows, numpy copies the values as items of their size.
-If few rows share their lengths, all are joined from their pieces (``Rows._joined``). All three produce the same
-bytes; the frame of one entry is their oracle.
+A few rows are assembled one by one (``FewRows``). For more rows, numpy fills templates (``Rows._stamped``). If only few
+rows have the same lengths, all rows are joined from pieces (``Rows._joined``). All three ways produce the same bytes as
+adding the entries one by one.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from streamwire.templates import Templates, length_sizes
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
 
-#: Maximum entries and bytes that one command adds. A field's name and the key are sent once, but they are repeated in
-#: each entry or in each command of the log.
+#: Maximum entries and bytes that one command adds. The bytes include repetitions: each entry contains the names of its
+#: fields, and each command in the log contains the key.
 _MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
 _ENTRY_BYTES, _FIELD_BYTES = 80, 32  # Maximum overhead of an entry and of a field, besides names and values.
 #: Number of rows up to which ``FewRows`` is used.
@@ -58,11 +58,11 @@ _LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERI
     complexity="O(N) with N entries added.",
 )
 def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
-    """Adds entries to a stream from columns, creating the stream if it does not exist, and returns how many.
+    """Adds entries to a stream from columns, creating the stream if it does not exist, and returns their number.
 
-    The value of a field in entry i lies in ``values`` from position i to position i + 1. The ``count`` + 1
-    positions are 32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created.
-    If the current millisecond has too few sequence numbers left, all entries get IDs of the next millisecond.
+    The value of a field in entry i is in ``values``, from position i to position i + 1. The ``count`` + 1 positions are
+    32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created. If the current
+    millisecond has too few sequence numbers left, all entries get IDs of the next millisecond.
     """
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
@@ -104,7 +104,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 class Rows:
-    """The fields of the entries of a batch: at least one each."""
+    """The entries of a batch, which have at least one field."""
 
     __slots__ = ("_columns", "_count", "_texts")
 
@@ -172,7 +172,7 @@ class Rows:
     def _stamped(
         self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
     ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
-        """Stamp the rows [first, end), whose IDs differ only in the last digits, into a template."""
+        """Encode the rows [first, end), whose IDs differ only in the last digits, as copies of templates."""
         begin = seq + first
         digits = len(b"%d" % begin)
         own = min(digits, _DIGITS)
@@ -189,15 +189,15 @@ class Rows:
 
 
 class FewRows:
-    """The same as ``Rows`` without numpy, which costs more for few rows.
+    """An alternative to ``Rows`` without numpy, which would cost more for few rows.
 
-    ``columns``: a field, its positions, its values.
+    ``columns`` are tuples of field, positions and values.
     """
 
     __slots__ = ("_bodies", "_words")
 
     def __init__(self, columns: Sequence[tuple[bytes, bytes, bytes]], count: int) -> None:
-        """Raise ValueError if positions (32-bit little-endian) do not divide the values."""
+        """Raise ValueError if the positions (32-bit little-endian) are not valid for the values."""
         self._words = 2 * len(columns)
         form = struct.Struct(f"<{count + 1}i")
         fields: list[list[bytes]] = []
@@ -212,7 +212,7 @@ class FewRows:
         self._bodies = list(map(b"".join, zip(*fields, strict=True)))
 
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, list[int], bytes]:
-        """Return the same as ``Rows.encoded``."""
+        """Encode the entries as ``Rows.encoded`` does."""
         texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + len(self._bodies))]
         ids = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
         rows = list(zip(ids, self._bodies, strict=True))

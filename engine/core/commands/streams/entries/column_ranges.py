@@ -1,12 +1,13 @@
-"""PS.COLUMNS: a range of a stream, as columns if it is stored that way.
+"""PS.COLUMNS: a range of a stream, as columns if it is stored in columns.
 
 Redis does not have this command. The reply is a list of *blocks* in ID order, with the same entries as XRANGE over the
 same range. A block of columns has the format of PS.ADD, preceded by the IDs. A block of frames holds entries in
-XRANGE's format, back to back. Frames are not converted to columns here: the conversion would cost as much on the
-engine's only core as in the readers, which can have many cores.
+XRANGE's format, back to back. Frames are not converted to columns here, because the engine uses one core, but readers
+can convert them on many cores.
 
-Reading with this command decides how a stream is stored. The segments that it reads, and all later segments, are packed
-as columns when they become cold; all others are packed as frames (`engine.core.streams.segment.Segment.want_columns`).
+Reads with this command decide how a stream is stored. Segments that the command has read, and all later segments, are
+packed as columns when they become cold. All other segments are packed as frames
+(`engine.core.streams.segment.Segment.want_columns`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from engine.core.streams.stream import Stream
 from engine.text.messages import data, general, streams
 
 Buffer = bytes | memoryview
-#: Number of entries below which a run is sent as frames: a block of columns would cost its reader more.
+#: Number of entries below which a run is sent as frames, because columns would cost the reader more.
 _FEW = 32
 #: Maximum size of a page of a long reply, in bytes.
 _PAGE_BYTES = 512 * 1024
@@ -39,10 +40,10 @@ _PAGE_BYTES = 512 * 1024
     complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
 )
 def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the entries of a range of IDs in order, as columns if they are stored that way.
+    """Returns the entries of a range of IDs in order, as columns if they are stored in columns.
 
     The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has n
-    entries with the same fields, a block ``[n, entries]`` has n entries as XRANGE returns them. With FIELDS, all other
+    entries with the same fields. A block ``[n, entries]`` has n entries in XRANGE's format. With FIELDS, all other
     fields of columns have nil positions and values. With BYTES, the reply ends once it has that many bytes.
     """
     low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
@@ -143,7 +144,7 @@ def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
 
 
 def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[list[Array]]:
-    """Yield pages of one block per part, about half a megabyte each."""
+    """Yield pages of about half a megabyte, with one block per part."""
     page: list[Array] = []
     room = _PAGE_BYTES
     for body, runs in parts:
@@ -166,7 +167,7 @@ def _framed(count: int, views: list[Buffer]) -> Array:
 
 
 def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
-    """Return the block of the entries [low, high) as columns, and its size; None if they are few or kept as frames."""
+    """Return the entries [low, high) as a block of columns, and its size; None if they are few or stored as frames."""
     found = body.columns(low, high) if high - low >= _FEW else None
     if found is None:
         return None
@@ -187,5 +188,5 @@ def _bytes(numbers: Any) -> memoryview:
 
 
 def _bulk(views: list[Buffer]) -> Several:
-    """Return one bulk string of these buffers, without copying them."""
+    """Return the buffers as one bulk string, without copying them."""
     return Several(1, [b"$%d\r\n" % sum(map(len, views)), *views, b"\r\n"])

@@ -1,4 +1,4 @@
-"""Decoding of the XADDs that PS.APPEND appends: commands for one key, without options, with any fields."""
+"""Decoding of the XADDs that PS.APPEND runs: commands for one key, without options, with any fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.core.protocol.xadd_run import XaddRun
 from engine.text.messages import streams
 from streamwire.walker import AFTER, Mismatch, Walker
 
-#: Number of commands from which they are decoded together.
+#: Minimum number of commands that are decoded together.
 _MANY = 16
 _DIGITS = 9
 
@@ -21,7 +21,7 @@ def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
 
 
 def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
-    """Decode the commands in ``data``, in order. Raise an error if it is empty or contains anything else."""
+    """Decode the commands in ``data``, in order. Raise CommandError if it is empty or contains anything else."""
     middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
     try:
         return _alike(key, data, middle) or _one_by_one(key, data, middle)
@@ -30,7 +30,7 @@ def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
 
 
 def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """Decode commands that all have the same number of words; empty if they do not, or if that is uncertain."""
+    """Decode commands that all have the same number of words; return an empty list if this cannot be confirmed."""
     line = data.index(b"\r\n")
     words = _number(data, 0, line, b"*") - 3
     head = data[: line + 2] + middle
@@ -56,7 +56,7 @@ def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], word
 
 
 def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """Decode the commands one by one. Raise ValueError or a command error if there is anything else."""
+    """Decode the commands one by one. Raise ValueError if ``data`` contains anything else."""
     found: list[XaddRun] = []
     bodies: list[bytes] = []
     before = at = 0
@@ -88,7 +88,7 @@ def _end(data: bytes, at: int, words: int) -> int:
 
 
 def _number(data: bytes, at: int, line: int, kind: bytes) -> int:
-    """Parse the number of a header of this kind, ``data[at:line]``."""
+    """Parse the number in the header ``data[at:line]``, which must start with ``kind``."""
     digits = data[at + 1 : line]
     if data[at : at + 1] != kind or not digits.isdigit() or len(digits) > _DIGITS or (digits[:1] == b"0" != digits):
         raise ValueError

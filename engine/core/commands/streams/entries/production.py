@@ -1,4 +1,4 @@
-"""Idempotent production: XCFGSET limits a stream's records of its producers, XIDMPRECORD adds to them."""
+"""Idempotent production: XCFGSET limits the producer records of a stream, and XIDMPRECORD adds one."""
 
 from __future__ import annotations
 

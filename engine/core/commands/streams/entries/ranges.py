@@ -19,7 +19,7 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.length if stream is not None else 0
 
 
-#: Minimum numbers of entries and of segments of a long reply.
+#: Number of entries and number of segments above which a reply is long.
 MANY, _MANY_SEGMENTS = 20_000, 8
 
 

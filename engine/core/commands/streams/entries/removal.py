@@ -50,7 +50,7 @@ def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -
     ctx.effect(*effect)
 
 
-#: Entries deleted in one step of a long command.
+#: Number of entries deleted in one step of a long command.
 _STEP, _STEP_WITH_POLICY = 1000, 500
 
 

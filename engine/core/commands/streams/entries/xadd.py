@@ -1,4 +1,4 @@
-"""XADD appends an entry under a given ID or the next one, and trims the stream; XSETID sets the stream's last ID."""
+"""XADD, which appends an entry and trims the stream, and XSETID, which sets the stream's last ID."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     if changes.recording:
         options = effect_words(stream, add.trim) if trimmed else []
         if add.producer and ctx.replication.feeds:
-            # One command, as Redis sends it: two would form a transaction, and a replica that does not support one of
-            # them would refuse the whole transaction.
+            # One command, as in Redis: two commands would form a transaction, and a replica that does not support one
+            # of them would refuse both.
             who = (b"IDMPAUTO", add.producer) if add.auto_iid else (b"IDMP", add.producer, add.iid)
             ctx.effect(b"XADD", key, *options, *who, text, *fields)
             return text

@@ -27,8 +27,8 @@ _SCANNED_PER_COUNT = 10
 _STRETCH = 8
 #: Entries claimed in one step of a long command.
 _STEP = 200
-#: COUNT above which XAUTOCLAIM runs in steps, and the work per step. Claiming one entry is 1 unit of work. Entries of a
-#: stretch that is claimed together, or skipped because none of them is idle for long enough, count as less.
+#: COUNT above which XAUTOCLAIM runs in steps, and the work per step. Claiming one entry is 1 unit of work. Entries that
+#: are claimed together, or skipped together because none has been idle for long enough, count as less.
 _FEW, _WORK = 200, 1000
 _OF_A_RANGE, _OF_RECENT_ONES = 0.5, 0.03
 
@@ -52,7 +52,7 @@ class Claim:
     ) -> None:
         self.ctx, self.ref, self.stream, self.group = ctx, ref, ref.stream, ref.group
         self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
-        #: Parts of the reply (a part can hold several entries), and the number of entries.
+        #: Parts of the reply (a part can contain several entries), and the number of entries.
         self.parts: list[bytes | memoryview] = []
         self.taken = 0
         self.effects = ClaimEffects(ctx, ref, consumer.name)
@@ -60,7 +60,7 @@ class Claim:
     def claim_range(self, block: Block, low: int, high: int) -> int:
         """Claim the records [low, high) at once if all are claimable and their entries are adjacent; return how many.
 
-        0: nothing was done, the records must be claimed one by one.
+        Return 0 and change nothing if the records must be claimed one by one.
         """
         group, count, now = self.group, high - low, self.ctx.now
         if count < _STRETCH or group.nacked:
@@ -91,7 +91,7 @@ class Claim:
         return count
 
     def is_below_min_idle(self, block: Block, low: int, high: int) -> bool:
-        """Return whether no record in [low, high) is idle for long enough, and all their entries exist."""
+        """Return whether the records [low, high) have all been idle for too short a time, and their entries exist."""
         if not self.min_idle or high - low < _STRETCH or self.group.nacked:
             return False
         earliest = block.time if block.owners is None else min(block.times[low:high])
@@ -99,7 +99,8 @@ class Claim:
 
     def claim_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries in this order; remove the records of deleted entries."""
-        # Entries named by the log existed when they were claimed, so no segment needs to be read from disk to find out.
+        # During a replay, the entries existed when they were claimed, so no segment must be read from disk to check
+        # this.
         is_told = self.ctx.changes.replaying and force and self.justid
         if not is_told:
             self.stream.bring_in(entry_ids)
@@ -330,7 +331,7 @@ class _Search:
     __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
 
     def __init__(self, start: int, count: int, attempts: int) -> None:
-        #: The next ID to scan, 0 at the end.
+        #: The next ID to scan; 0 at the end of the scan.
         self.cursor = start
         self.count = count
         self.attempts = attempts
@@ -338,7 +339,7 @@ class _Search:
         self.is_over = False
 
     def go_on(self, claim: Claim, work: float) -> None:
-        """Claim until ``work`` is done, measured in entries claimed one by one."""
+        """Continue the scan for ``work`` units: the work of claiming this many entries one by one."""
         try:
             self._go_on(claim, work)
         except UnreadableError:

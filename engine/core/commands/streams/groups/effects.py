@@ -1,8 +1,8 @@
 """Changes to consumer groups that several commands share, each with its effect for the log.
 
-The log consists of Redis commands. Pending records are XCLAIMs that recreate them (FORCE, JUSTID), with the group's
-position as LASTID. A position with its count of entries read is an XGROUP SETID. A replay in order recreates the
-group. Consecutive records with the same delivery time and count share an XCLAIM.
+The log consists of Redis commands. Pending records are logged as XCLAIMs that recreate them (FORCE, JUSTID), with the
+group's position as LASTID. A position with its count of entries read is logged as an XGROUP SETID. A replay in order
+recreates the group. Consecutive records with the same delivery time and count share an XCLAIM.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
 def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], noack: bool) -> None:
     """Deliver new entries: advance the group's position and, unless ``noack``, make them pending.
 
-    It counts as one change regardless of the number of entries, as in Redis.
+    A delivery counts as one change regardless of the number of entries, as in Redis.
     """
     delivered = ref.group.deliver(ref.stream, runs, consumer, ctx.now, noack)
     ctx.changes.dirty += 1
@@ -50,7 +50,7 @@ def record_new(ctx: Context, ref: GroupRef, consumer: bytes, delivered: IdColumn
 
 
 class ClaimEffects:
-    """Collects the deliveries of one command to one consumer. They are recorded by ``flush``."""
+    """Deliveries of one command to one consumer, collected until ``flush`` records them."""
 
     __slots__ = ("_consumer", "_count", "_ctx", "_ref", "_time", "_words")
 

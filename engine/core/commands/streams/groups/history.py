@@ -1,7 +1,7 @@
 """XREADGROUP with an ID instead of ``>``: the consumer's own pending entries are delivered again.
 
-Records that were delivered together are usually adjacent, and so are their entries. Such stretches are counted and
-returned as a whole; the remaining entries are processed one by one.
+Records that were delivered together are usually adjacent, and so are their entries. These stretches of records are
+counted and returned together. The remaining entries are processed one by one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.core.streams.stream import Stream
 
 #: Number of records below which they are processed one by one.
 _STRETCH = 8
-#: Number of entries from which the reply is paged, and maximum entries and stretches of a page.
+#: Number of entries above which the reply is paged, and maximum entries and stretches of a page.
 _MANY, _PAGE, _PAGE_STRETCHES = 20_000, 500, 4
 
 
@@ -53,7 +53,7 @@ class History:
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 
     def read(self, after: int, budget: Budget) -> Reply:
-        """Return the consumer's pending entries after ``after``, and increment the counts of those that still exist."""
+        """Return the consumer's pending entries after ``after``. Increment the delivery counts of undeleted entries."""
         if after != ids.MAX_ID:
             try:
                 self._deliver(after, budget)

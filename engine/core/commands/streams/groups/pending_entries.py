@@ -21,7 +21,7 @@ from engine.text.messages import general, streams
 
 #: IDs acknowledged or released in one step of a long command.
 _STEP, _STEP_WITH_POLICY = 1000, 500
-#: Number of pending entries from which the list is paged.
+#: Number of pending entries above which the list is paged.
 _MANY = 2000
 
 
@@ -153,7 +153,7 @@ def _give_back(
     if stream is None or group is None:
         return 0
     nacked = 0
-    #: Effect for the log; adjacent IDs with the same count share a command.
+    #: IDs of the next command for the log; consecutive IDs with the same count share a command.
     effect: list[bytes] = []
     effect_count = -1
 
@@ -248,7 +248,7 @@ def _listing(ctx: Context, group: Group, low: int, high: int, count: int, owner:
 def _long_listing(
     now: int, group: Group, low: int, high: int, count: int, owner: int | None, before: int | None
 ) -> Reply:
-    """List the entries in pages that show the list as it is now."""
+    """List the entries in pages. Later changes do not affect the pages."""
     every = owner is None and before is None
     blocks = group.pending.still(low, high, count if every else len(group.pending))
     size = sum(len(block) if every else block.count_matching(owner, before) for block in blocks)

@@ -31,13 +31,13 @@ class Read:
     id_pos: int = 0
 
 
-#: Parsed calls without explicit IDs, which readers repeat.
+#: Cache of parsed calls without explicit IDs, which readers repeat.
 _cache: dict[tuple[bytes, ...], Read] = {}
 _CACHE_MAX, _CACHE_WORDS, _CACHE_BLOCK_MS = 1024, 32, 1 << 40
 
 
 def parse_read(ctx: Context, argv: list[bytes]) -> Read:
-    """Parse the arguments of a call. The result must not be modified: it may come from the cache."""
+    """Parse the arguments of a call. Callers must not modify the result, which may be cached."""
     if argv[-1] != b">" or len(argv) > _CACHE_WORDS:
         return _parse(ctx, argv)
     words = tuple(argv)
@@ -104,7 +104,7 @@ _VALUES_OF = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK":
 
 
 def find_keys(argv: list[bytes]) -> list[bytes]:
-    """Find the keys exactly as the command does: permissions depend on them, and a group may be named STREAMS."""
+    """Find the keys exactly as the command does, because permissions depend on them: a group may be named STREAMS."""
     at = 1
     while at < len(argv):
         word = argv[at].upper()
@@ -132,9 +132,9 @@ class Budget:
         return self.left == 0 or (0 < self.maxsize <= self.size)
 
     def limit(self, taken: int = 0) -> int:
-        """Return how many more entries a stream may add after ``taken`` (0: any number).
+        """Return the number of entries that a stream may still add after ``taken`` (0: any number).
 
-        Must not be called once spent.
+        Must not be called when the budget is spent.
         """
         left = self.count - taken if self.count else 0
         if self.left is None:

@@ -20,7 +20,7 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
-#: Maximum milliseconds until a reader that waits for idle entries checks again if none are pending.
+#: Minimum of the interval, in milliseconds, at which a reader that waits for idle entries checks for other deliveries.
 _RECHECK_MS = 100
 #: The ID that stands for ``>``: entries not yet delivered to the group.
 NEW = ids.MAX_ID
@@ -75,7 +75,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
-        # In the blocked command, "$" is replaced by the last ID of now, so that it keeps its meaning.
+        # In the blocked command, "$" is replaced with the current last ID, because its meaning would change.
         words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
         argv = argv[: read.id_pos] + words
     behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
@@ -177,9 +177,9 @@ def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> R
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
     """Return the next time at which an entry may become idle for ``min_idle`` ms.
 
-    Records that are idle for that long now have just been processed. Their entries were deleted, so they do not end the
-    wait. Other clients can deliver entries without a signal to this one, so the wait never exceeds ``min_idle``, or
-    ``_RECHECK_MS`` if that is longer.
+    Records that are already idle for ``min_idle`` have just been processed: their entries are deleted, so these records
+    do not end the wait. Deliveries to other clients send no signal to this one. Therefore the wait never exceeds
+    ``min_idle``, or ``_RECHECK_MS`` if that is longer.
     """
     times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
     known = [time + min_idle + 1 for time in times if time is not None]

@@ -143,7 +143,7 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
         return _delete_consumer(ctx, argv, group, consumer)
 
     def work() -> Generator[None, None, Reply]:
-        """Acknowledge the entries in blocks shared with other consumers; the rest costs little."""
+        """Acknowledge the consumer's entries in blocks shared with others. Deleting its other entries costs little."""
         done, low = 0, 0
         while True:
             there = group_if_there(ctx, key, name)
