@@ -1,6 +1,7 @@
 """Imperative shell: event loop, sockets, files, signals, the clock. It drives `engine.core.dispatch.Core`.
 
-It may import all of the engine. It does not depend on what a command does to the data. It runs on Linux and macOS.
+It may import every package of the engine. It does not depend on what a command does to the data. It runs on Linux and
+macOS.
 """
 
 import sys

@@ -53,12 +53,12 @@ Say = Callable[[str], None]
 
 
 class CannotCheckError(Exception):
-    """The path cannot be checked; the text says why."""
+    """The path cannot be checked; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """First damage in a file. The file may be cut at ``good`` and kept up to there; -1 if it cannot be cut."""
+    """First damage in a file. The file may be truncated to ``good`` bytes; -1 if truncation cannot repair it."""
 
     path: Path
     offset: int
@@ -124,7 +124,7 @@ class _Check:
             keys = snapshot.load(data, core, segments=segment_files_near(self._files, path))
         except DamagedError as error:
             return _Fault(path, error.offset, error.what)
-        self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
+        self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: intact")
         return None
 
     def _check_stored(self, path: Path, core: Core) -> _Fault | None:
@@ -141,7 +141,7 @@ class _Check:
             return _Fault(path, error.offset, error.what), 0
         found = rdb.last
         keys = found.keys + found.expired + sum(found.left_out.values())
-        proof = "whole" if found.has_sum else "no damage found, but it has no checksum"
+        proof = "intact" if found.has_sum else "no damage found, but it has no checksum"
         self._say(f"{path}: RDB file, version {found.version}, {end} bytes, {keys} keys: {proof}")
         for kind, number in found.left_out.items():
             self._say(f"{path}: {number} of them have a type that the engine does not support: {kind}")
@@ -160,7 +160,7 @@ class _Check:
         """Check one file of a log without the others."""
         fault, commands = _read(path, data)
         if fault is None:
-            self._say(f"{path}: append-only file, {len(data)} bytes, {commands} commands: whole")
+            self._say(f"{path}: append-only file, {len(data)} bytes, {commands} commands: intact")
             return WHOLE
         self._tell(fault, data, commands)
         if not self._fix:
@@ -202,7 +202,7 @@ class _Check:
         if fault is not None:
             return self._report(fault)
         keys = sum(len(db) for db in core.databases)
-        self._say(f"{path}: log of {len(manifest.files)} files, {keys} keys: whole")
+        self._say(f"{path}: log of {len(manifest.files)} files, {keys} keys: intact")
         return WHOLE
 
     def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
@@ -228,7 +228,7 @@ class _Check:
             return fault and _Fault(path, begin + fault.offset, fault.what, begin + fault.good)
         finally:
             replay.close()
-        self._say(f"{path}: append-only file, {len(behind)} bytes, {replay.commands} commands: whole")
+        self._say(f"{path}: append-only file, {len(behind)} bytes, {replay.commands} commands: intact")
         return None
 
     def _tell(self, fault: _Fault, data: memoryview, commands: int) -> None:
@@ -238,9 +238,9 @@ class _Check:
         behind = list(blocks_after(data, fault.good + 1))
         whole = sum(1 for one in behind for _ in _parse(data, one.start, one.end))
         if whole:
-            self._say(f"{path}: among them {whole} commands that are whole, in {len(behind)} blocks")
+            self._say(f"{path}: the lost bytes contain {whole} complete commands in {len(behind)} blocks")
         elif not bytes(data[fault.good :]).strip(b"\0"):
-            self._say(f"{path}: all of them are zeros, as after a power failure")
+            self._say(f"{path}: the lost bytes are all zeros, as after a power failure")
 
     # -- repairing ----------------------------------------------------------------------------------------------------
 

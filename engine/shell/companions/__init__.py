@@ -1,6 +1,6 @@
 """Companions: processes that the engine starts alongside itself and keeps alive, such as the metrics exporter.
 
-Owns their start, their settings and their end, at the latest with the engine's. Starts them from the engine's
-installation and imports nothing of theirs; a row of the table is all it depends on. May import durability's state
-machine, the log lines and the settings.
+It starts them from the engine's installation, passes their settings, and stops them, at the latest when the engine
+exits. It does not import their code: it depends only on a row of the table. It may import durability's state machine,
+the log lines and the settings.
 """

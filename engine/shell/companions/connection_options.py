@@ -1,4 +1,4 @@
-"""Connection options, in the connector's terms, with which a companion reaches the engine."""
+"""Connection options for companions of the engine, under the connector's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def connection_options(config: Config, host: str, port: int, tls_port: int) -> d
     """Return the options for the Unix socket if there is one, else the plain port, else the TLS port.
 
     `host`, `port`: address that accepts clients without TLS, port 0 if none; `tls_port`: port with TLS. The certificate
-    is not verified: it is the engine's own, and seldom names an address of this machine.
+    is not verified: it is the engine's own, and rarely contains an address of this machine.
     """
     path = config.text("unixsocket").decode()
     if path:

@@ -26,11 +26,11 @@ class Companion(Enum):
 
     OFF = auto()
     RUNNING = auto()
-    #: Ended by itself; the next one starts after a pause.
+    #: The process ended by itself; the next one starts after a pause.
     RESTING = auto()
     #: Asked to end.
     ENDING = auto()
-    #: Asked to end; another one is to follow.
+    #: The process was asked to end, and a new one will be started.
     RENEWING = auto()
 
 
@@ -63,5 +63,5 @@ TABLE = {
 
 
 def companion() -> Machine[Companion, CompanionEvent]:
-    """Return a machine without a process."""
+    """Return the state machine of a companion without a process."""
     return Machine("the companion", TABLE, Companion.OFF)

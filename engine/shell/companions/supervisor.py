@@ -1,9 +1,9 @@
-"""Keeps companions alive: starts their processes, passes settings, logs their output, and restarts them.
+"""Supervision of companions: starting their processes, passing settings, logging output, restarting.
 
-Each companion has a thread that waits for its process, so that the event loop never does. The process starts without
-a copy of the engine's memory (`subprocess` uses vfork if possible). Its settings, including the password, go through
-its standard input, and appear neither in its arguments nor in its environment. The engine keeps the other end of that
-pipe open as long as it lives. If the engine ends, even if killed, the pipe closes, and the companion exits.
+Each companion has a thread that waits for its process, so that the event loop never does. The process starts without a
+copy of the engine's memory (`subprocess` uses vfork if possible). Its settings, including the password, go through its
+standard input, and appear neither in its arguments nor in its environment. The engine keeps the other end of that pipe
+open until it exits. If the engine ends, even if killed, the pipe closes, and the companion exits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamwire import bootstrap
 
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0
 _LINE_BYTES = 1000
-_LINES = 100  # of one run that are logged
+_LINES = 100  # maximum number of logged lines per run
 _STOP_SECONDS = 2.0
 
 
@@ -33,7 +33,9 @@ def program(row: Row, config: Config) -> list[str]:
 
 
 class Supervisor:
-    """One companion. `options`: connection options for this engine. `command`: builds the command line to start."""
+    """Supervisor of one companion. `options` returns the connection options for this engine, `command` the command
+    line.
+    """
 
     def __init__(
         self,
@@ -74,14 +76,14 @@ class Supervisor:
                 self._end(self._process)
 
     def request_stop(self) -> None:
-        """Stop it permanently. `wait` waits until it has ended."""
+        """Stop the companion permanently. Call `wait` to wait for its end."""
         with self._lock:
             self._machine.fire(CompanionEvent.UNWANTED)
             self._changed.set()
             self._end(self._process)
 
     def wait(self) -> None:
-        """Wait a short time for its process to end, then kill it."""
+        """Wait a short time for the process to end, then kill it."""
         thread = self._thread
         if thread is None:
             return
@@ -135,7 +137,7 @@ class Supervisor:
         assert process.stdin is not None
         assert process.stderr is not None
         settings = {**self._options(), **self._row.login(self._config)}
-        # This end of the pipe stays open until the process has ended, or this process has.
+        # This end of the pipe stays open until the companion or the engine has ended.
         with process.stdin as pipe, process.stderr as said:
             with contextlib.suppress(OSError):
                 pipe.write(json.dumps(settings).encode() + b"\n")
@@ -151,7 +153,7 @@ class Supervisor:
 
 
 class Supervisors:
-    """All companions of the engine. `options`: connection options for it."""
+    """Supervisors of all companions. `options` returns the connection options for this engine."""
 
     def __init__(self, config: Config, options: Callable[[], dict[str, str]], rows: Sequence[Row] = ROWS) -> None:
         self._keepers = [Supervisor(row, config, options) for row in rows]

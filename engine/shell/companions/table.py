@@ -1,7 +1,8 @@
 """Table of companions. To add one, add a row here, and its directives to the table of directives.
 
-A companion is a verb of `python -m pystreams` that accepts `--port`, `--bind` and `--from-parent`. With the last it
-reads a line of JSON with connection options from its standard input, and exits when that input closes.
+A companion is a verb of `python -m pystreams` that accepts `--port`, `--bind` and `--from-parent`. With
+`--from-parent`, it reads connection options from its standard input, as a line of JSON, and exits when that input
+closes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from engine.settings.config import Config
 
 @dataclass(frozen=True)
 class Row:
-    """One companion. It runs while the directive `port` is not 0, and listens there, on the address in `bind`.
+    """One companion. It runs while the directive `port` is not 0, and listens on that port of the address `bind`.
 
-    `port`, `bind`, `user` and `password` are names of directives. If the directive `user` is empty, it logs in as
-    `default`, with its own password or that of `requirepass`; if there is no such directive, it receives no login.
+    `port`, `bind`, `user` and `password` are names of directives. If the directive `user` is empty, the companion logs
+    in as `default`, with `password` or, if that is empty too, with `requirepass`. A companion without a directive
+    `user` receives no login.
     """
 
     name: str
@@ -25,14 +27,14 @@ class Row:
     bind: str
     user: str = ""
     password: str = ""
-    #: Boolean directives, each with the option that is passed if it is yes.
+    #: Boolean directives, each with the option that is passed if the value is yes.
     flags: tuple[tuple[str, str], ...] = ()
-    #: Text directives, each with the option that passes its value if there is one.
+    #: Text directives, each with the option for its value; an empty value is not passed.
     options: tuple[tuple[str, str], ...] = ()
 
     @property
     def directives(self) -> tuple[str, ...]:
-        """Return the directives whose change restarts it."""
+        """Return the directives whose change restarts the companion."""
         return tuple(
             filter(
                 None,
@@ -41,7 +43,7 @@ class Row:
         )
 
     def arguments(self, config: Config) -> list[str]:
-        """Return the arguments that follow the program."""
+        """Return the command-line arguments of the companion."""
         port, bind = str(config.integer(self.port)), config.text(self.bind).decode()
         flags = [option for directive, option in self.flags if config.flag(directive)]
         texts = [
@@ -51,7 +53,7 @@ class Row:
         return [self.verb, "--from-parent", "--port", port, "--bind", bind, *flags, *options]
 
     def login(self, config: Config) -> dict[str, str]:
-        """Return the connection options for its login."""
+        """Return the connection options for the companion's login."""
         if not self.user:
             return {}
         user, password = config.text(self.user), config.text(self.password)

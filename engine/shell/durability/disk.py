@@ -45,17 +45,17 @@ from engine.text.messages import persistence
 
 
 class Replies(Protocol):
-    """Holds replies back until the log has the effects that they report."""
+    """Holds replies back until the log contains their effects."""
 
     def hold(self) -> None:
         """Hold everything back until the end of this event-loop iteration."""
 
     def hold_if_crowded(self) -> bool:
-        """Hold as `hold` does if most replies wait for the iteration's end anyway; return whether they are held."""
+        """Hold replies if most of them wait for the end of the iteration anyway; return whether replies are held."""
 
 
 class DiskDurability:
-    """See the module. ``replies`` are held back until `settle_iteration` is called; None if there are no clients."""
+    """Durability of one engine. ``replies``: replies that are held until `settle_iteration`; None without clients."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class DiskDurability:
         self.replies: Replies | None = None
         #: Sends effects to the replicas, and returns them encoded; None without replicas.
         self.feed: Callable[[Effects], Effects] | None = None
-        #: Called when other data than the effects describe was loaded in place of the old.
+        #: Called when data was loaded that does not result from the recorded effects.
         self.on_other_data: Callable[[], None] = lambda: None
         self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
@@ -107,7 +107,7 @@ class DiskDurability:
         self.snapshots.position = position
 
     def start(self) -> None:
-        """Load the data from disk, and keep changes from now on. Raises a ConfigError that says why if that fails."""
+        """Load the data from disk, and start to store changes. Raises ConfigError with the reason on failure."""
         config = self.core.config
         wanted = config.flag("appendonly")
         self.keeping.check()
@@ -157,7 +157,7 @@ class DiskDurability:
         self.rewrites.abandon()
 
     def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
-        """Write to disk what must be saved; return whether the process may exit. Failures are logged."""
+        """Write unsaved data to disk; return whether the process may exit. Failures are logged."""
         self.flush_effects()
         try:
             if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
@@ -180,7 +180,7 @@ class DiskDurability:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the final save is done: the data must not change any more."""
+        """Whether the final save is done, after which the data must not change."""
         return self._life.state in (Life.ENDING, Life.CLOSED)
 
     def give_up_data(self) -> None:
@@ -193,7 +193,7 @@ class DiskDurability:
         self._follow()
 
     def close(self) -> None:
-        """Write out collected effects as far as the disk allows, and accept no more."""
+        """Write collected effects as far as the disk allows, and close the files."""
         is_good = self._life.state is Life.ENDING and not self._is_faulty
         self._life.fire(LifeEvent.CLOSED)
         self.snapshots.abandon()
@@ -243,7 +243,7 @@ class DiskDurability:
         return safe
 
     def flush_effects(self) -> None:
-        """Log the effects of this iteration so far: they belong before an image of the present moment."""
+        """Log the effects of this iteration so far: an image taken now contains them."""
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
@@ -283,7 +283,7 @@ class DiskDurability:
     def start_due_work(self) -> None:
         """Start writing a file in the background, if one is due and no other is being written.
 
-        Must not be called within a command: an image contains a transaction entirely, or not at all.
+        Do not call this within a command: an image must not contain a part of a transaction.
         """
         if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
             return
@@ -336,7 +336,7 @@ class DiskDurability:
     def _follow_switch(self) -> None:
         """Apply CONFIG SET appendonly."""
         if not self.switch.differs() or self._life.state is Life.LOADING:
-            # While all data is being replaced (LOADING), the end of that applies the directive.
+            # While all data is being replaced (LOADING), `finish_replacement` applies the directive.
             return
         if self._life.state is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
@@ -358,7 +358,7 @@ class DiskDurability:
         return self.switch.is_on
 
     def _check(self) -> None:
-        """Raise unless the data is in a state to be written, by the owner of the directory."""
+        """Raise CommandError unless the data may be saved and this engine owns the directory."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
             raise CommandError(persistence.SHUTTING_DOWN)
         if not self._ownership.acquire():
@@ -455,7 +455,7 @@ class DiskDurability:
                 self._rewrite_log_after_loading()
 
     def start_replacement(self) -> None:
-        """Suspend the log. The files on disk stay: until the new data is complete they are the only copy of the old."""
+        """Suspend the log. Its files are kept as the only copy of the old data until the new data is complete."""
         self.flush_effects()
         if self._life.state is not Life.RUNNING:
             return
@@ -473,7 +473,7 @@ class DiskDurability:
             self._follow()
 
     def _rewrite_log_after_loading(self) -> None:
-        """Rewrite the log: it describes other data than is in memory now, so nothing may be added to it before."""
+        """Rewrite the log from the loaded data: the old log does not match it, and must not be continued."""
         try:
             self.switch.rewrite_now()
         except OSError as error:

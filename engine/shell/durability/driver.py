@@ -26,11 +26,11 @@ class ReplyBatch(Replies, Protocol):
 
 
 class Clients(Protocol):
-    """Interface of the part that runs clients' commands, for durability."""
+    """The runner of client commands, as durability needs it."""
 
     @property
     def replies(self) -> ReplyBatch:
-        """All replies pass through it."""
+        """Batch through which all replies pass."""
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
         """Call ``take`` with the effects of commands, before their replies leave."""
@@ -50,7 +50,7 @@ class Driver:
         self.disk = DiskDurability(core, Threads(loop))
 
     def start(self) -> None:
-        """Load the data, and keep changes from now on. Raises a ConfigError that says why if that fails."""
+        """Load the data, and start to store changes. Raises ConfigError with the reason on failure."""
         disk, runner = self.disk, self._runner
         disk.start()
         runner.replies.settle = disk.settle_iteration
@@ -61,7 +61,7 @@ class Driver:
         self._tick()
 
     def _tick(self) -> None:
-        # Schedule first, so that an error does not end the ticking.
+        # Schedule the next tick first, so that an error does not stop the timer.
         self._timer = self._loop.call_later(_PERIOD, self._tick)
         self.disk.tick()
 

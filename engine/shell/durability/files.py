@@ -1,7 +1,7 @@
 """All disk calls of durability, and nothing else: the layer in which tests inject faults.
 
-Callers hold descriptors and paths, and decide what to write when and how to handle an error. Each method is one step
-that can fail or be the last one before a crash, so that a test can place "a crash between any two steps".
+Callers hold descriptors and paths, decide when to write, and handle errors. Each method is one step that can fail or be
+the last one before a crash, so that tests can simulate a crash between any two steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows has no advisory locks of this kind: there, two engines on one directory are not detected.
+except ImportError:  # Windows has no such advisory locks, so two engines on one directory are not detected there.
     fcntl = None  # type: ignore[assignment]
 
 Buffer = bytes | bytearray | memoryview
@@ -31,7 +31,7 @@ class Files:
     def create(self, path: Path) -> int:
         """Create an empty file for appending, in place of an existing one.
 
-        Append mode makes the next write after a cut go to the new end, not to the offset of the write before.
+        In append mode, a write after a truncation goes to the new end of the file, not to the old offset.
         """
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
@@ -104,7 +104,9 @@ class Files:
         return path.read_bytes()
 
     def map(self, path: Path) -> memoryview:
-        """Map a file's content without reading it. It may be replaced but not cut while the view is in use."""
+        """Map a file's content without reading it. The file may be replaced, but not truncated, while the view is in
+        use.
+        """
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if not os.fstat(fd).st_size:
@@ -118,7 +120,7 @@ class Files:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_at(self, fd: int, size: int, offset: int) -> bytes:
-        """Read up to ``size`` bytes at an offset. (In a mapped file a bad sector would kill the process.)"""
+        """Read up to ``size`` bytes at an offset. Unlike access to a mapped file, this survives a bad sector."""
         return os.pread(fd, size, offset)
 
     # -- directory lock -----------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def replace_file(files: Files, path: Path, data: bytes, temporary: Path) -> None
 
 
 def write_new(files: Files, path: Path, data: bytes) -> None:
-    """Write a new file with ``data`` and sync it; its name in the directory may not be on disk yet."""
+    """Write a new file with ``data`` and sync it. Its directory entry may not be on disk yet."""
     fd = files.create(path)
     try:
         write_all(files, fd, [data])

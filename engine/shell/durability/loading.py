@@ -22,7 +22,7 @@ class Loader:
         self._now_us = now_us
 
     def load(self, *, from_log: bool) -> Position | None:
-        """Load the data that the engine left when it ended: the log if enabled and present, else the snapshot.
+        """Load the data at startup: from the log if it is enabled and present, otherwise from the snapshot.
 
         Return the data's position in a replication history, None if unknown.
         """
@@ -50,7 +50,7 @@ class Loader:
         LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Load the data again, merged into the present data unless ``flush``. It causes no effects."""
+        """Load the data again, merged into the present data unless ``flush``. Loading records no effects."""
         core = self._core
         dirty = core.changes.dirty
         core.changes.hold_recording(True)

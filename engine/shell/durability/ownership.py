@@ -1,4 +1,4 @@
-"""Directory lock: only one engine writes to a directory; it holds a lock on it until its process ends."""
+"""Directory lock, held by the one engine that writes to a directory, until its process ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engine.shell.observation.log_lines import LOG
 
 
 class Ownership:
-    """The lock on ``directory``. ``leftovers`` matches the names of files that are being written; remains of them are
-    removed when the lock is acquired and when it is released.
+    """The lock on ``directory``. ``leftovers`` matches the names of unfinished files, which are removed when the lock
+    is acquired and released.
     """
 
     def __init__(self, files: Files, directory: Path, leftovers: re.Pattern[str]) -> None:
@@ -23,7 +23,7 @@ class Ownership:
         self.directory = directory
 
     def acquire(self) -> bool:
-        """Take the lock, if it is not held yet; return whether it is held. False if another engine has it."""
+        """Acquire the lock, if it is not held yet; return False if another engine holds it."""
         if self._lock is not None:
             return True
         with suppress(OSError):
@@ -37,7 +37,7 @@ class Ownership:
 
     @property
     def is_held(self) -> bool:
-        """Whether the directory is owned."""
+        """Whether this engine holds the lock."""
         return self._lock is not None
 
     @property

@@ -1,8 +1,8 @@
 """Snapshots: SAVE, BGSAVE, the ``save`` directive, loading at startup.
 
 ``save-format`` selects the file's format: an RDB file (``dbfilename``), which any Redis loads, or a snapshot in the
-engine's own format next to it (``dump.psb``), which is much quicker to read and write. The first bytes of a file
-tell its format, not its name. If both exist, startup loads the one with the later timestamp in it.
+engine's own format next to it (``dump.psb``), which is much quicker to read and write. The first bytes of a file, not
+its name, determine its format. If both exist, startup loads the file that contains the later timestamp.
 
 The states of a background save are in `engine.shell.durability.states.save`.
 """
@@ -44,7 +44,7 @@ TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.(rdb|psb)")
 class Snapshots:
     """Snapshot files of one engine. ``clock`` is monotonic, times of day are in milliseconds since the epoch.
 
-    ``flush_effects`` passes this event-loop iteration's effects to the log: they belong before an image of this moment.
+    ``flush_effects`` passes this event-loop iteration's effects to the log: an image taken now contains them.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Snapshots:
         """Fill the core from the newest file; return its path, None without a file. With ``merge``, its keys replace
         existing keys of the same name.
 
-        Expired keys are skipped, except in a file that belongs to a replication history: other servers have them until
+        Expired keys are skipped, except in a file that belongs to a replication history: other servers keep them until
         they receive the deletion.
         """
         path = self._newest()
@@ -295,7 +295,7 @@ class Snapshots:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Turn damage that is found within into a LoadError that names the file."""
+    """Convert a DamagedError into a LoadError that names the file."""
     try:
         yield
     except DamagedError as error:

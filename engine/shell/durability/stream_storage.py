@@ -1,7 +1,7 @@
 """Storage of streams: the directives ``stream-storage``, ``stream-cache-size`` and ``stream-file-size``.
 
-With ``disk``, cold segments are stored in the segment files of the data directory. With ``memory``, nothing is added to
-such files: those left by an earlier ``disk`` are read into memory, and removed once no document refers to them.
+With ``disk``, cold segments are stored in the segment files of the data directory. With ``memory``, no segment files
+are written. Segment files of an earlier ``disk`` are read into memory, and removed once no document refers to them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from engine.shell.observation.log_lines import LOG
 
 #: Seconds between two checks whether a new base of the log would free segment files.
 _CHECK_EVERY = 10.0
-#: Pause between two moves of records between segment files: a multiple of the last move's duration, or seconds after
-#: the disk rejected one.
+#: Pause between two moves of records between segment files: a multiple of the last move's duration; seconds after the
+#: disk has rejected a move.
 _REST, _REST_AFTER_ERROR = 4, 1.0
-#: While data is loaded, sealed segments that may wait for housekeeping; above that, segments to store per call: one
-#: to two hundred megabytes of frames. Storing takes as long as reading the commands that made them.
+#: While data is loaded: maximum number of sealed segments to leave to housekeeping (one to two hundred megabytes of
+#: frames), and number of segments to store at a time above it. Storing takes as long as reading their commands.
 MOST_WAITING, _STORED_AT_ONCE = 512, 64
 
 
@@ -95,7 +95,7 @@ class StreamStorage:
         try:
             named = snapshot.named_files(self._files.map(path))
         except DamagedError as error:
-            # The document may be foreign or unused. If it is loaded, that fails with an error.
+            # The document may be foreign or unused. If it is loaded later, loading reports the error.
             LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.what)
             self.segments.documents.keeps_all = True
         else:
@@ -105,7 +105,7 @@ class StreamStorage:
         """Store sealed segments if many wait. Call this repeatedly while data is loaded: housekeeping does not run
         then, and the segments may exceed the memory.
 
-        Segments that the disk rejects stay in memory, and wait.
+        Segments that the disk rejects stay in memory.
         """
         sealed, cache = self._storage.sealed, self._storage.cache
         while self.segments.is_in_use and len(sealed) > MOST_WAITING:
@@ -140,7 +140,9 @@ class StreamStorage:
         self._background(work, ended)
 
     def wants_new_base(self) -> bool:
-        """Return whether the log's base holds at least a full segment file's worth of dead records."""
+        """Return whether dead segment files that only the log's base refers to have at least the size of a full
+        file.
+        """
         now = self._clock()
         if now < self._check_at or not self.segments.is_in_use:
             return False

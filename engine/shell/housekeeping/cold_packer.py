@@ -2,16 +2,16 @@
 
 A segment is cold once it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
 compress them while commands run. The compressor releases the GIL, and the thread does nothing but compress. The event
-loop does the rest, a fifth of the work: it makes the index before, and installs the result if the segment is still the
-same.
+loop does the rest, a fifth of the work: it builds the index before, and installs the result unless the segment was
+replaced meanwhile.
 
 If streams are stored on disk, the thread then writes packed segments to the *shelf*, and the event loop replaces their
 bytes with their places there. Segments that the disk rejects stay in memory and are retried.
 
 Because of the GIL the thread slows down the event loop. In each iteration the loop releases the GIL for a moment, which
-wakes a thread that waits for it; by then the loop has usually reacquired it, and gives it up only after a *switch
-interval*. Each such wake-up costs the loop more than compressing does. So the interval is short while the thread works,
-and the thread takes the GIL as rarely as possible.
+wakes a thread that waits for it. By then, the loop has usually reacquired the GIL, and releases it again only after a
+*switch interval*. Each such wake-up delays the loop more than compressing does. So the interval is short while the
+thread works, and the thread takes the GIL as rarely as possible.
 
 ::
 
@@ -84,7 +84,7 @@ class Event(Enum):
     STOP = "the engine stops"
     PACK = "segments are cold"
     STORE = "packed segments are to be stored"
-    TRIM = "enough was freed since memory was returned last"
+    TRIM = "enough was freed since memory was last returned"
     DONE = "the thread is done"
 
 
@@ -122,7 +122,8 @@ class ColdPacker:
         self._queued: deque[int] = deque()
         #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False
-        #: Whether packing has freed memory that was not returned yet, and the number of searches since the last return.
+        #: Whether packing has freed memory that was not returned yet, and the number of searches since memory was
+        #: returned.
         self._freed = False
         self._searches_since_trim = 0
         self._shelf = shelf
@@ -187,7 +188,7 @@ class ColdPacker:
                 plain = body.unpacked() if isinstance(body, Packed) else segment.plain
                 batch.append((segment, body, Packing(plain, storage.cache, segment.as_columns)))
             else:
-                # A snapshot may have contained packed segments.
+                # The segment is packed already: it was loaded from a snapshot.
                 self._unstored.append(weakref.ref(segment))
         if batch:
             chunks = [chunk for *_, packing in batch for chunk in packing.chunks]
@@ -196,7 +197,7 @@ class ColdPacker:
         return bool(batch)
 
     def _took(self, number: int) -> None:
-        """Note that this number of segments has left the front of the queue."""
+        """Note that this number of segments was taken from the front of the queue."""
         self._queued = deque(max(queued - number, 0) for queued in self._queued)
 
     def _pack_at_once(self) -> None:
@@ -243,7 +244,7 @@ class ColdPacker:
     def _install_stored(self, batch: list[tuple[Segment, Packed]], places: Sequence[Place] | None) -> None:
         """Replace the segments' bytes with their places on disk, and continue."""
         if places is None:
-            # At the front, and in order: then reading the files in order reads a stream in order.
+            # Put them back in front, in order, so that a stream's segments are in order on disk.
             self._unstored.extendleft(weakref.ref(segment) for segment, _ in reversed(batch))
             self._rest = _REST
             return

@@ -6,8 +6,8 @@ from __future__ import annotations
 MAX_CLIENTS = b"ERR max number of clients reached"
 PROTECTED_MODE = (
     b"DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
-    b"default user. In this mode connections are only accepted from the loopback interface. To let other machines in, "
-    b"set a password for the default user (requirepass, or ACL SETUSER), or, where the network itself is safe, "
+    b"default user. In this mode connections are only accepted from the loopback interface. To accept other "
+    b"machines, set a password for the default user (requirepass, or ACL SETUSER), or, on a trusted network, set "
     b"protected-mode no."
 )
 NO_AUTH = b"NOAUTH Authentication required."

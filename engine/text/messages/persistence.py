@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # -- snapshots ----------------------------------------------------------------------------------------------------
-NO_PERSISTENCE = b"ERR this server keeps nothing on a disk"
+NO_PERSISTENCE = b"ERR this server does not store data on disk"
 SAVE_RUNNING = b"ERR Background save already in progress"
 SAVE_STARTED = b"Background saving started"
 SAVE_SCHEDULED = b"Background saving scheduled"

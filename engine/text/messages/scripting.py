@@ -4,7 +4,7 @@ from __future__ import annotations
 
 NO_LUA = (
     b"ERR scripts need Lua, which this Python installation lacks: pip install 'pystreams[lua]' "
-    b"(lupa has no build for every platform)"
+    b"(lupa is not available for every platform)"
 )
 
 # -- scripts ------------------------------------------------------------------------------------------------------
@@ -19,7 +19,7 @@ BUSY_FUNCTION = b"BUSY Redis is busy running a script. You can only call FUNCTIO
 LOAD_TIMEOUT = b"ERR FUNCTION LOAD timeout"
 KILLED = b"ERR Script killed by user with SCRIPT KILL..."
 SCRIPT_FLUSH = b"ERR SCRIPT FLUSH only support SYNC|ASYNC option"
-NO_DEBUGGER = b"ERR the engine has no debugger of scripts"
+NO_DEBUGGER = b"ERR the engine has no script debugger"
 NEGATIVE_KEYS = b"ERR Number of keys can't be negative"
 TOO_MANY_KEYS = b"ERR Number of keys can't be greater than number of args"
 BAD_SHEBANG = b"ERR Invalid script shebang"

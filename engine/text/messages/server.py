@@ -24,10 +24,10 @@ def no_latency_samples(event: bytes) -> bytes:
 
 
 LATENCY_OFF = (
-    b"No latency is monitored. CONFIG SET latency-monitor-threshold MILLISECONDS makes every command (and every other "
-    b"piece of work) that takes so long an event."
+    b"No latency is monitored. After CONFIG SET latency-monitor-threshold MILLISECONDS, each operation of at least "
+    b"this duration is an event."
 )
-LATENCY_NONE = b"Nothing has taken as long as latency-monitor-threshold yet."
+LATENCY_NONE = b"No operation has reached latency-monitor-threshold yet."
 
 # -- DEBUG --------------------------------------------------------------------------------------------------------
 DEBUG_NOT_ALLOWED = (
@@ -65,7 +65,7 @@ REPLICA_NOT_ONLINE = b"ERR FAILOVER target replica is not online."
 FAILING_OVER = b"ERR REPLICAOF not allowed while failing over."
 HANDED_OVER_TO_MASTER = b"ERR PSYNC FAILOVER can't be sent to a master."
 HANDED_OVER_BY_ANOTHER = b"ERR PSYNC FAILOVER replid must match my replid."
-HANDED_OVER_TOO_EARLY = b"ERR PSYNC FAILOVER is refused while the data of the master are not all here."
+HANDED_OVER_TOO_EARLY = b"ERR PSYNC FAILOVER is rejected until this replica has all data of its master."
 
 
 def unknown_replconf(option: bytes) -> bytes:

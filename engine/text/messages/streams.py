@@ -142,8 +142,9 @@ NOTHING_TO_APPEND = b"ERR no such hash or field"
 BAD_COUNT = b"ERR count must be an integer from 0 to 16777216"
 COLUMNS_TOO_LARGE = b"ERR the entries would have more than 512 megabytes"
 BAD_COLUMNS = (
-    b"ERR columns are a field, count + 1 ascending 32-bit positions from 0 on, and values up to the last of them"
+    b"ERR a column must be a field, count + 1 ascending 32-bit positions that start at 0, and values that end at the "
+    b"last position"
 )
-NO_ADDS_TO_APPEND = b"ERR the field must hold nothing but commands XADD key * field value ... for that key"
+NO_ADDS_TO_APPEND = b"ERR the field must contain only commands XADD key * field value ... for that key"
 
 # -- HELP ---------------------------------------------------------------------------------------------------------

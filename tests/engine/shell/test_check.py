@@ -47,7 +47,7 @@ def test_whole_files_are_said_to_be_whole(folder):
         assert f"{INCREMENT}: append-only file, " in said
     status, said = run(folder.parent / "dump.rdb")
     assert status == check.WHOLE
-    assert "3 keys: whole" in said
+    assert "3 keys: intact" in said
 
 
 def test_every_damage_is_found_and_cut_off(folder):
@@ -93,7 +93,7 @@ def test_zeros_alone_are_named(folder):
     """A tail of zeros is reported as the result of a power failure."""
     path = folder / INCREMENT
     path.write_bytes(path.read_bytes() + bytes(100))
-    assert "all of them are zeros" in run(folder)[1]
+    assert "the lost bytes are all zeros" in run(folder)[1]
 
 
 def test_whole_commands_behind_the_damage_are_counted(folder):
@@ -105,7 +105,7 @@ def test_whole_commands_behind_the_damage_are_counted(folder):
     status, said = run(folder)
     assert status == check.DAMAGED
     assert "good up to byte 0 (0 commands)" in said
-    assert re.search(r"among them [1-9]\d* commands that are whole", said)
+    assert re.search(r"the lost bytes contain [1-9]\d* complete commands", said)
 
 
 def test_a_command_that_cannot_be_done_is_damage(folder):
@@ -196,7 +196,7 @@ def test_what_cannot_be_checked(arguments, tmp_path, monkeypatch):
 def test_the_command_line(folder):
     """The verb of the engine's command line has the same output and exit status."""
     done = servers.run_engine("check", str(folder))
-    assert (done.returncode, "keys: whole" in done.stdout) == (0, True)
+    assert (done.returncode, "keys: intact" in done.stdout) == (0, True)
     (folder / INCREMENT).write_bytes(b"*")
     assert servers.run_engine("check", str(folder)).returncode == check.DAMAGED
 
@@ -232,7 +232,7 @@ def test_rdb_files_of_redis():
         path = Path(directory) / "dump.rdb"
         status, said = run(path)
         assert status == check.WHOLE, said
-        assert f"{connection.run('DBSIZE')} keys: whole" in said
+        assert f"{connection.run('DBSIZE')} keys: intact" in said
         data = path.read_bytes()
     for at in (*range(0, 100, 3), *range(100, len(data), 997)):
         for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):

@@ -1,8 +1,8 @@
-"""One attempt at writing a file: under a unique temporary name until the file is complete.
+"""One attempt to write a file, which has a unique temporary name until it is complete.
 
 The event loop can abandon an attempt that runs in a thread. The thread notices this, at the latest before it renames
-the file, and removes what it has written. Once `Attempt.abandon` has returned, the attempt changes no file that others
-can see.
+the file, and removes what it has written. After `Attempt.abandon` has returned, the attempt changes no file except its
+temporary one.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ class Attempt:
 
     def __init__(self, files: Files, directory: Path, prefix: str, suffix: str) -> None:
         self._files = files
-        #: Path while it is written. The process ID makes it unique among engines, the number among the attempts of this
-        #: engine.
+        #: Temporary path. The process ID makes it unique among engines, the number among the attempts of this engine.
         self.temporary = directory / f"{prefix}{os.getpid()}-{next(_numbers)}{suffix}"
         self.abandoned = False
-        #: Segment files that it refers to, known once it is written.
+        #: Segment files that the file refers to; set after the file was written.
         self.named: frozenset[int] = frozenset()
         self._lock = threading.Lock()
 
     def abandon(self) -> None:
-        """Mark the file as not needed. Call this in the loop; it waits at most for a rename that is under way."""
+        """Mark the file as not needed. Call this in the event loop; it waits at most for a rename in progress."""
         with self._lock:
             self.abandoned = True
 

@@ -17,7 +17,7 @@ def run_when_complete(builder: ImageBuilder, attempt: Attempt, soon: Soon, work:
 
 
 class _Completing:
-    """A class, not a recursive closure: that would be a reference cycle that keeps the image until a collection."""
+    """Steps of one image. A recursive closure would be a reference cycle that keeps the image in memory."""
 
     __slots__ = ("_attempt", "_builder", "_soon", "_work")
 
@@ -28,7 +28,7 @@ class _Completing:
         self._work = work
 
     def step(self) -> None:
-        """Take some more keys, and finish or schedule the next step."""
+        """Add some more keys to the image, and finish or schedule the next step."""
         if self._attempt.abandoned:
             self._builder.cancel()
         elif self._builder.step():

@@ -12,9 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 Work = Callable[[], None]
-#: Called in the loop when the work has ended: with None, or the error.
+#: Called in the event loop when the work has ended, with None or its error.
 Done = Callable[[OSError | None], None]
-#: Runs work in another thread, one piece after another, and reports to the loop how each ended.
+#: Runs work in another thread, one piece after another, and reports each result in the event loop.
 Background = Callable[[Work, Done], None]
 
 
@@ -23,8 +23,8 @@ _LARGE = 1 << 20
 
 
 def free_in_thread(free: Work, size: int) -> None:
-    """Free an unlinked file, or its mapping, of ``size`` bytes. If it is large, a separate thread does it, and nothing
-    waits for it: the system takes a third of a millisecond per megabyte. ``free`` must not raise.
+    """Free an unlinked file, or its mapping, of ``size`` bytes. A large one is freed in a separate thread, because that
+    takes a third of a millisecond per megabyte. ``free`` must not raise.
     """
     if size > _LARGE:
         threading.Thread(target=free, name="free").start()

@@ -1,5 +1,5 @@
 """File formats: snapshots and their records, blocks of the log, its manifest.
 
 It may import the core, the wire format and the calls that touch the disk (`engine.shell.durability.files`). It does not
-decide when something is written, what a file is called, or what an error leads to.
+decide when a file is written, how it is named, or how an error is handled.
 """

@@ -6,11 +6,11 @@ To Redis the line is a comment (it skips lines that start with ``#`` between com
 
     #PS <length> <CRC-32 of the commands> <CRC-32 of this line so far, seeded with its offset in the file>\r\n
 
-Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a file that ends too
-early (a torn write: it is cut there) can be told from a file with changed bytes (it is rejected). Commands without such
-a line were written by Redis; only their syntax can be checked.
+Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a torn write, where the
+file is truncated, can be distinguished from changed bytes, for which the file is rejected. Commands without such a line
+were written by Redis; only their syntax can be checked.
 
-Another comment has the data's position in a replication history (`engine.shell.durability.formats.position`).
+Another comment contains the data's position in a replication history (`engine.shell.durability.formats.position`).
 
 The pieces of a file, as `pieces` returns them, cover it without a gap.
 """
@@ -26,7 +26,7 @@ from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.position import LINE_SIZE, line_at
 
 HEAD_SIZE = 32
-#: Maximum length of a block in bytes; commands of a longer iteration are split between commands.
+#: Maximum length of a block in bytes. If an iteration has more, its commands are written as several blocks.
 BLOCK_LIMIT = 0xFFFF_FFFF
 #: Number of bytes to search for zeros at a time.
 _ZEROS = 1 << 16
@@ -66,7 +66,7 @@ def head(place: int, commands: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes [start, end) of a file. ``proven``: a checksum verified them, and they are complete commands."""
+    """Bytes [start, end) of a file. ``proven``: whether they are complete commands, verified by a checksum."""
 
     start: int
     end: int

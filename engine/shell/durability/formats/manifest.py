@@ -4,7 +4,8 @@
     file appendonly.aof.5.incr.aof seq 5 type i
 
 There is at most one base, then increments in replay order, and history files, which may be deleted. A comment line at
-the end has the checksum of the lines before it. Redis skips it; a manifest without it is accepted as one of Redis.
+the end has the checksum of the lines before it. Redis skips it; a manifest without a checksum is accepted, because
+Redis writes none.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ManifestError(ValueError):
-    """The manifest is damaged; the text says why. ``offset`` is the place of the damage in bytes."""
+    """The manifest is damaged; the text is the reason. ``offset``: byte of the damage."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)
@@ -77,15 +78,13 @@ class Manifest:
         return replace(self, increments=(*self.increments, entry))
 
     def rewritten(self, base: Entry, first: int) -> Manifest:
-        """Return it with a new base, which replaces all files before the increment numbered ``first``; these become
-        history.
-        """
+        """Return this manifest with a new base. Files before the increment numbered ``first`` become history."""
         gone = [*([self.base] if self.base else []), *(one for one in self.increments if one.seq < first)]
         history = tuple(Entry(one.name, one.seq, HISTORY) for one in gone)
         return Manifest(base, tuple(one for one in self.increments if one.seq >= first), self.history + history)
 
     def without(self, gone: tuple[Entry, ...]) -> Manifest:
-        """Return it without those entries of its history."""
+        """Return this manifest without the history entries in ``gone``."""
         return replace(self, history=tuple(one for one in self.history if one not in gone))
 
     def encode(self) -> bytes:

@@ -1,7 +1,7 @@
 """Position of data in a replication history, as stored in files: replication may continue from there after loading.
 
-An RDB file stores it in auxiliary fields, as Redis does, a snapshot in its header, and a log in a line that counts only
-as the very last one: commands after it make the data different.
+An RDB file stores it in auxiliary fields, as Redis does, a snapshot in its header, and a log in its last line. If
+commands follow the line in a log, it is ignored, because they change the data.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from engine.shell.observation.log_lines import LOG
 _PIECE = 1 << 18
 #: Bytes between two syncs while a file is written, so that the last sync is short.
 _SYNC_EVERY = 64 << 20
-#: In the background: seconds of work after which the thread yields the GIL to the event loop, and for how long it
-#: sleeps. A thread that only releases the GIL reacquires it before the loop notices.
+#: Seconds for which a background thread works before it yields the GIL to the event loop, and seconds for which it then
+#: sleeps. Without the sleep, it would reacquire the GIL before the event loop does.
 _WORK, _REST = 0.0004, 0.00005
 
 
@@ -98,7 +98,7 @@ def write(
 
 
 class RdbFiles:
-    """Reads RDB files into one core, and keeps counts of the last one."""
+    """Reader of RDB files into one core, with counts of the last file."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -1,12 +1,16 @@
-"""Records of a snapshot: a key with its value, as nested RESP, and the parts of it that are stored as binary parts.
+"""Records of a snapshot: a key with its value, as nested RESP; large tables are stored as binary parts.
 
     [database, key, deadline (-1: none), type, value ...]
 
-``s`` string: its bytes. ``S``: the same, with Redis's encoding ``raw``. ``h`` hash: whether it is big, [field, value,
-...]. ``H``: the same, with [field, deadline, ...] of the fields that expire.
-``m`` set: its form, [member, ...]. ``z`` sorted set: whether it is big, [member, ...] in order, their scores.
-``l`` list: [element, ...]. ``x`` stream: see `engine.shell.durability.formats.stream_records`. IDs are text
-(``ms-seq``); tables and arrays are bulk strings of native 64-bit numbers, or the number of the part with them.
+* ``s`` string: its bytes. ``S``: the same, with Redis's encoding ``raw``.
+* ``h`` hash: whether it is big, [field, value, ...]. ``H``: the same, then [field, deadline, ...] if fields expire.
+* ``m`` set: its form, [member, ...].
+* ``z`` sorted set: whether it is big, [member, ...] in order, their scores.
+* ``l`` list: [element, ...].
+* ``x`` stream: see `engine.shell.durability.formats.stream_records`.
+
+IDs are text (``ms-seq``). Tables and arrays are bulk strings of native 64-bit numbers, or the number of the binary part
+that contains them.
 
 ``F`` library of functions: its code, without a key.
 """
@@ -38,7 +42,7 @@ _NOTHING: Any = object()
 
 
 class Target(Protocol):
-    """Destination of a loaded snapshot: a core, or databases that are to replace a core's."""
+    """Destination of a loaded snapshot: a core, or databases that will replace those of a core."""
 
     @property
     def databases(self) -> Sequence[Database]:
@@ -60,7 +64,8 @@ def encode(image: Image, put: Put, named: set[int] | None, pause: Callable[[], N
     """Yield the records of an image. ``put`` stores a binary part and returns its number. ``pause`` is called
     repeatedly.
 
-    Stored entries stay in their segment files, whose numbers are added to ``named``; if it is None, they are included.
+    Entries in segment files stay there, and the numbers of these files are added to ``named``. If ``named`` is None,
+    the entries are included.
     """
     for code in image.libraries:
         yield encoded([0, b"", -1, b"F", code])

@@ -16,7 +16,7 @@ If streams are stored on disk (``stream-storage``), a snapshot may refer to the 
 the numbers of these files.
 
 Numbers have the byte order of the writing machine, which is in the header; a machine with the other byte order rejects
-the file. The magic differs from that of Redis's files, so Redis rejects it.
+the file. The magic number differs from that of Redis's files, so Redis rejects the file.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def write(
 ) -> frozenset[int]:
     """Write a snapshot to a new file and sync it. Its name in the directory may not be on disk yet.
 
-    With ``segments``, entries in these files stay there and are synced too; return the numbers of the files that the
-    snapshot refers to. Otherwise the snapshot contains everything. ``check`` is called before each large write, and
-    aborts the writing if it raises OSError. ``pause`` is called after each key.
+    With ``segments``, entries in segment files stay there, and these files are synced too. Return the numbers of the
+    segment files that the snapshot refers to. Without ``segments``, the snapshot contains all entries. ``check`` is
+    called before each large write, and aborts the writing if it raises OSError. ``pause`` is called after each key.
     """
     fd = files.create(path)
     named: set[int] | None = None if segments is None else set()
@@ -201,8 +201,8 @@ def load(
 ) -> int:
     """Fill an empty core from a mapped snapshot; return the number of keys. Raises DamagedError if it is damaged.
 
-    Afterwards the core's segments are views of ``data``, or lie in the files of ``segments``. ``pause`` is called
-    repeatedly, so that a thread can let others run.
+    Afterwards, the core's segments are views of ``data``, or are stored in the files of ``segments``. ``pause`` is
+    called repeatedly, so that a thread can let others run.
     """
     directory = _directory(data)
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]

@@ -1,7 +1,7 @@
 """Records of streams in a snapshot: counters, segments, consumer groups, producers.
 
-Only `_segment_row` and `_segment_from` define how a segment is stored in the file. For a segment in the segment files,
-the snapshot has its location there if it may stay there, and otherwise its entries.
+Only `_segment_row` and `_segment_from` define how a segment is stored in the file. For a segment in a segment file, the
+snapshot contains its location if it may refer to that file, and otherwise its entries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MANY = 200
 def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     """Return the fields of a stream's record; see `engine.shell.durability.formats.records.encode`."""
     segments = array("Q")
-    #: For the segments with nodes: number, state.
+    #: Number and node state of each segment with nodes.
     nodes: list[Any] = []
     for number, (first, one) in enumerate(restore.pieces(stream)):
         if type(one) is Stored and named is not None and isinstance(one.place, SegmentPlace):
@@ -68,7 +68,7 @@ def decode(
     cache = storage.cache
     for row in zip(*columns, strict=True):
         if row[4] & _UNTOUCHED == _SEALED | _STORED and not row[3] and files is not None and files.is_in_use:
-            # The usual case in a long stream, which may have hundreds of thousands.
+            # Common case: a long stream may have hundreds of thousands of such segments.
             number, size, count, _, flags, first_ms, first_seq, last_ms, last_seq, offset, stored = row
             place = files.place(number, offset, stored, flags >> _HALF)
             body = Stored(place, count, size, last_ms << 64 | last_seq, cache)
@@ -95,10 +95,10 @@ def decode(
 
 
 #: Columns of a segment's row: number of its part, bytes of frames, entries, start, flags, milliseconds and sequence
-#: number of the first and last ID; for a packed segment the number of its pieces, and the bytes of these and the
-#: index's rows. For a stored segment the first number is that of its file, plus, above bit 32, the number of the part
-#: with its marks of dead entries plus one; its checksum is above bit 32 of the flags; the last two columns are its
-#: offset and its length in the file.
+#: number of the first and the last ID. The last two columns of a packed segment are its number of pieces and their
+#: bytes. Those of a stored segment are its offset and its length in its segment file. A stored segment has the number
+#: of that file in the first column; above bit 32, it has one more than the number of the part with its marks of dead
+#: entries. Its checksum is above bit 32 of the flags.
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
 _UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
@@ -154,10 +154,10 @@ def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None)
 
 
 def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None) -> tuple[int, Segment]:
-    """Restore a segment from its row in the segment files. If these are not in use, read its entries into memory."""
+    """Restore a stored segment from its row. If segment files are not in use, read its entries into memory."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
     if files is None:
-        raise ValueError("it refers to segment files, but there is no folder of them")
+        raise ValueError("it refers to segment files, but their folder is missing")
     place = files.place(number & _LOW, offset, length, flags >> _HALF)
     last_id = ids.make(last_ms, last_seq)
     in_use = files.is_in_use
@@ -263,15 +263,15 @@ def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable
     return name, group
 
 
-#: Columns of a block's row: number of records; owner, time, count and oldest time (as unsigned); whether records
-#: differ.
+#: Columns of a block's row: number of records, owner, time, count and oldest time (as unsigned numbers), and whether
+#: the records differ in owner, time or count.
 _BLOCK_COLUMNS = 6
 _U64 = (1 << 64) - 1
 
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
-    """Store a table of the blocks, then each of their arrays, concatenated: IDs; owners, times, counts of uneven
-    blocks.
+    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and owners, times and counts of
+    blocks whose records differ.
     """
     table = array("Q")
     parts: tuple[list[Buffer], ...] = ([], [], [], [], [])

@@ -1,9 +1,9 @@
 """Files of the append-only log: directory, manifest, loading, and replacing the base.
 
-`engine.shell.durability.log.rewrite` decides when something is written, this module how. Every step leaves a
-directory that can be loaded. New files are complete and synced before the manifest names them, old files are deleted
-after it no longer does. The temporary manifest is written before a new base gets its name. So files without a manifest
-can exist only while the very first base is being made, and a lost manifest is detected.
+`engine.shell.durability.log.rewrite` decides when files are written. After every step, the directory can be loaded. New
+files are complete and synced before the manifest names them, and old files are deleted after the manifest no longer
+names them. The temporary manifest is written before a new base gets its name. So if the directory has files but neither
+manifest, the manifest was lost.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.observation.log_lines import LOG
 
 _BASE_CHUNK = 1 << 20
-#: Divisor of the segment files' bytes for the weight of their index. With 5.6 GB of them (500 million entries of two
-#: short fields) a rewrite takes about a quarter of a second, and replaying 64 MB of the log one second.
+#: Bytes of segment files whose index weighs as much as one byte of the log. With 5.6 GB of segment files (500 million
+#: entries of two short fields), a rewrite takes about a quarter of a second; replaying 64 MB of the log takes one
+#: second.
 _INDEXED_PART = 128
 #: Name prefix of bases that are being written, or were when the process died.
 _TEMPORARY_BASE = "temp-rewriteaof-bg-"
@@ -103,7 +104,7 @@ class AppendOnly:
     @property
     def base_weight(self) -> int:
         """Size in bytes that the log's growth is measured against: the base, and a fraction of the segment files it
-        refers to. A rewrite reads the index of those, which takes longer the larger they are.
+        refers to. A rewrite reads the index of these files, which takes longer the larger they are.
         """
         return self.base_size + self._segments.size // _INDEXED_PART
 
@@ -116,7 +117,7 @@ class AppendOnly:
         """Make the single file of Redis 6 or earlier, next to the directory, the base of a log with a manifest.
 
         The manifest is written first, as in Redis 7, so a crash between the steps loses nothing. If the directory
-        already has a log of its own, the file is left alone.
+        already contains a log, the file is ignored.
         """
         old = self.directory.parent / self.name
         if self._files.size(old) < 0:
@@ -127,7 +128,7 @@ class AppendOnly:
             try:
                 found = manifests.decode(self._files.read(self._manifest_path))
             except manifests.ManifestError:
-                return  # `find` reports it
+                return  # `find` reports the error
             if found != upgraded or self.name in names:
                 LOG.warning("ignoring %s: the log is in %s", old, self.directory)
                 return
@@ -169,8 +170,8 @@ class AppendOnly:
         return False
 
     def load(self, now_us: int, *, cut: bool) -> None:
-        """Replay all files on the empty core. If ``cut``, a torn end of the last one is cut off, otherwise it is an
-        error.
+        """Replay all files on the empty core. An incomplete command at the end of the last file is cut off if ``cut``,
+        and otherwise an error.
         """
         files = self.manifest.files
         missing = [one.name for one in files if self._files.size(self.directory / one.name) < 0]
@@ -189,7 +190,7 @@ class AppendOnly:
                 raise LoadError(path, error.offset, error.what) from None
             except TornError as error:
                 if entry is not last or not cut:
-                    how = "" if entry is not last else " (aof-load-truncated yes would cut it off there)"
+                    how = "" if entry is not last else " (aof-load-truncated yes would truncate it there)"
                     raise LoadError(path, error.offset, "the file ends in the middle of a command" + how) from None
                 self._cut(path, error.offset)
         self._measure()

@@ -1,5 +1,4 @@
-"""Running the commands of a log or a master on a core: transactions as units, and commands in forms that only servers
-send.
+"""Running the commands of a log or a master on a core, including transactions and commands that only servers send.
 
 Redis writes some commands in a form that it accepts only from itself; `as_client_command` converts them to the form
 that clients may send. Every command must succeed: after a failure, later commands would run on different data than on
@@ -90,7 +89,7 @@ class Commands:
             self._core.changes.seal_as_one(first)
 
     def _record(self, argv: list[bytes], place: int) -> None:
-        """Record an idempotent ID, even if its entry was deleted, and in place of an equal ID that is to expire."""
+        """Record an idempotent ID, even if its entry was deleted. It replaces an equal ID that has not expired yet."""
         _, key, producer, iid, word = argv
         db = self._core.databases[self._session.db]
         stream = db.peek(key)
@@ -153,7 +152,7 @@ def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
         elif option.token != b"LIMIT":
             words += option.words
     if rest[:1] == [b"*"]:
-        # A repetition: it finds the ID recorded by the first one, and adds nothing.
+        # A repeated XADD: it finds the ID recorded by the first one, and adds no entry.
         return words + idmp + rest, []
     if not idmp:
         return words + rest, []

@@ -1,7 +1,7 @@
 """The directive ``appendonly``: switching the log on and off while the engine runs.
 
-The states are in `engine.shell.durability.states.switch`. After CONFIG SET has returned OK, its setting holds until it
-is changed: a first base that cannot be written is retried until it can.
+The states are in `engine.shell.durability.states.switch`. After CONFIG SET has returned OK, the log stays enabled: if
+its first base cannot be written, the write is retried.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LogSwitch:
             raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
 
     def turn_off(self) -> None:
-        """Close the log: write effects so far, as far as the disk allows, and log nothing more."""
+        """Write the effects so far, as far as the disk allows, and close the log."""
         self._rewrites.abandon()
         try:
             self._log.close()
@@ -72,8 +72,7 @@ class LogSwitch:
             LOG.error("the last part of the append-only file was not written: %s", error)
         self._machine.fire(SwitchEvent.SWITCHED_OFF)
 
-    # -- replacing all data
-    # ---------------------------------------------------------------------------------------------
+    # -- replacing all data -------------------------------------------------------------------------------------------
 
     def suspend(self) -> None:
         """Switch the log off while all data is being replaced, until `resume` is called."""
@@ -88,8 +87,8 @@ class LogSwitch:
     # -- rewriting ----------------------------------------------------------------------------------------------------
 
     def start_rewrite(self) -> None:
-        """Start a rewrite, which writes the first base if that is still missing. If it cannot start, a first base is
-        retried later; another rewrite can be skipped.
+        """Start a rewrite, which writes the first base if that is still missing. If the rewrite cannot start, a missing
+        first base is retried later; other rewrites can be skipped.
         """
         if self.must_retry:
             self._machine.fire(SwitchEvent.TRIED_AGAIN)
@@ -117,5 +116,5 @@ class LogSwitch:
             if good:
                 LOG.info("the append-only file is in use")
         elif state is Switch.OFF and good:
-            # It was requested without a log: keep the files, and add nothing to them.
+            # The rewrite was requested while the log is off: keep the new files, but do not continue them.
             self._log.close()

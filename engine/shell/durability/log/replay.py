@@ -30,7 +30,7 @@ from engine.wire.uniform_adds import UniformAdds
 #: Approximate size in bytes to which blocks are joined, so that runs of XADD can continue from one block to the next.
 _TOGETHER = 1 << 20
 _WINDOW = 4 * _TOGETHER
-#: Bytes until the next search for a run after none was found: a search costs as much as parsing some of them.
+#: Number of bytes to parse before the next search after a search that found no run, because searching is slow.
 _NEXT_SEARCH = 1 << 16
 _NOTHING: Any = object()
 
@@ -77,7 +77,7 @@ class Replay:
         """Run a whole file. DamagedError and TornError have the offset of the fault; the commands before it have been
         run.
 
-        Zeros at the end count as torn: after a power failure a file may have its length before its content.
+        Zeros at the end raise TornError: after a power failure, a file may have its new length without its content.
         """
         written = written_size(data)
         self._run_written(data[:written])
@@ -128,7 +128,7 @@ class Replay:
         at = end = no_run_before = 0
         for piece in together:
             end += piece.end - piece.start
-            # A run may have continued beyond this piece; otherwise a piece ends at the end of a command.
+            # A run may continue into the next piece. Otherwise a command ends where the piece ends.
             while at < end:
                 if not self._commands.in_transaction and at >= no_run_before:
                     run_end = self._as_run(commands, at, piece.end - end + at)
@@ -208,10 +208,10 @@ class Replay:
 
 
 def _unexpected(place: int, word: bytes, error: BaseException) -> DamagedError:
-    """Return the error for a command that raised an unexpected exception: later commands would run on a half-done
-    change.
+    """Return the error for a command that raised an unexpected exception. Loading must stop: later commands would run
+    on a half-done change.
 
-    The stack is logged, because it shows what to fix.
+    The stack is logged.
     """
     name = word[:100].decode("utf-8", "backslashreplace")
     LOG.critical("unexpected error in %s while loading a file", name, exc_info=error)

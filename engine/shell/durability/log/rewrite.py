@@ -22,15 +22,15 @@ from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrit
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.log_lines import LOG
 
-#: Seconds between automatic attempts after a failure: first and longest.
+#: Seconds between automatic attempts after a failure: first and maximum.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 #: Number of checks (ten per second) after which a rewrite starts although the log is still being synced.
 _MAX_CHECKS = 50
 
 
 class Rewrites:
-    """Rewrites of one log, one at a time. ``flush_effects`` passes this iteration's effects to the log: they belong
-    before an image of the present moment.
+    """Rewrites of one log, one at a time. ``flush_effects`` passes this iteration's effects to the log: an image taken
+    now contains them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Rewrites:
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
-        #: Called at the end of a rewrite, unless it was abandoned. The argument: whether it succeeded.
+        #: Called when a rewrite ends without being abandoned. Argument: whether it succeeded.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start time, by ``clock``.
         self._began = 0.0
@@ -113,8 +113,8 @@ class Rewrites:
     def start(self, *, keeps_log: bool) -> None:
         """Start a rewrite. Raises OSError if it cannot start.
 
-        ``keeps_log``: effects that happen while the base is written belong in the log. (Without a log, the base is all
-        that is wanted.)
+        ``keeps_log``: whether effects that happen while the base is written must be logged. If the log is off, only the
+        base is needed.
         """
         log = self._log
         self._flush_effects()
@@ -147,8 +147,8 @@ class Rewrites:
         run_when_complete(builder, attempt, self._soon, write)
 
     def _find_manifest(self) -> None:
-        """Find the manifest of an earlier use of the directory, so that file numbers continue from it; the content of
-        its files does not matter. Raises OSError if the manifest is unreadable.
+        """Find the manifest of an earlier use of the directory, to continue its file numbers; the content of its files
+        is ignored. Raises OSError if the manifest is unreadable.
         """
         self._appendonly.make_directory()
         if not self._log.is_open:
@@ -170,8 +170,8 @@ class Rewrites:
         self.on_ended(error is None)
 
     def write_now(self) -> None:
-        """Rewrite the log synchronously; its file is in order afterwards. Raises OSError on failure: then the log is
-        unchanged, or its file is given up.
+        """Rewrite the log synchronously, which also repairs a broken log file. Raises OSError on failure; the log is
+        then unchanged, or its file is given up.
         """
         self.abandon()
         self._flush_effects()

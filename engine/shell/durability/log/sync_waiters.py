@@ -28,13 +28,13 @@ class LogWaiters:
         return self._log.appended + bool(self._core.changes.effects)
 
     def add(self, session: Session) -> None:
-        """Wake the blocked session when more is on disk, or the log is closed."""
+        """Wake the blocked session when more of the log is on disk, or when the log is closed."""
         self._sessions[session] = None
 
     def wake(self) -> None:
-        """Wake the waiting sessions soon: more is on disk, or the log is closed."""
+        """Wake the waiting sessions soon: more of the log is on disk, or the log is closed."""
         if self._sessions:
-            # Not at once: a command may be running.
+            # Not immediately: a command may be running.
             self._workers.soon(self._wake)
 
     def _wake(self) -> None:

@@ -3,10 +3,10 @@
 It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
 files. It never drops effects. If the disk rejects a write, the bytes wait, the file is cut back to its last complete
 block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain, nothing more is written
-to it, and only a new file, written from memory, helps (the states are in `engine.shell.durability.states.log_file`).
+to it, and a new file must be written from memory (`engine.shell.durability.states.log_file` has the states).
 
 With ``everysec``, fsync runs in a thread. New blocks wait until it is done, because the kernel may block a write to a
-file that is being synced. After two seconds they are written anyway, at that risk.
+file that is being synced. After two seconds they are written anyway.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 class Log:
     """One increment, open for writing. The offsets ``appended``, ``written``, ``synced`` count all bytes so far."""
 
-    # One piece: the three offsets and the failures of writing and syncing together decide what a reply may wait for.
+    # A single class, because replies depend on all three offsets and on the failures of writing and syncing.
 
     def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
         self._files = files
@@ -44,7 +44,7 @@ class Log:
         self.policy = EVERY_SECOND
         #: Whether fsync is skipped for now (no-appendfsync-on-rewrite, while another file is written).
         self.spare_syncs = False
-        #: Called in the loop when more has been synced.
+        #: Called in the event loop when more of the log has been synced.
         self.on_synced: Callable[[], None] = lambda: None
         self.path: Path | None = None
         self.size = 0
@@ -56,11 +56,11 @@ class Log:
         self.syncs = 0
         self._file = log_file()
         self._fd = -1
-        #: Number of files used so far, to recognise an fsync of an earlier file that ends late.
+        #: Number of files used so far, to recognise the late end of an fsync of an earlier file.
         self._number = 0
         self._db = -1
         self._waiting: list[bytes] = []
-        #: Effects since an image was taken, for the increment that will follow that image; None if they are not needed.
+        #: Effects since an image was taken, for the increment after that image; None if they are not needed.
         self.tee: Effects | None = None
         self._syncing = False
         self._last_sync = clock()
@@ -78,7 +78,7 @@ class Log:
 
     @property
     def trouble(self) -> str:
-        """Why effects cannot be written; empty while they can."""
+        """Reason why effects cannot be written; empty if they can."""
         if self._file.state in (_HELD_UP, LogFile.BROKEN):
             return str(self.error and (self.error.strerror or self.error))
         return ""
@@ -173,9 +173,9 @@ class Log:
             self.path, self.size, self.error = None, 0, None
 
     def end_with(self, line: Callable[[int], bytes]) -> None:
-        """End the file with a line, built from its offset; skip that if appended bytes are not in the file.
+        """Add a last line, made from its offset, to the file, unless appended bytes are missing in the file.
 
-        Raises OSError on failure: then the file ends as before, or is given up.
+        Raises OSError on failure; the file is then unchanged, or given up.
         """
         if not self.is_open or not self.flush(force=True) or self._waiting or self.is_broken:
             return

@@ -1,7 +1,7 @@
 """Documents: files on disk that refer to segment files, such as the log's base and snapshots.
 
-This module records which segment files each document refers to. Those must be kept even if nothing in memory refers to
-them. It does not depend on the content of segment files.
+This module records which segment files each document refers to. These segment files must be kept even if no segment in
+memory refers to them. It does not depend on the content of segment files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ class Documents:
         self.keeps_all = False
 
     def note(self, document: Path, numbers: frozenset[int]) -> None:
-        """Set the files that a document refers to; it is on disk, or about to be. This replaces earlier references."""
+        """Set the files that a document refers to, replacing earlier references. The document need not be on disk
+        yet.
+        """
         self._named[document] = numbers
 
     def named_by(self, document: Path) -> frozenset[int]:
@@ -34,7 +36,7 @@ class Documents:
         return {number for numbers in self._named.values() for number in numbers}
 
     def named_only_in(self, folder: Path) -> set[int]:
-        """Return the files to which only documents of this folder refer."""
+        """Return the files that only documents in this folder refer to."""
         inside = {number for path, found in self._named.items() if path.parent == folder for number in found}
         outside = {number for path, found in self._named.items() if path.parent != folder for number in found}
         return inside - outside

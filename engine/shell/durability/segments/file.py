@@ -94,13 +94,13 @@ class SegmentFile:
         self.path = path
         self.number = number
         self.size = size
-        #: Bytes of records that are referenced in memory.
+        #: Size in bytes of the records that memory refers to.
         self.live = HEADER_SIZE
-        #: References to the places in it that are in use in memory, by offset.
+        #: References to the places in the file that memory uses, by offset.
         self.places: dict[int, PlaceRef] = {}
 
     def open(self) -> _Descriptor:
-        """Open it for reading. (A read does that too.)"""
+        """Open the file for reading; `read` also opens it if necessary."""
         descriptor = self._descriptor = _Descriptor(self._files.open_read(self.path))
         self._open_files.add(self)
         return descriptor
@@ -111,7 +111,7 @@ class SegmentFile:
 
     @property
     def dead(self) -> int:
-        """Bytes of records that are not referenced in memory."""
+        """Size in bytes of the records that memory does not refer to."""
         return max(self.size - self.live, 0)
 
     def read(self, size: int, offset: int) -> bytes:

@@ -1,13 +1,14 @@
 """All segment files of one directory: writing records, tracking references, deleting files.
 
-Files are append-only, and a process appends only to files that it made; files of an earlier process are only read.
-After a failed write the file is cut back, or, if that fails too, a new file is started.
+Files are append-only, and a process appends only to files that it created. After a failed write the file is truncated
+to its last complete record; if that fails too, a new file is started.
 
-References to a record are tracked in two ways. Segments in memory hold its *place*, whose end of life is noticed. Files
-on disk (the log's base, a snapshot) refer to segment files (`engine.shell.durability.segments.documents`). A segment
-file is deleted when neither memory nor a document refers to it. A file with many dead records is emptied
-(`next_to_empty`): its live records are written again, some at a time, and their places
-moved. Both happen only while no document is being written, so every file that a new document refers to still exists.
+References to a record are tracked in two ways. A segment in memory has the record's *place*; when the place is no
+longer used, a weak reference reports it. Files on disk (the log's base, a snapshot) refer to segment files
+(`engine.shell.durability.segments.documents`). A segment file is deleted when neither memory nor a document refers to
+it. A file with many dead records is emptied (`next_to_empty`): some of its live records at a time are copied to another
+file, and their places are updated. Files are deleted or emptied only while no document is being written, so every file
+that a new document refers to still exists.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from engine.shell.observation.log_lines import LOG
 
 FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")
-#: Maximum bytes, and records, to move at a time.
+#: Maximum number of bytes and of records to move at a time.
 _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
 #: Number of bits of a file's number in the file.
 _NUMBER_BITS = 32
 #: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
-#: Dead share above which a file is emptied, and dead share of all files above which the worst file is.
+#: Share of dead bytes in a file above which it is emptied, and share in all files above which the worst file is.
 _DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
 
 
@@ -76,8 +77,8 @@ class SegmentFiles:
         #: Numbers of the files that are being synced.
         self._syncing: set[int] = set()
         #: Numbers of files whose content on disk is uncertain: an fsync of them failed (bytes may be lost although a
-        #: later fsync succeeds), or they were removed or cut from outside (an open descriptor may still read the old
-        #: content).
+        #: later fsync succeeds), or another program removed or truncated them (an open descriptor may still read the
+        #: old content).
         self._doubtful: set[int] = set()
         #: Numbers of files that cannot be emptied because their live records are damaged.
         self._damaged: set[int] = set()
@@ -90,7 +91,7 @@ class SegmentFiles:
         self.documents = Documents(files)
         self._is_emptying = False
         self._is_closed = False
-        #: Why the last segments could not be written; empty if they could.
+        #: Reason why the last segments could not be written; empty if they were written.
         self.trouble = ""
 
     # -- existing files -----------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class SegmentFiles:
             file.live += padded_size(place.size)
 
     def _notice_gone(self) -> None:
-        """Process some thousand dropped places: deleting a large stream drops very many."""
+        """Process some thousand dropped places at a time: deleting a large stream drops many more."""
         for _ in range(min(len(self._gone), MOST_NOTICED)):
             ref = self._gone.popleft()
             with self._books:
@@ -206,13 +207,13 @@ class SegmentFiles:
         number = self._last_number + 1
         path = self._path(number)
         fd = self._files.create(path)
-        # The number counts as used even if the file cannot be written.
+        # The number is not used again, even if the file cannot be written.
         self._last_number = number
         self._directory_changed = True
         try:
             write_all(self._files, fd, [header(number)])
             file = SegmentFile(self._files, path, number, HEADER_SIZE, self._open_files)
-            # While it is open it can be read even if it is removed from outside.
+            # An open file can be read even after another program has removed it.
             file.open()
         except OSError:
             self._files.close(fd)
@@ -224,7 +225,7 @@ class SegmentFiles:
         return file
 
     def _cut_rejected(self, file: SegmentFile) -> None:
-        """Cut off the rest of a rejected write; if that fails too, leave the file."""
+        """Cut off the rest of a rejected write; if that fails too, stop writing to the file."""
         try:
             self._files.cut(self._fd, file.size)
         except OSError:
@@ -234,7 +235,7 @@ class SegmentFiles:
         """Stop writing to the current file, sync it and close its descriptor."""
         file, fd = self._current, self._fd
         self._current, self._fd = None, -1
-        # (If a sync of it is running, that closes it.)
+        # A running sync of the file closes the descriptor itself.
         if file is not None and file.number not in self._syncing:
             if self._unsynced.pop(file.number, None) is not None:
                 try:
@@ -341,7 +342,7 @@ class SegmentFiles:
 
         def move() -> None:
             for place in places:
-                # Damaged records stay where they are: the damage is reported when they are read.
+                # Damaged records are not moved: reading them reports the damage.
                 with suppress(UnreadableError):
                     moved.extend(zip([place], self._write([[place.read()]]), strict=True))
 
@@ -357,22 +358,21 @@ class SegmentFiles:
         background(move, done)
 
     def _move(self, place: SegmentPlace, there: SegmentPlace) -> None:
-        """Change a place to where its record was written again. ``there`` is dropped."""
+        """Update a place to the new copy of its record, whose place ``there`` is then dropped."""
         file, offset = place.location
         with self._books:
             old = file.places.pop(offset, None)
             if old is not None:
                 file.live -= padded_size(place.size)
             new_file, new_offset = there.location
-            # Without its reference, the end of ``there`` is not noticed, which is right: its bytes are counted for
-            # ``place``.
+            # Without this reference, dropping ``there`` is not counted: its bytes now belong to ``place``.
             del new_file.places[new_offset]
             new_file.live -= padded_size(there.size)
             place.location = there.location
         self._note(place)
 
     def held_by(self, folder: Path) -> int:
-        """Return the size in bytes of files without live records that only documents in a folder keep."""
+        """Return the size in bytes of files without live records that only documents in a folder refer to."""
         self._notice_gone()
         named = self.documents.named_only_in(folder)
         return sum(
@@ -402,12 +402,12 @@ class SegmentFiles:
 
 
 def next_to_empty(found: Sequence[SegmentFile], doubtful: Collection[int], file_size: int) -> SegmentFile | None:
-    """Return the file whose records are to be moved now; None if it is not worth it.
+    """Return the file whose records are to be moved now; None if that would not be worthwhile.
 
-    It is the file with the largest dead share, if that is more than half of it, or if more than a quarter of all files
-    is dead and that amounts to a whole file. So files exceed their live content by at most a third, plus one file. For
-    each reclaimed byte at most three are rewritten. Streams that are trimmed from their start need no rewriting,
-    because their files die one after another.
+    It is the file with the largest share of dead bytes. This share must be more than half, or more than a quarter of
+    all bytes must be dead, and at least as many as a full file has. So files exceed their live content by at most a
+    third, plus one file. For each reclaimed byte, at most three bytes are rewritten. Streams that are trimmed from
+    their start need no rewriting, because their files die one after another.
 
     ``found``: files with live records that are no longer written to; ``doubtful``: numbers of files whose content on
     disk is uncertain, which go first; ``file_size``: size of a full file in bytes.

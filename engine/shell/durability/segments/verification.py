@@ -51,7 +51,7 @@ def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage 
                     say(f"{path}: {lost} cannot be read: {error}")
                     damage = damage or (file.path, offset, "damaged segment")
     if count and damage is None:
-        say(f"{path}: {count} segments in segment files: whole")
+        say(f"{path}: {count} segments in segment files: intact")
     return damage
 
 
@@ -70,7 +70,7 @@ def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
             return path, place, f"checksum mismatch in the segment's {size} bytes"
         if good:
             count, end = count + 1, place + padded_size(size)
-    say(f"{path}: segment file, {len(data)} bytes, {count} segments: whole")
+    say(f"{path}: segment file, {len(data)} bytes, {count} segments: intact")
     if end < len(data):
         say(f"{path}: {len(data) - end} bytes at the end are an incomplete segment, as after a crash")
     return None

@@ -13,12 +13,12 @@
     CLOSED also leads from LOADING to CLOSED. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
     CLOSED as it is. An unexpected error while data is loaded is LOAD_FAILED, and during the final save SAVE_FAILED.
 
-Data of a master that replaces all data (RELOAD) is loaded while clients are served. A shutdown during that saves
+Data of a master that replaces all data (RELOAD) is loaded while clients are served. A shutdown during the loading saves
 nothing, because the files on disk are complete.
 
-After the final save the data does not change any more, and nothing else is saved. The same holds after a failed reload
-(DEBUG RELOAD), because the incomplete data in memory must not replace the data on disk, and after an unexpected error
-in a command (FAULT), because the data may contain a half-done change.
+After the final save, the data does not change, and nothing else is saved. The same applies after a failed reload (DEBUG
+RELOAD), because incomplete data must not replace the data on disk. It also applies after an unexpected error in a
+command (FAULT), because the data may contain a half-done change.
 """
 
 from __future__ import annotations

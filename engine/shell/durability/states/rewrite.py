@@ -18,8 +18,7 @@ WITH_LOG is the usual case: the log continues in a new increment, which its mani
 complete whether or not the base gets written. WITHOUT_LOG is for a log that is broken or not there yet: effects are
 kept in memory until the base is written, and then appended to it.
 
-Once an attempt is abandoned, only its thread still deals with it: it notices, and removes its file. Another attempt may
-start at once.
+The thread of an abandoned attempt notices this, and removes its file. Another attempt may start at once.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class RewriteEvent(Enum):
     BEGUN_WITHOUT_LOG = auto()
     #: The base is written, and the manifest names it.
     WRITTEN = auto()
-    #: It could not start, or the base could not be written.
+    #: The rewrite could not start, or the base could not be written.
     FAILED = auto()
     #: No longer needed: the log is switched off or on, or written synchronously, or the process exits.
     ABANDONED = auto()

@@ -14,8 +14,7 @@
                BEGUN
 
 BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
-starts one at once. Once a save is abandoned, only its thread still deals with it: it notices, and removes its file.
-Another save may start, in the background or not.
+starts one at once. The thread of an abandoned save notices this, and removes its file. Another save may start at once.
 """
 
 from __future__ import annotations

@@ -92,12 +92,12 @@ def positions(*numbers: int) -> bytes:
         (("-1", "f", positions(0, 1), b"a"), b"count must be"),
         (("1", "f", positions(0, 1)), b"wrong number"),
         (("1",), b"wrong number"),
-        (("1", "f", positions(0, 1, 1), b"a"), b"columns are"),
-        (("1", "f", positions(0, 2), b"a"), b"columns are"),
-        (("1", "f", positions(1, 1), b"a"), b"columns are"),
-        (("2", "f", positions(0, 2, 1), b"a"), b"columns are"),
-        (("1", "f", b"\0\0\0", b"a"), b"columns are"),
-        (("0", "f", b"", b""), b"columns are"),
+        (("1", "f", positions(0, 1, 1), b"a"), b"a column must be"),
+        (("1", "f", positions(0, 2), b"a"), b"a column must be"),
+        (("1", "f", positions(1, 1), b"a"), b"a column must be"),
+        (("2", "f", positions(0, 2, 1), b"a"), b"a column must be"),
+        (("1", "f", b"\0\0\0", b"a"), b"a column must be"),
+        (("0", "f", b"", b""), b"a column must be"),
         (("600", "f" * 1_000_000, positions(*[0] * 601), b""), b"more than 512 megabytes"),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
 @pytest.mark.parametrize(
     ("key", "count", "positions", "reason"),
     [
-        ("s", 1, bytes(40_000_000), b"columns are"),
+        ("s", 1, bytes(40_000_000), b"a column must be"),
         ("s", 1 << 24, bytes(4 * ((1 << 24) + 1)), b"more than 512 megabytes"),
         ("k" * 1_000_000, 1_000, bytes(4_004), b"more than 512 megabytes"),
     ],

@@ -103,7 +103,7 @@ def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
     engine.run("BGREWRITEAOF")
     said: list[str] = []
     assert check.main([str(tmp_path)], said.append) == check.WHOLE
-    assert any("5 segments in segment files: whole" in line for line in said)
+    assert any("5 segments in segment files: intact" in line for line in said)
     path, offset = damage(engine, 1)
     engine.close()
     engine.die()

@@ -351,7 +351,7 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
     damage = check_file(file.path, memoryview(data), said.append)
     # A crash may leave an incomplete record at the end.
     assert damage is None
-    assert "1 segments: whole" in said[0]
+    assert "1 segments: intact" in said[0]
     assert "at the end are an incomplete segment" in said[1]
 
 
