@@ -14,7 +14,7 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
 
-#: Minimum count from which numpy is faster.
+#: Minimum count at which numpy is faster.
 _MANY = 64
 
 
@@ -53,7 +53,7 @@ class Streams:
 
 
 def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
-    """Resolve ``*``, ``ms-*`` or an explicit ID to an ID above the stream's last one."""
+    """Resolve ``*``, ``ms-*`` or an explicit ID to an ID above the stream's last ID."""
     last_id = stream.last_id if stream is not None else 0
     if word == b"*":
         if last_id == ids.MAX_ID:

@@ -1,7 +1,7 @@
 """Plain entries: frames in ID order, back to back in one buffer, with an index. Every segment starts with them.
 
 Frames (``streamwire.frames``) are only sliced here, never parsed. When a segment becomes cold, its entries are replaced
-with packed ones (``engine.core.streams.compressed.packed.Packed``), which have the same methods. The fields of both
+with packed entries (``engine.core.streams.compressed.packed.Packed``), which have the same methods. The fields of both
 classes are private to them and to snapshots.
 
 A reply can hold a view of a buffer for any length of time, so existing bytes must not change. A growing ``bytearray``
@@ -93,8 +93,8 @@ class Plain:
         for index in range(low, high):
             yield self.id_at(index), self.frame_at(index)
 
-    def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # as packed columns have it
-        """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
+    def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
+        """Return the fields of the entries [low, high), at least one, as columns; None if they are stored as frames."""
         return None
 
     def append(self, entry_id: int, entry: bytes) -> None:
@@ -117,12 +117,12 @@ class Plain:
         self.seq += seq
 
     def freeze(self) -> None:
-        """Stop accepting entries; the buffer can be viewed from now on."""
+        """Stop accepting entries, so that the buffer can be viewed."""
         self.data = memoryview(self.data)
 
     def copy(self) -> Plain:
-        """Return an independent copy; frozen entries share their buffers with it."""
-        # Not through __init__, whose empty buffers would be costly when an image copies a million small streams.
+        """Return an independent copy, which shares the buffers of frozen entries."""
+        # Avoids __init__, whose empty buffers would be costly when an image copies a million small streams.
         other = Plain.__new__(Plain)
         if isinstance(self.data, bytearray):
             other.data = bytearray(self.data)

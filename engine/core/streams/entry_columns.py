@@ -11,7 +11,8 @@ from streamwire.entry_batch import EntryBatch
 from streamwire.frames import fields_of, uniform
 from streamwire.walker import AFTER, BEFORE
 
-#: Maximum number of fields of uniform entries. Each field costs about twenty numpy calls, regardless of their count.
+#: Maximum number of fields of uniform entries. Each field costs about twenty numpy calls, regardless of the number of
+#: entries.
 MOST_FIELDS = 64
 _LINE_END = b"\r\n"
 #: Maximum size in bytes that a signed 32-bit offset can address.
@@ -23,9 +24,9 @@ def batch_of(
 ) -> EntryBatch | None:
     """Return the entries of uniform frames, in a copy of ``data``; None if the frames are not uniform.
 
-    Frame i is ``data[offsets[i]:offsets[i + 1]]``. There is at least one frame, and one offset more than frames. The
-    first frame must be valid; the others may be any bytes. A frame that differs from the output of
-    `streamwire.frames.frame` is not uniform, so columns and IDs reproduce the exact bytes.
+    Frame i is ``data[offsets[i]:offsets[i + 1]]``. ``offsets`` has the start of each frame (at least one), and the end
+    of the last frame. The first frame must be valid; the others may be any bytes. A frame that differs from the output
+    of `streamwire.frames.frame` is not uniform, so columns and IDs reproduce the exact bytes.
     """
     view = memoryview(data)
     names = fields_of(view[offsets[0] : offsets[1]])[::2]

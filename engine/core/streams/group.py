@@ -27,7 +27,7 @@ class Consumer:
 
     def __init__(self, name: bytes, number: int, seen_time: int, active_time: int = -1) -> None:
         self.name = name
-        #: Its number in the pending entries list.
+        #: The consumer's number in the pending entries list.
         self.number = number
         self.seen_time = seen_time
         self.active_time = active_time
@@ -41,7 +41,7 @@ class Listing:
     def __init__(self, group: Group) -> None:
         self._consumers = list(group.consumers.values())
         self._pending = group.pending.per_owner.copy()
-        #: Times at the moment of the snapshot, for consumers whose times have changed since.
+        #: Times at the moment of the snapshot, for consumers whose times have changed since then.
         self._times: dict[Consumer, tuple[int, int]] = {}
         group.listings[ref(self, group.listings.pop)] = None
 
@@ -95,14 +95,14 @@ class Group:
         self.nacked: dict[int, None] = {}
         #: The number of the newest consumer.
         self.last_number = NOBODY
-        #: Open snapshots of the consumers. A command that changes a consumer's times must call ``consumer`` first,
-        #: which saves the former times in the snapshots.
+        #: Open snapshots of the consumers. A command that changes a consumer's times must call ``consumer`` first; that
+        #: call saves the former times in the snapshots.
         self.listings: dict[ref[Listing], None] = {}
 
     # -- consumers --------------------------------------------------------------------------------------------------
 
     def consumer(self, name: bytes, now: int) -> tuple[Consumer, bool]:
-        """Return the consumer of this name, marked as seen at ``now`` and created if missing; and whether it is new."""
+        """Return or create the consumer of this name, and mark it as seen at ``now``; also return whether it is new."""
         consumer = self.consumers.get(name)
         if consumer is not None:
             if self.listings:
@@ -159,7 +159,7 @@ class Group:
     # -- deliveries -------------------------------------------------------------------------------------------------
 
     def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> IdColumns:
-        """Deliver new entries to ``consumer``, and return their IDs. With ``noack`` they do not become pending."""
+        """Deliver new entries to ``consumer``, and return their IDs. With ``noack``, they do not become pending."""
         ms, seq = id_columns(runs)
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         self.advance(stream, first, last, len(ms))
@@ -167,7 +167,7 @@ class Group:
             return ms, seq
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
-            # Only the delivered entries lose their place among the released ones.
+            # Of the released entries, only delivered ones are removed.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)

@@ -79,8 +79,8 @@ def estimate_read(stream: Counters, entry_id: int) -> int:
 def read_after_delivery(stream: Counters, last_id: int, entries_read: int, first: int, last: int, count: int) -> int:
     """Return entries-read after a group at ``last_id`` received ``count`` entries with the IDs ``first`` to ``last``.
 
-    The result is that of delivering the entries one by one: each adds one if the counter is known and there is no
-    tombstone after the position; otherwise the counter is estimated.
+    The result is the same as if the entries were delivered one by one. Each delivery adds one if the counter is known
+    and there is no tombstone after the position; otherwise the counter is estimated.
     """
     if entries_read != UNKNOWN and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
         entries_read += 1
@@ -90,7 +90,7 @@ def read_after_delivery(stream: Counters, last_id: int, entries_read: int, first
         return entries_read
     if entries_read != UNKNOWN and not has_tombstone_from(stream, first):
         return entries_read + count - 1
-    # Only a stream's first and last entry have an estimate, never those in between.
+    # Estimates exist only for a stream's first and last entry, not for entries in between.
     return estimate_read(stream, last)
 
 

@@ -1,7 +1,7 @@
 """Idempotent producers of a stream: a map of (producer ID, idempotent ID) to the ID of the added entry.
 
 The newest ``maxsize`` idempotent IDs of each producer are kept, each for ``duration`` seconds after its entry's time.
-Lookups do not check the age: ``Producers.expire`` must be called about once per second.
+Lookups do not check the age of IDs: ``Producers.expire`` must be called about once per second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Producers:
         self.duplicates = 0
 
     def find(self, producer: bytes, iid: bytes) -> int | None:
-        """Return the ID of the entry that the producer sent as ``iid``; None if unknown or expired."""
+        """Return the ID of the entry that the producer sent as ``iid``; None if the ID is unknown or expired."""
         return self.by_producer.get(producer, {}).get(iid)
 
     def remember(self, producer: bytes, iid: bytes, entry_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Sizes of listpack elements, one at a time or vectorised. Redis keeps the entries of a stream node in a listpack.
+"""Sizes of listpack elements, one at a time or vectorised. Redis stores the entries of a stream node in a listpack.
 
 An element is a 64-bit integer or a string, followed by its length. A string that is the canonical text of an integer is
 stored as that integer.

@@ -2,8 +2,8 @@
 
 Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *nodes*: listpacks of up to
 ``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Segments have other boundaries, so nodes
-are derived from the frames, from the oldest entry on, each entry once. This happens on demand, or before a deletion
-changes the frames. A stream that is never trimmed approximately pays nothing for its node map.
+are derived from the frames, from the oldest entry on, each entry once. Nodes are derived on demand, or before a
+deletion changes the frames. A stream that is never trimmed approximately pays nothing for its node map.
 
 Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of
 ``stream-node-max-entries`` entries, where a node would end anyway.
@@ -34,9 +34,9 @@ from streamwire.frames import fields_of
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Minimum and maximum number of entries whose sizes are computed together. Fewer are measured one by one.
+#: Minimum and maximum number of entries whose sizes are computed together. Fewer entries are measured one by one.
 _MANY, _AT_ONCE = 32, 2000
-#: Number of segments up to which nodes are counted exactly, and number of sampled nodes for the estimate beyond that.
+#: Maximum number of segments whose nodes are counted exactly, and number of sampled nodes for estimates.
 COUNTED_SEGMENTS, _SAMPLE = 4, 20
 
 
@@ -112,11 +112,11 @@ class _OpenNode:
         return self.bytes + listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
 
     def is_full(self, size: int, limits: NodeLimits) -> bool:
-        """Return whether an entry with words of ``size`` bytes in total no longer fits."""
+        """Return whether the node has no room for an entry whose words have ``size`` bytes in total."""
         return self.size() + size >= (limits.max_bytes or _HARD_MAX_BYTES) or 0 < limits.max_entries <= self.total
 
     def add_many(self, costs: _Costs, ms: _IdColumn, seq: _IdColumn, at: int, limits: NodeLimits) -> int:
-        """Add the entries from ``at`` on, with these IDs, that still fit; return how many were added."""
+        """Add the entries with these IDs as far as they fit; return how many were added. ``at``: start in ``costs``."""
         count = len(ms)
         if limits.max_entries:
             count = min(count, limits.max_entries - self.total)
@@ -157,7 +157,7 @@ class _Costs:
     """Bytes that entries with the same field names add to a node, without their IDs."""
 
     field_names: list[bytes]
-    #: Cost in a node with these field names, and in a node with others.
+    #: Cost in a node with these field names, and in a node with other field names.
     of_same: Ints
     of_others: Ints
     #: Size of each entry's words.
@@ -170,7 +170,7 @@ class _Costs:
 
     @classmethod
     def of(cls, frames: list[bytes]) -> _Costs | None:
-        """Return the costs of entries with these frames; None if they are not alike."""
+        """Return the costs of entries with these frames; None if the frames are not uniform."""
         data = b"".join(frames)
         batch = batch_of(data, np.cumsum([0, *map(len, frames)]))
         if batch is None:
@@ -195,7 +195,7 @@ class SegmentNodes:
 
     def __init__(self) -> None:
         self.starts = array("I")
-        #: Ranges [i, j) of deleted entries whose node was removed when it was the newest. The node before it then
+        #: Ranges [i, j) of deleted entries whose node was removed while it was the newest. The preceding node then
         #: reopened, but does not include these entries.
         self._void: list[tuple[int, int]] = []
         #: Number of entries in the map.
@@ -204,8 +204,8 @@ class SegmentNodes:
         #: entries that are not in the map yet. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
-        #: The oldest live node, if it is complete: the segment's first live index and number of dead entries then, its
-        #: last ID and its number of live entries. Each XADD with MAXLEN ~ asks for it.
+        #: Cached result of ``oldest_of`` if the node is complete: the segment's first live index and number of dead
+        #: entries, and the node's last ID and number of live entries. Each XADD with MAXLEN ~ needs it.
         self.oldest: tuple[int, int, int, int] | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
@@ -274,7 +274,7 @@ class SegmentNodes:
             return
         self._open.deleted += 1
         if not segment.count(self.starts[-1], self.upto):
-            # The newest node is empty and is removed; the one before it reopens.
+            # The newest node is empty and is removed; the preceding node reopens.
             self._void.append((self.starts.pop(), self.upto))
             self._open = self._rebuilt(segment) if self.starts else None
 
@@ -329,7 +329,7 @@ def node_of(segment: Entries, index: int, limits: NodeLimits) -> tuple[int, int,
 def oldest_of(segment: Entries, start: int, dead: int, limits: NodeLimits) -> tuple[int, int]:
     """Return (last ID, live entries) of the segment's oldest live node.
 
-    ``start`` is the segment's first live index, ``dead`` the number of deleted entries from there on.
+    ``start`` is the segment's first live index, and ``dead`` the number of deleted entries from ``start`` on.
     """
     nodes = segment.nodes
     known = nodes.oldest
@@ -337,7 +337,7 @@ def oldest_of(segment: Entries, start: int, dead: int, limits: NodeLimits) -> tu
         _, last_id, live = node_of(segment, start, limits)
         known = start, dead, last_id, live
         if segment.id_at(len(segment) - 1) != last_id:
-            # Later entries do not change it.
+            # The node is complete, so later entries do not change it.
             nodes.oldest = known
     return known[2], known[3]
 
@@ -358,9 +358,10 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
 def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, length: int) -> tuple[int, int]:
     """Return the number of nodes, and of radix tree nodes that hold them.
 
-    ``length`` is the stream's number of live entries, ``number`` its number of segments. ``segments`` are all of these,
-    or the first ``COUNTED_SEGMENTS``. The counts are exact for up to ``COUNTED_SEGMENTS`` segments. Beyond that they
-    are extrapolated from the first nodes of the first complete segment, so the cost does not depend on the length.
+    ``length`` is the stream's number of live entries, and ``number`` its number of segments. ``segments`` contains at
+    least the first ``COUNTED_SEGMENTS`` of them. The counts are exact for up to ``COUNTED_SEGMENTS`` segments. For more
+    segments, the counts are extrapolated from the first nodes of the first complete segment, so the cost does not
+    depend on the length.
     """
     if number <= COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]
@@ -385,10 +386,11 @@ def radix_nodes(keys: Sequence[int]) -> int:
     if len(words) == 1:
         return 2
     # Adjacent keys share the longest prefixes, so the common prefix lengths describe the whole tree: each maximal
-    # group with a common prefix is one branching node, preceded by a compressed node if the prefix is longer.
+    # group with a common prefix is one branching node, preceded by a compressed node if bytes remain between the node
+    # and its parent.
     shared = [_common(a, b) for a, b in pairwise(words)]
     total = 0
-    # Leaves: after its branch, each key has its remaining bytes (one compressed node, if any) and an end node.
+    # Leaves: after its branch, each key has a compressed node for its remaining bytes, if any, and an end node.
     for at in range(len(words)):
         depth = max(shared[at - 1] if at else 0, shared[at] if at < len(shared) else 0)
         total += 1 + (depth + 1 < 16)

@@ -19,11 +19,11 @@ from operator import methodcaller
 from engine.core.protocol.ids import MAX_ID, U64_MAX, columns
 from engine.core.streams.pending_block import Block
 
-#: Number of records from which a block accepts no appended ones. Insertions split it at twice that number.
+#: Maximum number of records of a block after an append. Insertions split a block at twice this number.
 BLOCK = 1024
 #: Number of records of a block below which they are removed one by one.
 _MANY = 32
-#: Number of blocks searched together for the records of one of several owners.
+#: Maximum number of blocks that one call of ``PendingList.mixed`` searches.
 _MIXED_BLOCKS = 16
 #: The owner of records without a consumer.
 NOBODY = 0
@@ -40,7 +40,7 @@ class PendingList:
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
-        #: For each block an ID that is not above its first record's: it stays when the first records are removed.
+        #: For each block, a lower bound of its first ID. It is not updated when the first records are removed.
         self._firsts: list[int] = []
         self._size = 0
         #: Owner -> number of records; owners without records are left out.
@@ -52,7 +52,7 @@ class PendingList:
     def footprint(self, samples: int = 0) -> int:
         """Return the size in bytes.
 
-        If ``samples`` is not 0, it is estimated from up to that many blocks, evenly spread.
+        If ``samples`` is not 0, the size is estimated from up to ``samples`` evenly spread blocks.
         """
         size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
         count = len(self._blocks)
@@ -119,7 +119,10 @@ class PendingList:
                 yield block, begin, end
 
     def still(self, low: int, high: int, most: int) -> list[Block]:
-        """Return the first ``most`` records with low <= ID <= high as copied blocks; the last block is not cut."""
+        """Return copies of the blocks with the first ``most`` records with low <= ID <= high.
+
+        The last block may contain further records of the range.
+        """
         found = []
         for block, begin, end in self.blocks(low, high):
             found.append(block.twin() if end - begin == len(block) else block.tail(begin, end))
@@ -131,8 +134,8 @@ class PendingList:
     def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
         """Yield the records with low <= ID <= high in order, optionally filtered by owner and time.
 
-        ``before`` is the latest delivery time. The list must not change meanwhile. A block without a match usually
-        costs one comparison.
+        ``before`` is the latest delivery time. The list must not change during the iteration. A block without a match
+        usually costs one comparison.
         """
         left = self.per_owner.get(owner, 0) if owner is not None else self._size
         for block, begin, end in self.blocks(low, high):
@@ -151,9 +154,10 @@ class PendingList:
                     yield block, index
 
     def mixed(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
-        """Return the first IDs from ``low`` on that ``owner`` has in blocks of several owners or delivery times.
+        """Return IDs from ``low`` on that ``owner`` has in uneven blocks, and the ID to continue with.
 
-        At least ``most`` IDs, or those of some blocks; and the ID to continue with, None at the end of the list.
+        The search ends after at least ``most`` IDs or ``_MIXED_BLOCKS`` blocks. At the end of the list, the ID to
+        continue with is None.
         """
         found: list[int] = []
         left = _MIXED_BLOCKS

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
 
-#: Number of matching records up to which ``matches`` reports none.
+#: Maximum number of matching records for which ``matches`` returns 0.
 _SHORT_MATCH = 4
-#: Number of records from which numpy counts owners.
+#: Minimum number of records whose owners are counted with numpy.
 _MANY = 100
 #: Placeholder for the times and counts of an even block. Never modified.
 _NONE = array("q")
@@ -77,7 +77,7 @@ class Block:
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
         """Return a lower bound of how many records from ``index`` on have the IDs of the columns from ``at`` on.
 
-        It compares all remaining records, then half of them, and so on. That is cheap, and exact if all of them match.
+        It compares all remaining records, then half of them, and so on. This is cheap, and exact if all records match.
         """
         count = min(len(self.ms) - index, len(ms) - at)
         while count > _SHORT_MATCH:
@@ -156,7 +156,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
-        """Return the indices of the records; optionally only those of ``owner`` and delivered by ``before``."""
+        """Return the indices of the records, or of those that have ``owner`` and were delivered by ``before``."""
         matches = self._matches(owner, before)
         if isinstance(matches, bool):
             return range(len(self.ms) if matches else 0)
@@ -244,7 +244,7 @@ class Block:
         self.is_shared = False
 
     def tail(self, index: int, end: int | None = None) -> Block:
-        """Return a copy of the records from ``index`` to ``end`` (default: the last one) as a block."""
+        """Return a copy of the records from ``index`` to ``end`` (default: all the rest) as a block."""
         part = slice(index, end)
         other = Block(self.ms[part], self.seq[part], self.owner, self.time, self.count)
         if self.owners is not None:
@@ -266,7 +266,7 @@ class Block:
 
 
 def _kept(column: array[int], stays: npt.NDArray[np.bool_]) -> array[int]:
-    """Return the elements of a column that stay."""
+    """Return the elements of a column for which ``stays`` is true."""
     kept = array(column.typecode)
     kept.frombytes(np.frombuffer(column, column.typecode)[stays].tobytes())
     return kept

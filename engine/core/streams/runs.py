@@ -1,7 +1,7 @@
-"""Runs: consecutive live entries of one segment, as reads find them, and the replies and IDs made from them.
+"""Runs: consecutive live entries of one segment, found by reads, and the replies and IDs made from runs.
 
 A long reply is sent page by page, and the stream may change between pages. So the reply refers to the *bodies* of
-segments: entries can be appended to a body, but existing ones stay. The runs record which entries were live.
+segments: entries can be appended to a body, but existing entries never change. The runs record which entries were live.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
 
-#: Minimum number of runs and of entries of a long reply.
+#: A reply is divided into pages if it exceeds this number of runs and this number of entries.
 _MANY_RUNS, _MANY_ENTRIES = 10, 20_000
-#: Length of a run below which its IDs are looked up one by one.
+#: Number of IDs in a run below which the IDs are looked up one by one.
 _MANY_IDS = 32
-#: Maximum bytes and runs of a page; in reverse order, where each entry is sliced, maximum entries.
+#: Maximum bytes and runs of a page, and maximum entries of a page in reverse order, where each entry is sliced.
 _PAGE_BYTES, _PAGE_RUNS, _PAGE_ENTRIES = 512 * 1024, 1000, 4000
 
 
@@ -97,7 +97,7 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
 
 
 def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
-    """Split ``total`` live entries into ``count`` equal parts; yield (last ID, entries) of each part but the last.
+    """Split ``total`` live entries into ``count`` equal parts; yield (last ID, size) of each part but the last.
 
     ``parts`` are the segments that contain the entries.
     """

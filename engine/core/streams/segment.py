@@ -3,8 +3,9 @@
 The entries are in its *body*: plain at first (`engine.core.streams.entries.Plain`), packed when the segment is cold
 (`engine.core.streams.compressed.packed.Packed`), and, if streams are stored on disk, a reference to the packed bytes
 (`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
+
 Only the last segment of a stream is *open*. The others are *sealed*: no entries are added, so replies can hold views of
-them.
+their buffers.
 
 Entries are removed in two ways: ``start`` advances over a trimmed head, and ``dead`` marks entries deleted in
 the middle. The entry at ``start`` is always live. A stream drops a segment without live entries.
@@ -27,11 +28,11 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain, Sizes
 from engine.core.streams.nodes import SegmentNodes
 
-#: Size of the frames, and number of entries, from which a segment is sealed.
+#: Size of the frames, and number of entries, at which a segment is sealed.
 SEGMENT_BYTES = 256 * 1024
 SEGMENT_ENTRIES = 8000
-#: A segment is sealed only at a multiple of this number of entries, where Redis's nodes usually end, unless it is
-#: ``_TOO_LARGE`` times the size.
+#: A segment is sealed only at a multiple of this number of entries, where Redis's nodes usually end, unless its size is
+#: ``_TOO_LARGE`` times ``SEGMENT_BYTES``.
 SEGMENT_STEP = 100
 _TOO_LARGE = 4
 
@@ -42,7 +43,7 @@ Body = Plain | Packed | Stored
 
 
 class Segment:
-    """Entries 0 .. n-1 in ID order; those from ``start`` on that are not ``dead`` are live."""
+    """Entries 0 .. n-1 in ID order. Entries from ``start`` on are live unless they are ``dead``."""
 
     __slots__ = (
         "__weakref__",
@@ -162,7 +163,7 @@ class Segment:
         return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
     def part(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
-        """Select the entries from ``begin`` on that fit, at least one; return their sizes and the sum of these.
+        """Select the entries from ``begin`` on that fit, at least one; return their sizes and their total size.
 
         ``entry_bytes``: the average size of an entry.
         """
@@ -311,7 +312,7 @@ class Segment:
             self._compact()
 
     def delete_many(self, entry_ids: list[int]) -> list[int]:
-        """Delete those of these entries that are live; return their IDs.
+        """Delete the live entries among ``entry_ids``; return their IDs.
 
         ``entry_ids`` must be ascending, and the segment sealed.
         """
@@ -357,7 +358,7 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without its removed entries. At least half are removed, which amortises the cost."""
+        """Rewrite a sealed segment without its removed entries. Removing half or more amortises the cost."""
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
@@ -398,8 +399,9 @@ class Segment:
 
 
 class SealedQueue:
-    """Sealed segments waiting to be packed, in the order in which they were sealed, and packed segments waiting to be
-    packed again as columns. References are weak.
+    """Sealed segments waiting to be packed, in the order in which they were sealed.
+
+    Packed segments waiting to be packed again as columns have a queue of their own. References are weak.
     """
 
     __slots__ = ("_packed", "_segments", "most", "relieve", "stores")
@@ -410,13 +412,13 @@ class SealedQueue:
         self._packed: deque[weakref.ref[Segment]] = deque()
         #: Whether packed segments also wait in the queue, to be written to disk.
         self.stores = False
-        #: Maximum number of waiting segments, None: no maximum. Above it, each added segment calls `relieve`, which
-        #: takes one out of the queue.
+        #: Maximum number of waiting segments; None: no maximum. Above the maximum, each added segment calls `relieve`,
+        #: which removes a segment from the queue.
         self.most: int | None = None
         self.relieve: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        """Return the number of segments that wait to be packed first, including those since dropped or packed."""
+        """Return the number of segments waiting to be packed for the first time, even if dropped or packed since."""
         return len(self._segments)
 
     def add(self, segment: Segment) -> None:
@@ -430,7 +432,7 @@ class SealedQueue:
         self._packed.append(weakref.ref(segment))
 
     def pop_packed(self, most: int) -> list[Segment]:
-        """Take up to ``most`` packed segments that are still to be packed again."""
+        """Remove and return up to ``most`` packed segments that are still to be packed again."""
         found: list[Segment] = []
         while self._packed and len(found) < most:
             segment = self._packed.popleft()()
@@ -439,9 +441,9 @@ class SealedQueue:
         return found
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
-        """Take up to ``most`` segments that can be packed (or written to disk) from the ``oldest`` first ones.
+        """Remove up to ``most`` segments to be packed (or written to disk) from the first ``oldest`` segments.
 
-        Returns the segments, and the number of references removed from the queue.
+        Returns these segments, and the number of references removed from the queue.
         """
         found: list[Segment] = []
         popped = 0

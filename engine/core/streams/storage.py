@@ -1,5 +1,7 @@
-"""Storage shared by the streams of one core: node limits, the packing queue, the cache of decompressed spans, and the
-set of streams with idempotent producers.
+"""Storage shared by the streams of one core.
+
+It consists of the node limits, the packing queue, the cache of decompressed spans, and the set of streams with
+idempotent producers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It owns the state that changes with every entry: the length, the last ID, the counters from which the lag is derived
 (``engine.core.streams.group_progress``), and the node map. It does not depend on commands, clients or reply
-formats; times are arguments. All of this long module keeps the same few lists consistent.
+formats; times are arguments. The module is long because all its methods keep the same few lists consistent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 
-#: Number of a segment's entries below which they are looked up or deleted one by one.
+#: Number of entries of one segment below which entries are deleted one by one.
 _MANY = 32
 #: Maximum number of stored segments that are folded (see ``_fold``) when a new segment starts.
 _FOLDED_AT_ONCE = 64
@@ -46,13 +46,13 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        #: The segments. One on disk from which nothing was removed is represented by its body alone: see ``_fold``.
+        #: The segments. A complete segment on disk is represented by its body alone: see ``_fold``.
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
-        #: Number of leading segments that are on disk; the whole ones among them have been folded.
+        #: Number of leading segments that are on disk and have been folded if they are complete.
         self._folded = 0
-        #: Live entries.
+        #: Number of live entries.
         self.length = 0
         #: The ID of the last added entry, or the ID set by XSETID.
         self.last_id = 0
@@ -96,7 +96,7 @@ class Stream:
         return list(map(self._at, range(len(self._segments))))
 
     def pieces(self) -> Sequence[Segment | Stored]:
-        """Return all segments in order; a folded one is its body."""
+        """Return all segments in order; folded segments are represented by their bodies."""
         return self._segments
 
     @property
@@ -134,7 +134,7 @@ class Stream:
         return segment
 
     def _own(self, number: int) -> Segment:
-        """Return a segment for a change, or for deriving its nodes. A folded one becomes a segment again."""
+        """Return a segment for a change, or for deriving its nodes. A folded segment is unfolded."""
         segment = self._segments[number] = self._at(number)
         return segment
 
@@ -149,7 +149,7 @@ class Stream:
                 return
             segment = self._at(number)
             begin = segment.position(low) if self._firsts[number] < low else 0
-            # If the whole rest of the segment is in the range, which its last ID shows, it need not be searched.
+            # No search is needed if the segment's last ID is in the range.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             yield segment, begin, end
 
@@ -253,7 +253,7 @@ class Stream:
     def count(self, low: int, high: int) -> int:
         """Return the number of live entries with low <= ID <= high.
 
-        The cost grows with the number of segments between.
+        The cost grows with the number of segments in the range.
         """
         if not self._segments or low > high:
             return 0
@@ -264,7 +264,7 @@ class Stream:
                 total += len(body)
                 continue
             segment = self._at(number)
-            # Only the segments at the ends of the range are searched. Those between are not read from disk.
+            # Only the segments at the ends of the range are searched. The segments between them are not read from disk.
             begin = segment.position(low) if self._firsts[number] < low else 0
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
@@ -373,7 +373,7 @@ class Stream:
         return True
 
     def bring_in(self, entry_ids: list[int]) -> None:
-        """Load the segments of these entries from disk. An UnreadableError is thus raised before any change."""
+        """Load the segments of these entries from disk, so that an UnreadableError is raised before any change."""
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
                 body = self._at(number).body
@@ -383,7 +383,7 @@ class Stream:
     def delete_many(self, entry_ids: list[int]) -> int:
         """Delete entries (XDEL); return how many existed. Many entries of a sealed segment are deleted together.
 
-        If an entry cannot be read, this raises UnreadableError and deletes none.
+        If an entry cannot be read, this raises UnreadableError and deletes nothing.
         """
         self.bring_in(entry_ids)
         if len(entry_ids) < _MANY:

@@ -1,8 +1,8 @@
 """Trimming: ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` of XADD and XTRIM.
 
 Exact trimming removes entries from the head. Approximate trimming removes whole nodes of the node map
-(``engine.core.streams.nodes``). The policy decides what happens to groups' references to removed entries: pending
-records stay (KEEPREF), or are removed too (DELREF), or an entry that a group still needs is not trimmed (ACKED).
+(``engine.core.streams.nodes``). The policy applies to groups' references to trimmed entries. KEEPREF keeps pending
+records, DELREF removes them too, and ACKED does not trim entries that a group still needs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Trim:
                 raise CommandError(streams.MAXLEN_NEGATIVE)
 
     def check(self, required: bool) -> None:
-        """Check the combination of options; with ``required`` a strategy must be given. Raises CommandError."""
+        """Raise CommandError if the options contradict each other, or if a ``required`` strategy is missing."""
         if self.limit and not self.strategy:
             raise CommandError(streams.LIMIT_WITHOUT_TRIM)
         if required and not self.strategy:
@@ -70,8 +70,9 @@ class Trim:
             raise CommandError(streams.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> int:
-        """Trim the stream and return the number of removed entries. If an entry cannot be read, ``problem`` is set
-        and trimming stops before it.
+        """Trim the stream and return the number of removed entries.
+
+        If an entry cannot be read, trimming stops before it and sets ``problem``.
         """
         if not self.strategy:
             return 0
@@ -122,7 +123,7 @@ class Trim:
 
     def _by_node(self, stream: Stream) -> int:
         limit, removed = self._effective_limit(stream), 0
-        # A node ends where its segment does, so whole segments can be removed without deriving their nodes.
+        # A node never spans two segments, so whole segments can be removed without deriving their nodes.
         while stream.length:
             last_id, live = stream.head_segment()
             if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
@@ -146,7 +147,7 @@ class Trim:
             if limit and removed + live > limit:
                 break
             if self.policy == ACKED and any(group.last_id < first_id for group in stream.groups.values()):
-                # That group still needs this node and all later ones.
+                # A group still needs this node and all later nodes.
                 break
             droppable = self._droppable(stream, last_id, live)
             dropped = self._trim_node(stream, first_id, last_id, whole=droppable and self.policy == DELREF)
@@ -157,7 +158,7 @@ class Trim:
         return removed
 
     def _trim_sealed(self, stream: Stream) -> int:
-        """Trim the sealed segments exactly with DELREF: nodes do not matter there."""
+        """Trim the sealed segments exactly with DELREF, which needs no nodes."""
         count = min(self.excess(stream), stream.length - stream.open_length)
         if not count:
             return 0
@@ -167,7 +168,7 @@ class Trim:
         return stream.trim_head(count)
 
     def _trim_node(self, stream: Stream, first_id: int, last_id: int, *, whole: bool) -> int:
-        """Trim a node's entries beyond the threshold; return how many. ``whole``: remove the whole head node."""
+        """Trim a node's entries beyond the threshold; return their number. ``whole``: remove the whole head node."""
         entry_ids, dropped = stream.ids(first_id, last_id), 0
         if whole:
             for group in stream.groups.values():
@@ -197,9 +198,9 @@ def drop_references(stream: Stream, entry_id: int) -> bool:
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
-    """Return the options of an exact trim, for the log, that removes the entries that ``trim`` has just removed.
+    """Return the options of an exact trim, for the log, that removes the same entries as ``trim``.
 
-    It trims to the remaining length, which removes the same entries whatever the strategy was.
+    The exact trim is to the remaining length, which removes the same entries for every strategy.
     """
     words = [b"MAXLEN", b"=", b"%d" % stream.length]
     return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words

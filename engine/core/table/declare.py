@@ -7,8 +7,8 @@
         '''Deletes fields of a hash.'''
 
 The usage supplies the name, the syntax and, derived from it, the arity. The first paragraph of the handler's docstring
-is the summary. Properties that a declaration omits are its family's. ``container`` declares a command with
-subcommands, including HELP, and returns the family of these.
+is the summary. A declaration inherits omitted properties from its family. ``container`` declares a command with
+subcommands, including HELP, and returns the family of the subcommands.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Family:
     since: str = "1.0.0"
     flags: str = ""
     keys: Keys = NO_KEYS
-    #: The command whose subcommands these are.
+    #: The command that contains these commands as subcommands, if any.
     container: str = ""
 
     def __call__(
@@ -51,10 +51,11 @@ class Family:
         channels: Channels | None = None,
         arity: int = 0,
     ) -> Callable[[Handler], Handler]:
-        """Declare a command: ``usage`` is its name and its arguments in the notation of the documentation.
+        """Declare a command: ``usage`` is its name and its arguments in the notation of Redis's documentation.
 
-        ``access`` describes its use of keys, see ``Command``. ``summary`` is for a handler without a docstring, and
-        ``arity`` for a usage from which it cannot be derived. The other arguments override the family's.
+        ``access`` describes the command's use of keys, see ``Command``. ``summary`` is for a handler without a
+        docstring, and ``arity`` for a usage that does not determine the arity. The other arguments override the
+        family's.
         """
         name, _, syntax = usage.partition(" ")
         full_name = f"{self.container}|{name}" if self.container else name
@@ -101,7 +102,7 @@ def container(
 ) -> Family:
     """Declare a command with subcommands, and its HELP; return the family of the subcommands.
 
-    ``alone`` handles the command without a subcommand; with it, the command has the flags and categories of its
+    ``alone`` handles the command without a subcommand. If given, the command has the flags and categories of its
     subcommands.
     """
 
@@ -119,6 +120,6 @@ def container(
     declare = whole(name, summary=summary, complexity="Depends on subcommand.", arity=-1 if alone else -2)
     declare(alone or never)
     family = Family(group=group, acl=acl, since=since, flags=flags, keys=keys, container=name)
-    about = f"Returns what the subcommands of {name.upper()} do."
+    about = f"Returns a description of the subcommands of {name.upper()}."
     family("help", "loading stale", summary=about, since=help_since, keys=NO_KEYS)(show_help)
     return family

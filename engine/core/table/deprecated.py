@@ -1,4 +1,4 @@
-"""Commands that Redis marks as deprecated or internal: COMMAND DOCS reports it, and clients show warnings."""
+"""Commands that Redis marks as deprecated or internal: COMMAND DOCS reports the mark, and clients show warnings."""
 
 from __future__ import annotations
 

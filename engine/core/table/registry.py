@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.core.protocol.replies import Reply
 
-#: The handler of a command: from a context and the command's words to the reply. The context is a
-#: ``engine.core.environment.context.Context``, which is above this table and cannot be imported here.
+#: The handler of a command: takes a context and the command's words, and returns the reply. The context is a
+#: ``engine.core.environment.context.Context``, which is in a higher layer and cannot be imported here.
 Handler = Callable[[Any, list[bytes]], Reply]
 KeyFinder = Callable[[list[bytes]], list[bytes]]
 
@@ -24,10 +24,10 @@ class Keys:
     """Positions of a command's keys: ``first``, ``last`` (negative: from the end) and ``step`` as in COMMAND INFO.
 
     If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv. With
-    ``count_at``, the word at that index is the number of keys that follow it, each ``apart`` words after the one
-    before; these come after the keys at fixed positions. If the number is not positive or exceeds the remaining words,
-    no keys follow.
-    ``are_channels``: the positions are those of shard channels, which COMMAND INFO reports like keys.
+    ``count_at``, the word at that index is the number of keys that follow it, at a distance of ``apart`` words. They
+    are returned after the keys at fixed positions. If the number is not positive or exceeds the remaining words, no
+    keys follow. ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO reports like
+    keys.
     """
 
     first: int = 0
@@ -117,11 +117,11 @@ SUB_KEY = Keys(2, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A declaration. ``arity`` includes the name (and the subcommand's name) and is negative for "at least".
+    """A declaration. ``arity`` includes the name (and the subcommand's name); a negative arity is a minimum.
 
-    ``flags`` are COMMAND INFO's (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading, stale, fast,
-    no_auth, no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those implied by the flags;
-    ``syntax`` the arguments in the notation of the documentation.
+    ``flags`` are the flags of COMMAND INFO (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading,
+    stale, fast, no_auth, no_multi, allow_busy, movablekeys, ...). ``acl`` contains the ACL categories that the flags do
+    not imply. ``syntax`` is the arguments in the notation of Redis's documentation.
     """
 
     name: str
@@ -135,8 +135,8 @@ class Command:
     complexity: str
     syntax: str
     acl: frozenset[str]
-    #: Use of its keys, such as ``RW access delete``, or ``RO access, OW update`` if the uses of two keys differ. If
-    #: empty, it follows from the flags ``readonly`` and ``write``.
+    #: The command's use of its keys, such as ``RW access delete``, or ``RO access, OW update`` if the uses of two keys
+    #: differ. If empty, it follows from the flags ``readonly`` and ``write``.
     access: str = ""
     channels: Channels | None = None
     subcommands: dict[bytes, Command] = field(default_factory=dict)
@@ -192,7 +192,7 @@ WRITTEN: dict[bytes, Command] = {}
 
 
 def register(command: Command) -> None:
-    """Add a declaration to the table; a subcommand to its container, which must be declared before."""
+    """Add a declaration to the table. A subcommand's container must be declared before it."""
     parent, bar, sub = command.name.upper().encode().partition(b"|")
     table = COMMANDS[parent].subcommands if bar else COMMANDS
     if (sub or parent) in table:

@@ -1,11 +1,11 @@
-"""The syntax in a command's declaration: parsing it to arguments for COMMAND DOCS, the arity, and the line in HELP.
+"""The syntax of a command: parsed into the arguments for COMMAND DOCS, the arity, and the line in HELP.
 
 * ``word``: an argument
 * ``WORD``: a token, which includes the plain arguments that follow it
 * ``[...]``: optional
 * ``<...>``: a group
 * ``a | b``: a choice; inside brackets, between everything before and everything after the bar
-* ``a [a ...]``: a, once or more
+* ``a [a ...]``: a, one or more times
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Argument:
     parts: tuple[Argument, ...] = field(default=())
 
     def described(self) -> Map:
-        """Return its COMMAND DOCS form."""
+        """Return the argument's COMMAND DOCS form."""
         out = Map([b"name", self.name.encode(), b"type", self.kind.encode()])
         if self.kind not in ("oneof", "block", "pure-token"):
             out += [b"display_text", self.name.encode()]
@@ -92,7 +92,7 @@ class Argument:
         return token + (min(part.fewest() for part in self.parts) if self.kind == "oneof" else 1)
 
     def varies(self) -> bool:
-        """Return whether it can have more words than the minimum."""
+        """Return whether the argument can have more words than the minimum."""
         if self.optional or self.multiple or any(part.varies() for part in self.parts):
             return True
         return self.kind == "oneof" and len({part.fewest() for part in self.parts}) > 1
@@ -106,7 +106,7 @@ def arity_of(syntax: str, words: int) -> int:
 
 
 def placeholders(syntax: str) -> str:
-    """Return the syntax in HELP's notation: arguments in angle brackets, groups in round ones."""
+    """Return the syntax in HELP's notation: arguments in angle brackets, groups in parentheses."""
     grouped = syntax.replace("<", "(").replace(">", ")").replace(" | ", "|")
     return _NAMES.sub(r"<\g<0>>", grouped)
 
@@ -122,7 +122,7 @@ def arguments(syntax: str) -> tuple[Argument, ...]:
 
 
 def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], int]:
-    """Parse up to ``closing``; return the arguments, and its position (or the end)."""
+    """Parse up to ``closing``; return the arguments, and the position of ``closing`` (or the end)."""
     alternatives: list[list[Argument]] = [[]]
     joins: list[int] = []
     while at < len(words) and words[at] != closing:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Commands about one subject that are left out. A name that ends in a dot stands for all with that prefix."""
+    """Commands about one subject that are left out. A name that ends in a dot is a prefix of command names."""
 
     subject: str
     #: The alternative to these commands, or the reason why they are left out.
@@ -18,7 +18,7 @@ class Unsupported:
 UNSUPPORTED = (
     Unsupported(
         "bit commands",
-        "a Redis next to the engine; flags fit into a hash or a set",
+        "a Redis next to the engine, or flags in a hash or a set",
         ("bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"),
     ),
     Unsupported(
@@ -52,7 +52,7 @@ UNSUPPORTED = (
         ),
     ),
     Unsupported(
-        "commands of Redis 8.8 and later beyond streams",
+        "commands of Redis 8.8 and later, except stream commands",
         (
             "`INCR` with `EXPIRE NX`, `HSET`, `LMOVE`, `SUNION` and `SDIFF`, in a script if they must be one step; "
             "`AGGREGATE COUNT` and subkey notifications are missing as well"
@@ -75,7 +75,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "eviction",
-        "`maxmemory` refuses writes; every `maxmemory-policy` means noeviction, and the log says so",
+        "above `maxmemory`, adding data is rejected; any `maxmemory-policy` acts as noeviction, with a warning in the log",
         (),
     ),
     Unsupported(

@@ -1,9 +1,9 @@
 """The codecs of cold segments. Each chunk is compressed separately, so it can be read without the others.
 
 The zstd of ``zstandard`` compresses all chunks in one call, without the GIL, and keeps the compressor's state between
-chunks. Arrow's zstd creates a new state for each chunk, which takes longer than compressing it: the state queries the
-CPU's features, which traps to the hypervisor on a virtual machine. It also takes and releases the GIL for every chunk,
-which delays the event loop. Earlier versions of the engine could write lz4; Arrow still reads it.
+chunks. Arrow's zstd creates a new state for each chunk, which takes longer than compressing the chunk: a new state
+queries the CPU's features, which traps to the hypervisor on a virtual machine. Arrow also acquires and releases the GIL
+for every chunk, which delays the event loop. Earlier versions of the engine could write lz4, which Arrow still reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Decompressor(Protocol):
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
         """Decompress adjacent chunks and join them.
 
-        ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last one; ``sizes`` are their
+        ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last chunk. ``sizes`` are their
         decompressed sizes in bytes. Raises OSError if the bytes are damaged.
         """
 

@@ -6,8 +6,8 @@ A frame consists of pieces. The head of a word depends only on the word's length
     \r\n*2\r\n$15\r\n | 17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
 
 The leading line end belongs to the frame before. All pieces are in one buffer, the *source*: the prefix, the columns,
-and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece; the excess
-bytes of an item are overwritten by the next one. A call costs 20 us, and about 10 ns per piece.
+and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece; the next
+item overwrites the excess bytes of an item. A call costs 20 us, and about 10 ns per piece.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_ID = 41
 #: Space for columns in the source, between the prefix and the heads, in bytes.
 _ROOM = 1 << 15
 _COLUMNS = MOST_ID + _ROOM
-#: Number of frames below which they are assembled one by one.
+#: Number of frames below which frames are assembled one by one.
 _FEW = 6
 
 
@@ -49,7 +49,7 @@ class FrameMaker:
             lead = b"\r\n%b$%d\r\n%b\r\n$" % (b"" if number else b"*%d\r\n" % (2 * len(names)), len(name), name)
             begins.append(len(heads))
             heads += [b"%b%d\r\n" % (lead, length) for length in range(most[number] + 1)]
-        #: Lengths and places in the source of all heads.
+        #: Length of each head, and its place in the source.
         self._lengths: Ints = np.array(list(map(len, heads)), np.int64)
         self._at: Ints = np.cumsum(self._lengths) - self._lengths + _COLUMNS
         #: For each word of a frame, the index of its head for length 0.
@@ -59,7 +59,7 @@ class FrameMaker:
         self._windows = overlapping(self._source, self._item)
 
     def frames(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Return frames back to back, and the start of each. There is at least one.
+        """Return the frames of at least one entry back to back, and the start of each frame.
 
         ``starts`` and ``lengths`` locate the words in ``data``. They have a column for each entry, and a row for the ID
         (without the prefix) and for each field.
@@ -90,12 +90,12 @@ class FrameMaker:
         at -= sizes
         made = np.empty(total + self._item, np.uint8)
         overlapping(made, self._item)[at] = windows[places.T.ravel()]
-        # Remove the line end before the first frame and add the one after the last frame.
+        # Drop the line end before the first frame, and add a line end after the last frame.
         made[total], made[total + 1] = b"\r\n"
         return made[2 : total + 2].tobytes(), at[:: 1 + 2 * words]
 
     def _few(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Assemble the frames one by one, with the result of ``frames``."""
+        """Assemble the frames one by one, and return the same as ``frames``."""
         names, found, text = self._names, [], bytes(data)
         for begins, sizes in zip(starts.T.tolist(), lengths.T.tolist(), strict=True):
             entry_id, *values = (text[begin : begin + size] for begin, size in zip(begins, sizes, strict=True))

@@ -1,9 +1,9 @@
 """Stored entries: packed entries whose bytes are on disk and are read on demand.
 
-Memory holds only their place (a ``Place``, which the shell provides), their number, and their last ID. A read loads all
-of them, compressed and with their index (``Packed``). The cache keeps them for a while, together with data decompressed
-from them. Every load is verified: bytes that differ from those that were written raise ``UnreadableError`` and are
-never returned as entries.
+Memory holds only the location of the bytes (a ``Place``, provided by the shell), the number of entries, and the last
+ID. A read loads all entries of the segment, compressed and with their index (``Packed``). The cache keeps the loaded
+entries for a while, together with data decompressed from them. Every load is verified: damaged bytes raise
+``UnreadableError`` and are never returned as entries.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from streamwire.entry_batch import EntryBatch
 _CODECS = ("lz4", "zstd")
 #: Added to the codec's number if the chunks are columns.
 _OF_COLUMNS = len(_CODECS)
-#: Form, number of chunks, and bytes of the columns and chunks; followed by the index arrays and those bytes.
+#: Form, number of chunks, and size of ``blob`` in bytes. The index arrays and ``blob`` follow.
 _HEAD = struct.Struct("<III")
 Buffer = bytes | memoryview
 
 
 class UnreadableError(CommandError, OSError):
-    """Stored entries cannot be read: a disk error, or bytes that differ from those that were written.
+    """Stored entries cannot be read: a disk error, or bytes that differ from the written bytes.
 
     It is a CommandError so that clients receive it as a reply, and an OSError so that code that writes files handles it
     as a disk error.
@@ -47,9 +47,9 @@ class Place(Protocol):
 
 
 class Stored:
-    """Stored entries 0 .. n-1 of one segment, with the methods of packed ones.
+    """Stored entries 0 .. n-1 of one segment, with the methods of ``Packed``.
 
-    ``number`` is the cache's number for their first chunk.
+    ``number`` is the cache's number for the first chunk.
     """
 
     __slots__ = ("_count", "cache", "data_size", "last_id", "number", "place")
@@ -112,7 +112,7 @@ class Stored:
         return self.packed().pairs(low, high)
 
     def columns(self, low: int, high: int) -> EntryBatch | None:
-        """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
+        """Return the fields of the entries [low, high), at least one, as columns; None if they are stored as frames."""
         return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:

@@ -1,8 +1,7 @@
 """Packed entries: frames compressed in chunks, with an index small enough to stay uncompressed in memory.
 
-A chunk holds about ``CHUNK_BYTES`` of frames. A read decompresses the chunks that it touches, adjacent ones
-together into one span (``engine.core.streams.compressed.span_cache``). The index alone determines an entry's place
-and ID.
+A chunk holds about ``CHUNK_BYTES`` of frames. A read decompresses the chunks that it touches, and joins adjacent chunks
+in one span (``engine.core.streams.compressed.span_cache``). The index alone determines an entry's place and ID.
 
 The index is a directory with one row per chunk, and three columns of deltas with one number per entry::
 
@@ -14,14 +13,14 @@ The index is a directory with one row per chunk, and three columns of deltas wit
                *_at         offset of the chunk's deltas in each column
     columns    sizes        size of the frame - ``least``
                ms           milliseconds - those of the chunk's first entry
-               seq          sequence number - (the previous one + 1) if the milliseconds are equal, else itself
+               seq          sequence number - (the previous one + 1) if the milliseconds are equal; else unchanged
 
 A column's numbers are as wide as its greatest number requires: 0, 1, 2, 4 or 8 bytes. Chunks whose deltas are all 0
-share one run of zeros, which is the normal case for ``seq`` and frequent in the others. To find an entry, the deltas of
-at most one chunk are added up. Columns and chunks share one buffer, because small buffers would each waste part of a
-page.
+share one run of zeros, which is the normal case for ``seq`` and frequent in the other columns. To find an entry, the
+deltas of at most one chunk are added up. Columns and chunks share one buffer, because small buffers would each waste
+part of a page.
 
-``engine.core.streams.compressed.packer`` creates packed entries. If all entries have the same field names, it can keep
+``engine.core.streams.compressed.packer`` creates packed entries. If all entries have the same field names, it can store
 columns instead of frames (``engine.core.streams.compressed.packed_columns``).
 """
 
@@ -41,10 +40,11 @@ from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
 from streamwire.entry_batch import EntryBatch
 
-#: Approximate bytes of frames in a chunk, which ends with the entry that reaches a multiple of this. Small chunks make
-#: short reads cheaper, large chunks make long reads cheaper. Measured on two-field entries with random values, for 8,
-#: 16, 24 and 32 KiB: decompressing takes 57, 42, 37 and 35 ns per entry; reading 100 uncached entries takes 27, 32, 33
-#: and 36 to 41 % longer than cached ones; memory is lowest from 16 to 24 KiB, 5 % higher at 8 and 3 % higher at 32.
+#: Approximate bytes of frames in a chunk. A chunk ends with the entry that reaches a multiple of this size. Small
+#: chunks make short reads cheaper, large chunks make long reads cheaper. Measured on two-field entries with random
+#: values, for 8, 16, 24 and 32 KiB: decompressing takes 57, 42, 37 and 35 ns per entry. Reading 100 uncached entries
+#: takes 27, 32, 33 and 36 to 41 % longer than reading cached entries. Memory use is lowest from 16 to 24 KiB; it is 5 %
+#: higher at 8 KiB and 3 % higher at 32 KiB.
 CHUNK_BYTES = 24 * 1024
 
 #: Maximum entries of a short read, and number of short reads of a span after which the span gets a full index.
@@ -154,7 +154,7 @@ class Packed:
     # -- the index --------------------------------------------------------------------------------------------------
 
     def _indexed(self, chunk: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of the chunk's span and the index of the first one; None if the span has none."""
+        """Return the plain entries of the chunk's span, and the first entry's index; None without plain entries."""
         span = self.cache.spans.get(self.number + chunk)
         return None if span is None or span.plain is None else (span.plain, span.first)
 
@@ -223,7 +223,7 @@ class Packed:
         return ms[low - first :].data, seq[low - first :].data
 
     def _offset(self, index: int) -> int:
-        """Return the offset of the frame at ``index`` among all frames; after the last frame, its end."""
+        """Return the offset of the frame at ``index`` among all frames; for ``len(self)``, the end of all frames."""
         chunk = bisect_right(self.starts, index) - 1
         inside, at = index - self.starts[chunk], self.sizes_at[chunk]
         return self.offsets[chunk] + inside * self.least[chunk] + sum(self.sizes[at : at + inside])
@@ -241,10 +241,10 @@ class Packed:
     # -- frames -----------------------------------------------------------------------------------------------------
 
     def _indexed_for(self, low: int, high: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of a short read's span and the index of the first one; None if the span has none.
+        """Return the plain entries of a short read's span, and the first entry's index; None without plain entries.
 
-        They are created once a span has served several short reads. A client then reads the segment in small steps,
-        which are cheaper with a full index.
+        The plain entries are created after several short reads of a span: a client is then reading the segment in small
+        steps, which are cheaper with a full index.
         """
         if high - low > SHORT_READ:
             return None
@@ -286,7 +286,7 @@ class Packed:
             chunk = span.end_chunk
 
     def _decompress(self, chunk: int, end: int) -> Span:
-        """Decompress a chunk and those after it, up to ``end`` or the first cached one.
+        """Decompress a chunk and the following chunks, up to ``end`` or the first cached chunk.
 
         If the preceding chunk is in the cache, the segment is being read sequentially. All following chunks are then
         decompressed at once, which costs less per chunk and returns few large views.
@@ -328,12 +328,12 @@ class Packed:
                 yield ms << 64 | seq, frame
             low = end
 
-    def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # as packed columns have it
-        """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
+    def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
+        """Return the fields of the entries [low, high), at least one, as columns; None if they are stored as frames."""
         return None
 
     def unpacked(self) -> Plain:
-        """Return the entries as immutable plain ones. The decompressed data is not cached."""
+        """Return the entries as immutable plain entries. The decompressed data is not cached."""
         plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
         data = self.cache.decompress(self.codec, self.blob, self.begins, sizes)
         ms, seq = self._id_columns(0, len(self))
@@ -351,7 +351,7 @@ class Packed:
 
 
 def _widened(column: _Column, begins: array[int], counts: list[int]) -> npt.NDArray[np.uint64]:
-    """Return the numbers of adjacent chunks as 64-bit integers: ``counts[i]`` of them from ``begins[i]`` on."""
+    """Return the numbers of adjacent chunks as 64-bit integers: ``counts[i]`` numbers from ``begins[i]`` on."""
     if column is _ZEROS:
         return np.zeros(sum(counts), np.uint64)
     numbers = b"".join([column[at : at + size] for at, size in zip(begins, counts, strict=True)])

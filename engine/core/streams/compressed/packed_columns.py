@@ -1,14 +1,14 @@
-"""Packed columns: entries with the same field names, stored as the names once, and per chunk the values of each field.
+"""Packed columns: entries with the same field names, which are stored once, before the values of each field.
 
-A chunk's columns are the lengths of all words, one byte each, column after column, followed by the words in the same
-order. The first column holds the texts of the IDs, the others hold values. The IDs' common prefix and the names are
+A chunk consists of the lengths of all words (one byte each, column by column), followed by the words in the same order.
+The first column holds the texts of the IDs, and the other columns hold values. The IDs' common prefix and the names are
 stored between the index and the chunks. Frames are rebuilt on demand
 (``engine.core.streams.compressed.column_frames``). Differences from the layout of ``Packed``::
 
     head       the IDs' common prefix, preceded by its length in one byte; then for each name:
                its length in 32 bits, its bytes, and the maximum length of its values in one byte
     least      size of the chunk's columns in bytes
-    sizes      not kept
+    sizes      not stored
 
 The cache holds two kinds of spans: decompressed columns, and rebuilt frames with their index. A short read rebuilds
 only the frames that it needs. Longer reads rebuild whole chunks, which the cache keeps.
@@ -49,7 +49,10 @@ def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> 
 
 
 class _Head:
-    """Decoded result of ``encoded_head``: ``prefix``, ``names``, ``most``. ``key`` has the bytes of the last two."""
+    """Decoded result of ``encoded_head``: ``prefix``, ``names`` and ``most``.
+
+    ``key`` has the bytes of ``names`` and ``most``.
+    """
 
     __slots__ = ("key", "most", "names", "prefix")
 
@@ -71,7 +74,7 @@ class _Head:
         if not names or len(self.prefix) > MOST_ID:
             raise OSError("the names of compressed columns are damaged")
         self.names = tuple(names)
-        #: The maximum length of each column's words, the IDs' first.
+        #: Maximum word length of each column. The IDs' column is the first.
         self.most = np.array([MOST_ID - len(self.prefix), *most], np.uint8)
 
 
@@ -89,7 +92,7 @@ class _Made(Span):
 
     __slots__ = ("begins",)
 
-    #: The start of each frame in ``data``, and the end of the last one.
+    #: The start of each frame in ``data``, and the end of the last frame.
     begins: array[int]
 
 
@@ -118,7 +121,7 @@ class PackedColumns(Packed):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _words_of(self, chunk: int, end: int) -> tuple[memoryview, Starts, Lengths]:
-        """Return a chunk's columns and the places of its words. The caller reads the chunks up to ``end`` next."""
+        """Return a chunk's columns and the places of its words. The caller will also read the chunks up to ``end``."""
         span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
         if span is None:
             span = self._decompress_columns(chunk, end)
@@ -126,7 +129,7 @@ class PackedColumns(Packed):
         return span.chunks[chunk - span.first]
 
     def _decompress_columns(self, chunk: int, end: int) -> _Words:
-        """Decompress the columns of chunks, up to ``end`` or the first cached one."""
+        """Decompress the columns of the chunks up to ``end`` or the first cached chunk."""
         spans, first, behind = self.cache.spans, self.number + _OF_COLUMNS, chunk + 1
         while behind < end and first + behind not in spans:
             behind += 1
@@ -143,7 +146,10 @@ class PackedColumns(Packed):
         return span
 
     def _places(self, data: memoryview, count: int) -> tuple[Starts, Lengths]:
-        """Return starts and lengths of all words in the columns of ``count`` entries. OSError if they are damaged."""
+        """Return starts and lengths of all words in the columns of ``count`` entries.
+
+        Raises OSError if the columns are damaged.
+        """
         most = self._head.most
         size = count * len(most)
         if size <= len(data):
@@ -153,7 +159,7 @@ class PackedColumns(Packed):
             if starts[-1] == len(data) and (lengths.max(axis=1) <= most).all():
                 starts = starts.reshape(len(most), count)
                 starts -= lengths
-                # Halves the arrays' share of the cache. (Only tests make chunks of more than 64 KiB.)
+                # 16-bit integers halve the arrays' share of the cache. (Only tests make chunks of more than 64 KiB.)
                 return starts.astype(np.uint16) if len(data) < 1 << 16 else starts, lengths
         raise OSError("a compressed chunk is damaged: its values do not match their lengths")
 
@@ -191,9 +197,9 @@ class PackedColumns(Packed):
         return maker.frames(head.prefix, data, starts[:, entries], lengths[:, entries])
 
     def _whole(self, chunk: int, end: int) -> _Made:
-        """Return the frames of an uncached chunk as a span. The caller reads the chunks up to ``end`` next.
+        """Return the frames of an uncached chunk as a span. The caller will also read the chunks up to ``end``.
 
-        Each chunk has its own span, because large arrays cost more: the system provides new pages for each of them.
+        Each chunk has its own span, because large arrays cost more: the system provides new pages for each large array.
         """
         if self.number + chunk - 1 in self.cache.spans:
             # The segment is being read sequentially: decompressing all following chunks at once costs less per chunk.
@@ -219,7 +225,7 @@ class PackedColumns(Packed):
         return plain
 
     def _stretches(self, low: int, high: int) -> Iterator[tuple[memoryview | bytes, Sequence[int]]]:
-        """Yield the frames [low, high) in order: bytes, the start of each frame, and the end of the last one."""
+        """Yield the frames [low, high) in parts: bytes, the start of each frame, and the end of the last frame."""
         spans, last = self.cache.spans, bisect_left(self.starts, high)
         is_short = high - low <= layout.SHORT_READ
         while low < high:
@@ -238,10 +244,10 @@ class PackedColumns(Packed):
             low = end
 
     def _is_read_often(self, chunk: int) -> bool:
-        """Count a short read of a chunk; return whether it has had several."""
+        """Count a short read of a chunk; return whether the chunk has had several short reads."""
         span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
         if span is None:
-            # If the chunk before is in the cache, the segment is probably being read sequentially in small steps.
+            # If the preceding chunk is in the cache, the segment is probably being read sequentially in small steps.
             return self.number + chunk - 1 in self.cache.spans
         span.reads += 1
         return span.reads >= layout.SHORT_READS

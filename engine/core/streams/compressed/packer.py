@@ -1,8 +1,8 @@
 """Packing plain entries (``engine.core.streams.compressed.packed``) in three steps.
 
 1. ``Packing(plain, ...)`` creates the index, and the columns if any, on the event loop.
-2. ``compress`` compresses its ``chunks``. It takes five times as long as the other steps together and does not hold the
-   GIL, so it runs in another thread.
+2. ``compress`` compresses its ``chunks``. This step takes five times as long as the other steps together and does not
+   hold the GIL, so it runs in another thread.
 3. ``Packing.finish`` assembles the packed entries, on the event loop.
 
 Steps 1 and 3 in another thread would contend with commands for the GIL, which costs commands more than running these
@@ -35,7 +35,7 @@ _Fields = tuple[tuple[bytes, ...], bytes, list[Values]]
 
 
 class Packing:
-    """A packing in progress of immutable entries, whose index exists and whose chunks are not compressed yet."""
+    """Immutable entries that are being packed: the index exists, and the chunks are not compressed yet."""
 
     __slots__ = ("_head", "_packed", "chunks", "plain")
 
@@ -50,7 +50,7 @@ class Packing:
             self._packed = PackedColumns(CODEC, plain.last_id, cache)
             chunk_bytes = layout.CHUNK_BYTES * CHUNKS_AT_ONCE
         packed = self._packed
-        # A chunk starts with the first frame at or after a multiple of its size.
+        # A chunk starts with the first frame at or after a multiple of ``chunk_bytes``.
         cuts = np.searchsorted(edges[:-1], np.arange(0, len(plain.data), chunk_bytes))
         cuts = cuts[(np.diff(cuts, prepend=-1) > 0) & (cuts < len(plain))]
         packed.offsets = array("I", edges[[*cuts, -1]].tobytes())
@@ -112,7 +112,8 @@ def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) ->
         return None
     if sum(int(one.sum()) for one in lengths) > _MOST_VALUES * len(plain.data):
         return None
-    # IDs ascend: if the first and the last have the same number of digits, their common prefix is that of all.
+    # IDs ascend: if the first and the last have the same number of digits, their common prefix is the prefix of all
+    # IDs.
     first, last = (b"%d" % plain.ms[index] for index in (0, -1))
     size = (
         0
@@ -141,13 +142,13 @@ def _chunks(columns: list[Values], starts: array[int]) -> list[bytes]:
 def _as_column(
     deltas: npt.NDArray[np.unsignedinteger], cuts: npt.NDArray[np.int64], starts: array[int]
 ) -> tuple[int, bytes, list[int]]:
-    """Return a column: the width of its numbers, their bytes, and where each chunk starts (and the end)."""
+    """Return a column: the width of its numbers, their bytes, and the start of each chunk, followed by a 0."""
     most = np.maximum.reduceat(deltas, cuts)
     if not most.any():
         return 0, b"", [0] * len(starts)
     width = next(width for width in TYPES if int(most.max()) < 1 << 8 * width)
     numbers = deltas.astype(f"u{width}")
-    # The column starts with zeros, which all chunks share whose numbers are all 0.
+    # The column starts with zeros, shared by all chunks whose numbers are all 0.
     end = max(behind - begin for begin, behind in pairwise(starts))
     parts, places = [bytes(end * width)], []
     for greatest, (begin, behind) in zip(most.tolist(), pairwise(starts), strict=True):

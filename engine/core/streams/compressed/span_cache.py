@@ -1,5 +1,7 @@
-"""Cache of decompressed spans of adjacent chunks, evicted oldest first, and of the blocks read from disk for them
-(``engine.core.streams.compressed.disk_entries``), evicted least recently used first.
+"""Cache of decompressed spans, and of the blocks read from disk for them.
+
+A span consists of adjacent chunks. Spans are evicted oldest first, and blocks
+(``engine.core.streams.compressed.disk_entries``) least recently used first.
 
 One cache serves all streams of a core. It is not thread-safe: another thread that reads the same compressed entries
 needs its own cache (see ``engine.core.streams.stream.Stream.copy``).
@@ -17,7 +19,7 @@ from engine.core.streams.entries import Plain
 
 #: Default size in bytes of the cached spans and blocks. Data still held by replies is not included.
 CACHE_BYTES = 64 << 20
-#: The blocks' maximum share of the cache, as a divisor: a quarter.
+#: Divisor of the cache's size for the maximum size of all blocks: a quarter.
 _BLOCKS_SHARE = 4
 #: Maximum number of frame makers, of 130 kB each.
 _FRAME_MAKERS = 16
@@ -41,7 +43,7 @@ class Span:
         self.end_chunk = end_chunk
         #: Number of short reads served.
         self.reads = 0
-        #: Its entries with a full index, created after several short reads; and the first entry's index in the segment.
+        #: The span's entries with a full index, created after several short reads; and the index of its first entry.
         self.plain: Plain | None = None
         self.first = 0
 
@@ -54,16 +56,16 @@ class SpanCache:
     def __init__(self) -> None:
         #: Maximum size in bytes; None: ``CACHE_BYTES``.
         self.limit: int | None = None
-        #: Chunk number, unique across segments -> the span with this chunk. Callers must not modify it.
+        #: Chunk number, unique across segments -> the span with this chunk. Callers must not modify the dictionary.
         self.spans: dict[int, Span] = {}
-        #: (number of the first chunk, number behind the last) of each span, oldest first.
+        #: (number of the first chunk, number after the last chunk) of each span, oldest first.
         self._order: deque[tuple[int, int]] = deque()
         self._bytes = 0
         self._decompressors: dict[str, Decompressor] = {}
         #: Packed entries read from disk, with their sizes, by the number of their first chunk.
         self._blocks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         self._block_bytes = 0
-        #: Frame makers by their stored field names. Callers must not modify it.
+        #: Frame makers by their stored field names. Callers must not modify the dictionary.
         self.frame_makers: dict[bytes, Any] = {}
 
     @staticmethod
@@ -88,7 +90,7 @@ class SpanCache:
         return found[0]
 
     def add_block(self, number: int, packed: Any, size: int) -> None:
-        """Cache packed entries read from disk, ``size`` bytes, and evict others beyond the blocks' share."""
+        """Cache packed entries of ``size`` bytes read from disk; evict other blocks beyond the blocks' share."""
         self._blocks[number] = packed, size
         self._block_bytes += size
         most = self._limit() // _BLOCKS_SHARE
@@ -97,7 +99,7 @@ class SpanCache:
             self._block_bytes -= gone
 
     def add_frame_maker(self, header: bytes, maker: Any) -> None:
-        """Cache a frame maker and evict the oldest if there are too many."""
+        """Cache a frame maker, and evict the oldest one above the maximum number."""
         if len(self.frame_makers) == _FRAME_MAKERS:
             del self.frame_makers[next(iter(self.frame_makers))]
         self.frame_makers[header] = maker
@@ -133,7 +135,7 @@ class SpanCache:
                 del spans[number]
 
     def clear(self) -> None:
-        """Drop all cached data. Later reads load and decompress it again."""
+        """Drop all cached data. Later reads load and decompress the data again."""
         self.spans.clear()
         self._order.clear()
         self._bytes = 0
