@@ -37,7 +37,7 @@ _IN_SUBSCRIPTION = {
 def look_up(argv: list[bytes]) -> Command:
     """Return the declaration of the command that ``argv`` calls.
 
-    Raises CommandError if it is unknown or the arity is wrong.
+    Raises CommandError if the command is unknown or the arity is wrong.
     """
     command = WRITTEN.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
@@ -108,7 +108,7 @@ class Admission:
         #: Whether any reason to refuse applies. The master of this server is exempt from all reasons.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
-        #: Returns the flags of a command called with these words. The core's version includes a script's own flags.
+        #: Returns the flags of a command called with these words. The core replaces it to include a script's own flags.
         self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
@@ -145,7 +145,7 @@ class Admission:
             self._check_readiness(session, command, argv)
 
     def _all_flags(self, session: Session, command: Command, argv: list[bytes]) -> Iterator[frozenset[str]]:
-        """Yield the flags of a command; for EXEC also those of each queued command."""
+        """Yield the flags of a command. For EXEC, also yield the flags of each queued command."""
         yield self.flags_of(command, argv)
         if command.name == "exec":
             for queued, words in session.multi or ():
@@ -187,7 +187,7 @@ class Admission:
         return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
 
     def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:
-        """Return whether a pause holds the command back at ``now`` (milliseconds). Ends pauses that have expired."""
+        """Return whether a pause delays the command at ``now`` (milliseconds). Ends pauses that have expired."""
         pause = self._pause
         if now >= pause.until:
             pause.clear()

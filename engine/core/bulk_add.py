@@ -123,7 +123,7 @@ class Added:
 
 
 def add_run(ctx: Context, run: XaddRun) -> Added | None:
-    """Run the commands together; None if the run is declined and nothing was done."""
+    """Run the commands together. Return None, without any change, if the run is declined."""
     added: Added | None
     try:
         if run.ids is not None or len(run.head) > 3:
@@ -163,7 +163,7 @@ def _add_one(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _add_each(ctx: Context, run: XaddRun) -> Added | None:
-    """Add the entries one by one, because most keys have only one."""
+    """Add the entries one by one, because most keys have only one entry."""
     assert run.keys is not None
     streams = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}
     if any(stream is not None and stream.last_id > _LAST_FOR_RUNS for _, stream in streams.values()):
@@ -183,8 +183,9 @@ def _add_each(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _append(ctx: Context, key: bytes, stream: Stream | None, words: int, body: bytes) -> tuple[Stream, bytes, bytes]:
-    """Append an entry with the next ID. Return the stream, the reply, and the command for the log (empty if there is no
-    log).
+    """Append an entry with the next ID; return the stream, the reply, and the command for the log.
+
+    The command is empty if effects are not recorded.
     """
     entry_id = next_id(stream, b"*", ctx.now)
     number = entry_id & ids.U64_MAX

@@ -1,4 +1,4 @@
-"""The core as a whole: runs one command at a time, and returns its reply, its effects, and messages for others.
+"""The core as a whole: runs one command at a time, and returns its reply, its effects, and messages for other clients.
 
 The shell calls ``Core.execute`` and then delivers its results: the reply, the messages in ``Core.outbox`` for other
 sessions (clients woken by the command, subscribers, monitors), and the effects in ``Core.changes`` for the log.
@@ -9,9 +9,9 @@ If a method raises ``engine.core.environment.failures.FatalError``, or any other
 again. The effects of the failed call are dropped; all remaining effects are complete.
 
 The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
-`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. This
-is one module because every way to run a command (immediately, queued, after blocking, in steps, as one of several
-XADDs) must handle time, effects, errors, statistics and unblocked clients in the same way.
+`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that the command
+unblocked. This is one module because every way to run a command (immediately, queued, after blocking, in steps, as one
+of several XADDs) must handle time, effects, errors, statistics and unblocked clients in the same way.
 """
 
 from __future__ import annotations

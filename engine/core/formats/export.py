@@ -37,7 +37,7 @@ def encode(argv: list[bytes]) -> bytes:
 
 
 def commands(image: Image) -> Iterator[bytes]:
-    """Yield the commands that recreate the image on an empty server, as RESP, up to some thousand in one chunk."""
+    """Yield the commands that recreate the image on an empty server, as RESP in chunks of up to a few thousand."""
     for code in image.libraries:
         yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:

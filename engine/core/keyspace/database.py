@@ -86,8 +86,8 @@ class Database:
     def read(self, key: bytes, *, use: bool = True) -> Value | None:
         """Return the value as ``get`` does, for read-only commands.
 
-        Hits and misses are counted, and a miss is a keyspace event. Without ``use``, the lookup does not count as a use
-        of the key.
+        Hits and misses are counted, and a miss raises a keyspace event. Without ``use``, the lookup does not count as a
+        use of the key.
         """
         if use and (value := self._values.get(key)) is not None and key not in self._expires:
             # Inlines get().

@@ -20,7 +20,7 @@ Heap = list[tuple[int, bytes]]
 class Deadlines:
     """The deadlines of a database's keys or a hash's fields.
 
-    ``by_key`` holds the current deadlines. Its owner may remove keys from it directly.
+    ``by_key`` holds the current deadlines. The owner of ``by_key`` may remove keys from it directly.
     """
 
     __slots__ = ("_by_key", "_former", "_heap")
@@ -102,8 +102,8 @@ class Deadlines:
         """Return the keys that are due at ``now``. The cost depends only on the number of due deadlines."""
         found: set[bytes] = set()
         for heap in (self._heap, self._former):
-            # In a heap, the children of an element are never earlier than the element, so only those of due elements
-            # are visited.
+            # In a heap, the children of an element are never earlier than the element, so only the children of due
+            # elements are visited.
             places = [0]
             for place in places:
                 if place < len(heap) and heap[place][0] <= now:

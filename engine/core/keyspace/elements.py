@@ -65,7 +65,7 @@ class Elements(dict[bytes, V]):
         return self._names
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names (all if there are fewer), or -``count`` with repetition if it is negative.
+        """Draw ``count`` distinct names (all if there are fewer). If negative, draw -``count`` names with repetition.
 
         ``pick`` returns a random number below its argument.
         """
@@ -170,10 +170,10 @@ def _gather(reading: Reading, parts: Callable[[], Iterator[T]]) -> Generator[Non
 class Names:
     """An ordered set of names with cursors. All operations are O(1), except iteration steps and draws: O(count).
 
-    The names are stored in a list without an index, so even a million names are stored with one copy. A removed name
-    keeps its place and is marked as gone. Removals check two places each, going from the end to the start, and fill the
-    place of a gone name with the last name of the list. Names only move towards the start, and an iteration also goes
-    from the end to the start, so a name that exists throughout an iteration is returned, possibly twice.
+    The names are stored in a list without an index, which is created with one copy, even for a million names. A removed
+    name keeps its place and is marked as gone. Removals check two places each, going from the end to the start, and
+    fill the place of a gone name with the last name of the list. Names only move towards the start, and an iteration
+    also goes from the end to the start, so a name that exists throughout an iteration is returned, possibly twice.
     """
 
     __slots__ = ("_checked_at", "_gone", "_names")
@@ -213,7 +213,7 @@ class Names:
             self._names[place] = last
 
     def one(self, pick: Callable[[int], int]) -> bytes:
-        """Draw a name; there must be one. ``pick`` returns a random number below its argument."""
+        """Draw a name. At least one name must exist. ``pick`` returns a random number below its argument."""
         while True:
             place = pick(len(self._names))
             name = self._names[place]
@@ -239,7 +239,7 @@ class Names:
         return found
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every cursor is valid."""
+        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; any number is a valid cursor."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         names = self._names[start:end]

@@ -1,8 +1,8 @@
 """Frozen copies of large hashes, sets and sorted sets at one moment, to be written to a file.
 
 A frozen value is read-only and has only the methods below. It consists of parts of a few thousand elements, which
-``Freezing`` copies one after the other. If the source is about to change, the remaining parts are copied first. So no
-step of freezing takes long unless the value changes, and even then it takes less time than a mutable copy.
+``Freezing`` copies one after the other. If the source is about to change, the remaining parts are copied first. So a
+step of freezing takes long only if the value changes, and even then less time than a mutable copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT_ONCE = 5000
 
 
 class FrozenHash(Hash):
-    """A hash whose fields and values are in the parts; the dictionary itself stays empty."""
+    """A hash whose fields and values are in parts; the dictionary itself stays empty."""
 
     __slots__ = ("_fields", "_values")
 
@@ -62,7 +62,7 @@ class FrozenHash(Hash):
 
 
 class FrozenMembers(Members):
-    """A set whose members are in the parts; the dictionary itself stays empty."""
+    """A set whose members are in parts; the dictionary itself stays empty."""
 
     __slots__ = ("_members",)
 
@@ -96,7 +96,7 @@ class FrozenSortedSet(SortedSet):
         super().__init__(big=members.big)
 
     def copying(self, members: SortedSet) -> Iterator[None]:
-        """Copy the pairs, some blocks per step."""
+        """Copy the pairs, a few blocks per step."""
         blocks: list[list[Pair]] = []
         size = 0
         for block in members.order.blocks():

@@ -26,7 +26,7 @@ class Hash(Elements[bytes]):
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] | Mapping[bytes, bytes] = (), *, big: bool = False) -> None:
         super().__init__(pairs)
-        #: Whether it has too many or too long fields for a listpack; a hash never becomes small again.
+        #: Whether the hash has too many or too long fields for a listpack; a hash never becomes small again.
         self.big = big
         #: Deadlines of fields in milliseconds since the epoch; None if no field has ever had a deadline.
         self.deadlines: dict[bytes, int] | None = None

@@ -8,8 +8,8 @@ image takes almost no time, regardless of the number and size of the keys. When 
 can read it at any time.
 
 When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), where the walk
-may find that name. It must not be captured twice, or at all if the key was added after the start of the image. So the
-name is recorded as done, like every key that was captured out of order.
+may find that name. The name must not be captured twice, or at all if the key was added after the start of the image. So
+the name is recorded as done, like every key that was captured out of order.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def capture(databases: Sequence[Database], config: Config, now: int, libraries: 
 
 
 class ImageBuilder:
-    """An image in progress, captured in steps. It shows the keys at the time when this object is created.
+    """An image in progress, captured in steps. It contains the keys that exist when this object is created.
 
     The first ``step`` must run before any key changes. The image may be used once a step has returned True.
     """

@@ -43,7 +43,7 @@ def set_limits(config: Config) -> SetLimits:
 
 
 class Members(Elements[None]):
-    """A set's members. Set and remove them only with ``put`` and ``remove``, never with ``[]``."""
+    """A set's members. Add and remove members only with ``put`` and ``remove``, never with ``[]``."""
 
     __slots__ = ("form",)
 
@@ -60,7 +60,7 @@ class Members(Elements[None]):
         return True
 
     def expect(self, count: int, limits: SetLimits) -> None:
-        """Choose a new set's encoding for at least ``count`` members, as Redis does before it adds them."""
+        """Choose a new set's encoding for at least ``count`` members, as Redis does before adding them."""
         if count > limits.numbers:
             self.form = Form.SMALL if count <= limits.entries else Form.TABLE
 
@@ -78,7 +78,7 @@ class Members(Elements[None]):
         self.form = Form.SMALL if fits else Form.TABLE
 
     def _put_in_order(self) -> None:
-        """Sort the integers that precede the newest member, which is the first that is not an integer."""
+        """Sort the integers that precede the newest member, which is the first other word."""
         *numbers, newest = self
         super().clear()
         super().update(dict.fromkeys([*sorted(numbers, key=int), newest]))

@@ -51,7 +51,7 @@ class Slots:
         return self._names, self._place_of
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every cursor is valid."""
+        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; any number is a valid cursor."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         return start, self._names[start:end]

@@ -66,7 +66,7 @@ class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
         return order
 
     def blocks(self) -> list[list[Pair]]:
-        """Return its blocks."""
+        """Return the blocks."""
         found: list[list[Pair]] = self._lists
         return found
 
@@ -78,7 +78,7 @@ class SortedSet(Elements[float]):
 
     def __init__(self, pairs: Iterable[tuple[bytes, float]] = (), *, big: bool = False) -> None:
         super().__init__(pairs)
-        #: Whether it has too many or too long members for a listpack.
+        #: Whether the set has too many or too long members for a listpack.
         self.big = big
         self._order: Order | None = None
 
@@ -141,7 +141,7 @@ class SortedSet(Elements[float]):
         return pairs
 
     def expect(self, count: int, limits: SortedSetLimits) -> None:
-        """Choose a new sorted set's encoding for ``count`` members, as Redis does before it adds them."""
+        """Choose a new sorted set's encoding for ``count`` members, as Redis does before adding them."""
         if count > limits.entries:
             self.big = True
 
@@ -170,7 +170,7 @@ class SortedSet(Elements[float]):
         return count
 
     def up_to(self, score: float) -> int:
-        """Return the number of members with this score or a lower one."""
+        """Return the number of members with this score or a lower score."""
         return len(self) if score == math.inf else self.below(math.nextafter(score, math.inf))
 
     def drawn_pairs(self, count: int, pick: Callable[[int], int]) -> list[Pair]:

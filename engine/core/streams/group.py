@@ -1,4 +1,4 @@
-"""A consumer group: its position in the stream, its consumers, its pending entries list.
+"""A consumer group: its position in the stream, its consumers, and its pending entries list.
 
 A group has no reference to its stream: methods that need the stream's counters receive them. Times are arguments, in
 milliseconds since the epoch.
@@ -53,7 +53,7 @@ class Listing:
         self._times.setdefault(consumer, (consumer.seen_time, consumer.active_time))
 
     def times(self, consumer: Consumer) -> tuple[int, int]:
-        """Return when the consumer was last seen and when it last received an entry."""
+        """Return the times when the consumer was last seen and last received an entry."""
         return self._times.get(consumer) or (consumer.seen_time, consumer.active_time)
 
     def pending_of(self, consumer: Consumer) -> int:

@@ -41,7 +41,7 @@ class Counted:
 
     @classmethod
     def of(cls, stream: Counters) -> Counted:
-        """Take a snapshot."""
+        """Return a snapshot of a stream's counters and IDs."""
         return cls(stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added, stream.first_id)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-#: Upper bounds of the limits that a stream may have.
+#: Upper bounds of a stream's limits.
 MOST_IDMP_SECONDS = 86_400
 MOST_IDMP_IDS = 10_000
 

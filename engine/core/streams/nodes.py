@@ -3,7 +3,7 @@
 Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *nodes*: listpacks of up to
 ``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Segments have other boundaries, so nodes
 are derived from the frames, from the oldest entry on, each entry once. Nodes are derived on demand, or before a
-deletion changes the frames. A stream that is never trimmed approximately pays nothing for its node map.
+deletion changes the frames. Streams without approximate trimming have no cost for their node map.
 
 Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of
 ``stream-node-max-entries`` entries, where a node would end anyway.
@@ -105,7 +105,7 @@ class _OpenNode:
         #: Number of entries, including deleted ones.
         self.total = 0
         self.deleted = 0
-        #: Bytes of its listpack without the two leading counters.
+        #: Bytes of the node's listpack without the two leading counters.
         self.bytes = _LISTPACK_OVERHEAD + listpack_int(len(field_names)) + sum(map(listpack_word, field_names)) + 2
 
     def size(self) -> int:
@@ -189,7 +189,7 @@ class _Costs:
 
 
 class SegmentNodes:
-    """The nodes derived so far of one segment: the index of each node's first entry."""
+    """The nodes of one segment that have been derived so far: the index of each node's first entry."""
 
     __slots__ = ("_open", "_void", "former", "oldest", "starts", "upto")
 
@@ -200,8 +200,8 @@ class SegmentNodes:
         self._void: list[tuple[int, int]] = []
         #: Number of entries in the map.
         self.upto = 0
-        #: (index, limits), ascending: the limits in force when the entries before the index were added. Only for
-        #: entries that are not in the map yet. The current limits apply from the last index on.
+        #: (index, limits), ascending: the limits in force when the entries before the index were added. Indices of
+        #: entries in the map are dropped. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
         #: Cached result of ``oldest_of`` if the node is complete: the segment's first live index and number of dead
@@ -255,7 +255,7 @@ class SegmentNodes:
                 self._open = None
 
     def keep_limits(self, count: int, limits: NodeLimits) -> None:
-        """Record that ``limits`` applied to the segment's first ``count`` entries. Must be called before a change."""
+        """Record that ``limits`` applied to the segment's first ``count`` entries. Call this before limits change."""
         if max(self.upto, self.former[-1][0] if self.former else 0) < count:
             self.former = (*self.former, (count, replace(limits)))
 

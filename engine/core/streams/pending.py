@@ -1,11 +1,11 @@
 """The pending entries list of a consumer group: for each entry its consumer, delivery time and delivery count.
 
-Records are kept in ID order in *blocks* of up to ``BLOCK`` records (``engine.core.streams.pending_block``). The
+Records are stored in ID order in *blocks* of up to ``BLOCK`` records (``engine.core.streams.pending_block``). The
 records of one XREADGROUP differ only in their IDs, so their block stores the other values once: 16 bytes per record
 instead of 36. Finding a record takes two binary searches. A range is removed block by block.
 
-Consumers are numbers here; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records released
-by XNACK. This module is the only one that counts the records of each owner.
+Consumers are represented by numbers; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records
+released by XNACK. Only this module counts the records of each owner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.core.streams.pending_block import Block
 
 #: Maximum number of records of a block after an append. Insertions split a block at twice this number.
 BLOCK = 1024
-#: Number of records of a block below which they are removed one by one.
+#: Number of records of a block below which records are removed one by one.
 _MANY = 32
 #: Maximum number of blocks that one call of ``PendingList.mixed`` searches.
 _MIXED_BLOCKS = 16

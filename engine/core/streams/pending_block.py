@@ -63,7 +63,7 @@ class Block:
         return self.owner if self.owners is None else self.owners[index]
 
     def time_at(self, index: int) -> int:
-        """Return when a record was last delivered, in milliseconds since the epoch."""
+        """Return a record's last delivery time, in milliseconds since the epoch."""
         return self.time if self.owners is None else self.times[index]
 
     def count_at(self, index: int) -> int:
@@ -75,7 +75,7 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """Return a lower bound of how many records from ``index`` on have the IDs of the columns from ``at`` on.
+        """Return a lower bound of the number of matching IDs: records from ``index`` on, and columns from ``at`` on.
 
         It compares all remaining records, then half of them, and so on. This is cheap, and exact if all records match.
         """
@@ -171,7 +171,7 @@ class Block:
         return int(np.count_nonzero(matches))
 
     def _matches(self, owner: int | None, before: int | None) -> bool | npt.NDArray[np.bool_]:
-        """Return a mask of matching records, or whether all of them match."""
+        """Return a mask of the matching records, or a bool if all records or none match."""
         if self.owners is None:
             return (owner is None or self.owner == owner) and (before is None or self.time <= before)
         if owner is None:

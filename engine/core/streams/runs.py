@@ -46,7 +46,7 @@ def reply_of(runs: list[Run]) -> Frames | Pages:
 
 
 def reply_of_parts(parts: list[Run], count: int, *, backward: bool) -> Pages:
-    """Return the first ``count`` live entries of immutable parts; ``backward``: the last ones, in reverse order."""
+    """Return the first ``count`` live entries of immutable parts; ``backward``: the last entries, in reverse order."""
     if backward:
         return Pages(
             list,

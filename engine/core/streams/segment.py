@@ -1,4 +1,4 @@
-"""A segment: a contiguous part of a stream's entries in ID order, and which of them are deleted.
+"""A segment: a contiguous part of a stream's entries in ID order, with marks for deleted entries.
 
 The entries are in its *body*: plain at first (`engine.core.streams.entries.Plain`), packed when the segment is cold
 (`engine.core.streams.compressed.packed.Packed`), and, if streams are stored on disk, a reference to the packed bytes
@@ -117,7 +117,7 @@ class Segment:
         self._sealed_queue.add(self)
 
     def want_columns(self) -> None:
-        """Request packing as columns, also of entries already packed as frames. Entries on disk keep their form."""
+        """Request packing as columns, even of entries already packed as frames. Entries on disk keep their form."""
         if not self.as_columns:
             self.as_columns = True
             if type(self.body) is Packed:
@@ -254,7 +254,7 @@ class Segment:
             high = first
 
     def nth_live(self, low: int, n: int) -> int:
-        """Return the index of the n-th (from 0) live entry at or after ``low``. It must exist."""
+        """Return the index of the n-th (from 0) live entry at or after ``low``, which must exist."""
         for first, end in self.runs(low, len(self)):
             if n < end - first:
                 return first + n
@@ -408,7 +408,7 @@ class SealedQueue:
 
     def __init__(self) -> None:
         self._segments: deque[weakref.ref[Segment]] = deque()
-        #: Packed segments to be packed again, as columns. They take little memory, so any number may wait.
+        #: Packed segments to be packed again, as columns. They use little memory, so their number is not limited.
         self._packed: deque[weakref.ref[Segment]] = deque()
         #: Whether packed segments also wait in the queue, to be written to disk.
         self.stores = False

@@ -1,4 +1,4 @@
-"""A stream: its segments in order, its counters, its consumer groups.
+"""A stream: its segments in order, its counters, and its consumer groups.
 
 It owns the state that changes with every entry: the length, the last ID, the counters from which the lag is derived
 (``engine.core.streams.group_progress``), and the node map. It does not depend on commands, clients or reply
@@ -139,7 +139,7 @@ class Stream:
         return segment
 
     def _locate(self, entry_id: int) -> int:
-        """Return the number of the segment whose ID range contains ``entry_id`` (the first one for smaller IDs)."""
+        """Return the number of the segment whose ID range contains ``entry_id`` (the first segment for smaller IDs)."""
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
     def _stretches(self, low: int, high: int) -> Iterator[Run]:

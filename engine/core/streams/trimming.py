@@ -40,7 +40,7 @@ class Trim:
     problem: UnreadableError | None = None
 
     def set_option(self, option: Given) -> None:
-        """Set an option of XTRIM. Raises CommandError if its value is wrong."""
+        """Set an option of XTRIM. Raises CommandError if the value is invalid."""
         token, value = option.token, option.words[-1]
         if token in POLICIES:
             self.policy = token
@@ -193,7 +193,7 @@ def referenced(stream: Stream, entry_id: int) -> bool:
 
 
 def drop_references(stream: Stream, entry_id: int) -> bool:
-    """Remove the entry from the pending entries list of every group; return whether it was in any."""
+    """Remove the entry from the pending entries list of every group; return whether any contained it."""
     return sum([group.acknowledge(entry_id) for group in stream.groups.values()]) > 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: The release of Redis that deprecated a command, and its replacement.
+#: Command -> the release of Redis that deprecated the command, and the replacement.
 DEPRECATED = {
     "brpoplpush": ("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
     "getset": ("6.2.0", "`SET` with the `!GET` argument"),

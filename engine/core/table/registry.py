@@ -61,7 +61,7 @@ class Keys:
         return argv[self.first : last + 1 : self.step]
 
     def counted(self, argv: list[bytes]) -> list[bytes]:
-        """Return the keys that follow their number at ``count_at``."""
+        """Return the keys whose number is at ``count_at``."""
         at = self.count_at + 1
         word = argv[at - 1] if len(argv) >= at else b""
         count = int(word) if word.isdigit() and len(word) < 10 else 0
@@ -99,7 +99,7 @@ def _variable(use: Use, argv: list[bytes]) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Positions of a command's channels, like ``Keys``; ``patterns``: whether they are patterns."""
+    """Positions of a command's channels, like ``Keys``; ``patterns``: whether the channels are patterns."""
 
     last: int
     patterns: bool = False

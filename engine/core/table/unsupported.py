@@ -75,7 +75,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "eviction",
-        "above `maxmemory`, adding data is rejected; any `maxmemory-policy` acts as noeviction, with a warning in the log",
+        "above `maxmemory`, adding data is rejected; other `maxmemory-policy` values are logged and ignored",
         (),
     ),
     Unsupported(

@@ -1,8 +1,8 @@
 """The 64-bit checksum (CRC-64/Jones) of RDB files and DUMP payloads.
 
-The checksum is linear: the checksum of A + B is the checksum of A + (zeros of B's length), XOR the checksum of B. So
-long data is split into lanes of equal length. Their checksums are computed in parallel, eight bytes at a time, and then
-joined pairwise.
+The checksum is linear: the checksum of A + B is the checksum of A + (zeros of B's length), XOR the checksum of B.
+Therefore, long data is split into lanes of equal length. Their checksums are computed in parallel, eight bytes at a
+time, and then joined pairwise.
 """
 
 from __future__ import annotations

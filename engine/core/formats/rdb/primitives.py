@@ -18,7 +18,7 @@ Steps = Generator[bool, None, T]
 
 _READ = {form: struct.Struct(form) for form in ("<b", "<h", "<i", "<I", "<H", "<q", "<Q", ">I", ">Q", ">H")}
 _STRING_NUMBERS = {0xC0: "<b", 0xC1: "<h", 0xC2: "<i"}
-#: A length byte that means a compressed string.
+#: Length byte of a compressed string.
 _COMPRESSED = 0xC3
 
 

@@ -190,7 +190,7 @@ class Loading:
         self._rest_of_stream = b""
         self._field_deadlines: dict[bytes, int] = {}
         self.summary = Summary()
-        #: The code of the libraries of functions found.
+        #: Source code of the function libraries in the file.
         self.libraries: list[bytes] = []
         self._steps = self._read()
 

@@ -27,7 +27,7 @@ _PUT = 256
 
 
 def load(reader: Reader, kind: int, limits: SortedSetLimits) -> Steps[SortedSet]:
-    """Read a sorted set with the type byte ``kind``, one of ``FORMS``. Raises BadFormatError if it is damaged."""
+    """Read a sorted set with the type byte ``kind``, one of ``FORMS``. Raises BadFormatError if the set is damaged."""
     pairs = yield from FORMS[kind](reader)
     if not pairs:
         raise BadFormatError("a value without elements")

@@ -42,7 +42,7 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
-#: Elements per step if they are in memory.
+#: Elements per step if the elements are already in memory.
 _IN_MEMORY = 1024
 #: Opcodes in a module's value: end, string, two kinds of integers, two kinds of floating-point numbers -> size.
 _MODULE_END, _MODULE_STRING, _MODULE_NUMBERS, _MODULE_FLOATS = 0, 5, (1, 2), {3: 4, 4: 8}
@@ -175,7 +175,7 @@ def _pairs(reader: Reader) -> Steps[list[bytes]]:
 def _expiring(reader: Reader) -> Steps[list[bytes]]:
     """Read Redis's encoding: the earliest deadline, then the time, the name and the value of each field.
 
-    A time is the difference to the earliest deadline plus 1, or 0 without expiry.
+    A time is 1 plus the difference between the deadline and the earliest deadline, or 0 without expiry.
     """
     first = int.from_bytes((yield from whole(reader, lambda: reader.read(8))), "little", signed=True)
 
@@ -237,7 +237,7 @@ def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
 
 
 def skip_module_data(reader: Reader) -> Steps[None]:
-    """Read past a module's data, up to its end."""
+    """Skip a module's data."""
 
     def one() -> bool:
         what = reader.length()

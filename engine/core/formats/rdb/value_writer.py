@@ -118,7 +118,7 @@ def with_deadlines(fields: Hash) -> Iterator[bytes]:
 def _expiring(words: list[bytes]) -> Iterator[bytes]:
     """Yield Redis's encoding: the earliest deadline, then the time, the name and the value of each field.
 
-    A time is the difference to the earliest deadline plus 1, or 0 without expiry.
+    A time is 1 plus the difference between the deadline and the earliest deadline, or 0 without expiry.
     """
     first = min((int(word) for word in words[2::3] if word != b"0"), default=0)
     yield first.to_bytes(8, "little") + length(len(words) // 3)
@@ -178,7 +178,7 @@ def _scores(count: int, pairs: Iterator[Pair]) -> Iterator[bytes]:
 def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:
     nodes: list[bytes] = []
     for node in _list_nodes(items):
-        # The number of nodes is written before them, so all nodes must exist first.
+        # The number of nodes precedes the nodes, so all nodes must be created first.
         nodes.append(node)
         yield b""
     yield bytes((QUICKLIST_2,)) + length(len(nodes))

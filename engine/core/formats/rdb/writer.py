@@ -24,7 +24,7 @@ from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
 #: Auxiliary fields of our own: the file's time in milliseconds since the epoch; unsupported parts of a stream;
-#: deadlines of a hash's fields. Names and bytes are in hexadecimal digits, because tools print these fields.
+#: deadlines of a hash's fields. Binary content is in hexadecimal digits, because tools print these fields.
 TAKEN_AT, REST_OF_STREAM, FIELDS_OF_HASH = b"pystreams-ms", b"pystreams-stream", b"pystreams-hash"
 
 EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF

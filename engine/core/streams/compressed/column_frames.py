@@ -5,9 +5,9 @@ A frame consists of pieces. The head of a word depends only on the word's length
 
     \r\n*2\r\n$15\r\n | 17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
 
-The leading line end belongs to the frame before. All pieces are in one buffer, the *source*: the prefix, the columns,
-and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece; the next
-item overwrites the excess bytes of an item. A call costs 20 us, and about 10 ns per piece.
+The leading line end belongs to the preceding frame. All pieces are in one buffer, the *source*: the prefix, the
+columns, and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece;
+the next item overwrites the excess bytes of an item. A call costs 20 us, and about 10 ns per piece.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamwire.walker import overlapping
 Starts = npt.NDArray[np.int32] | npt.NDArray[np.uint16]
 Lengths = npt.NDArray[np.uint8]
 
-#: Maximum length of an ID: twice twenty digits and a hyphen.
+#: Maximum length of an ID: two numbers of twenty digits and a hyphen.
 MOST_ID = 41
 #: Space for columns in the source, between the prefix and the heads, in bytes.
 _ROOM = 1 << 15

@@ -59,7 +59,7 @@ class Stored:
     ) -> None:
         self.place = place
         self._count = count
-        #: Size of the frames in bytes, decompressed.
+        #: Decompressed size of the frames in bytes.
         self.data_size = data_size
         self.last_id = last_id
         self.cache = cache

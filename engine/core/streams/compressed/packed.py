@@ -123,7 +123,7 @@ class Packed:
 
     @property
     def data_size(self) -> int:
-        """Size of the frames in bytes, decompressed."""
+        """Decompressed size of the frames in bytes."""
         return self.offsets[-1]
 
     @property
@@ -333,7 +333,7 @@ class Packed:
         return None
 
     def unpacked(self) -> Plain:
-        """Return the entries as immutable plain entries. The decompressed data is not cached."""
+        """Return the entries as an immutable ``Plain`` object. The decompressed data is not cached."""
         plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
         data = self.cache.decompress(self.codec, self.blob, self.begins, sizes)
         ms, seq = self._id_columns(0, len(self))

@@ -32,7 +32,7 @@ from engine.core.streams.entries import Plain
 from streamwire.digits import Ints
 from streamwire.entry_batch import EntryBatch, Values
 
-#: Size of a chunk's entries, as a multiple of ``CHUNK_BYTES`` of frames.
+#: Size of a chunk's frames, as a multiple of ``CHUNK_BYTES``.
 CHUNKS_AT_ONCE = 2
 #: Offset from a chunk's number to the number of its decompressed columns in the cache.
 _OF_COLUMNS = 1 << 31

@@ -90,7 +90,7 @@ class SpanCache:
         return found[0]
 
     def add_block(self, number: int, packed: Any, size: int) -> None:
-        """Cache packed entries of ``size`` bytes read from disk; evict other blocks beyond the blocks' share."""
+        """Cache packed entries of ``size`` bytes read from disk; evict old blocks beyond the blocks' share."""
         self._blocks[number] = packed, size
         self._block_bytes += size
         most = self._limit() // _BLOCKS_SHARE

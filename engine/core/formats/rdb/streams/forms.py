@@ -17,7 +17,7 @@ V5_0, V7_0, V7_2, V8_6, V8_8 = 15, 19, 21, 26, 27
 OURS = 256
 #: Encoding -> the RDB version of the first server that reads it.
 RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_6: 13, V8_8: 14}
-#: The encodings that can be read, including that of 5.0.
+#: The encodings that can be read, including the encoding of 5.0.
 FORMS = (V5_0, V7_0, V7_2, V8_6, V8_8)
 
 #: Flags of an entry in a node.

@@ -75,7 +75,7 @@ class Field(NamedTuple):
     missing: Callable[[Stream, Any], int] | None = None
     #: The first version of the record in ``stream_writer.rest`` that has the field; 0: none.
     rest: int = 0
-    #: Its option in XGROUP CREATE and XGROUP SETID.
+    #: The field's option in XGROUP CREATE and XGROUP SETID.
     option: bytes = b""
 
 
@@ -101,7 +101,7 @@ def plain(fields: Sequence[Field], owner: Owner) -> list[Any]:
 
 
 def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any], stream: Stream) -> None:
-    """Set the values from a snapshot; ``stream`` has its entries already.
+    """Set the values from a snapshot; ``stream`` must already have its entries.
 
     Raises ValueError if the number of values is wrong.
     """
@@ -148,7 +148,7 @@ def needed_form(stream: Stream, name: bytes, group: Group) -> int:
 
 
 def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
-    """Encode the values that an encoding lacks: for each field, the number of values, then owner's name and value."""
+    """Encode the values that an encoding lacks: for each field, the number of values, then owner names and values."""
     parts = []
     for fields, owners in _tables(name, group):
         for field in fields:

@@ -84,7 +84,7 @@ class Pending:
     def finish(self) -> Steps[PendingList]:
         """Return the pending list after all owners have been read.
 
-        Frees its own data block by block, because freeing all at once would take long.
+        Frees its own data block by block, because freeing everything at once would take long.
         """
         pending = PendingList()
         for column in (self._ids, self._times, self._counts, self._owners):
@@ -103,7 +103,7 @@ def _ascend(ids: _Ids) -> bool:
 
 
 def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
-    """Return IDs, times and counts of the next records."""
+    """Return the IDs, times and counts of the next records."""
     at = reader.at
     table = np.frombuffer(reader.read(_RECORD * count), np.uint8).reshape(count, _RECORD)
     if (table[:, -1] < 64).all():

@@ -111,7 +111,7 @@ def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int,
 
 
 def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
-    """Read some of the ``left`` remaining nodes; return how many."""
+    """Read some of the ``left`` remaining nodes; return their number."""
     keys: list[bytes] = []
     stored: list[tuple[bytes, int]] = []
     size = 0
@@ -156,7 +156,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     if len(key) != 16:
         raise BadFormatError
     first_ms, first_seq = int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")
-    # The elements that should be numbers may be strings. Arithmetic with these raises an error like other damage.
+    # Elements that should be numbers may be strings. Arithmetic with strings raises an error, like other damage.
     words: list[int] = read_elements(packed)  # type: ignore[assignment]
     live, deleted, fields = words[:3]
     names = _texts(words[3 : 3 + fields])

@@ -87,7 +87,7 @@ def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
 
 
 def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator[bytes]:
-    """Yield the nodes of the entries [first, last), which are all live; many at once if the entries are uniform."""
+    """Yield the nodes of the live entries [first, last); many nodes at once if the entries are uniform."""
     at_once = max(_BATCH_BYTES * len(segment) // (max(segment.body.data_size, 1) * size), 1) * size
     for begin in range(first, last, at_once):
         end = min(begin + at_once, last)
@@ -194,7 +194,7 @@ def form_of(stream: Stream) -> int:
 
 
 def rest(stream: Stream, form: int) -> bytes:
-    """Return the parts of the stream that this encoding lacks; empty if it is lossless.
+    """Return the parts of the stream that this encoding lacks; empty if the encoding is lossless.
 
     The result consists of a version, the groups (name, values, records without an owner), and the producers.
     """

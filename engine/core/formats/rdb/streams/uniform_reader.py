@@ -1,7 +1,7 @@
 """Fast path for reading RDB stream nodes whose entries all have the node's field names: many nodes at once.
 
 The results equal those of ``engine.core.formats.rdb.streams.stream_reader``, which reads entry by entry and handles the
-nodes declined here, including damaged ones. The start of a listpack element depends on the element before it, so the
+nodes declined here, including damaged nodes. The start of a listpack element depends on the element before it, so the
 nodes are walked in parallel, one element per node at a time. All other work is done for all entries at once. The
 entries become an `EntryBatch`, which `streamwire.frames.framed` converts.
 """
