@@ -5,7 +5,6 @@ Run `python scripts/engine_docs.py` after changing one. A test fails where the t
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 import engine.core.dispatch  # noqa: F401 - declares all commands
@@ -23,32 +22,15 @@ DIRECTIVES_PART = Part(_REFERENCE / "directives.md", r"<!-- directives: .*? -->\
 _NO_UPPER_BOUND = (I32_MAX, (1 << 32) - 1, I64_MAX)
 
 
-def _words(one: Command) -> str:
-    return f"{one.name.upper().replace('|', ' ')} {one.syntax}".strip()
-
-
-def _line(one: Command) -> str:
-    """Return the release that has the command first, and its syntax, in lines that a page shows without scrolling.
-
-    ``key [key ...]`` becomes ``key ...``, so that long commands stay readable.
-    """
-    words = re.sub(r" ?\| ?", "|", _words(one))
-    words = re.sub(r"\b([\w-]+(?: [\w-]+)*) \[\1 \.\.\.\]", r"\1 ...", words)
-    words = re.sub(r"\[([\w-]+) \[\1 \.\.\.\]\]", r"[\1 ...]", words)
-    return textwrap.fill(
-        f"{one.since:<8}{words}", 110, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
-    )
-
-
 def _differs(one: Command) -> bool:
     """Whether the summary says that the engine answers in its own way."""
     return "the engine" in one.summary.lower()
 
 
 def commands() -> str:
-    """Return the engine's own commands, those that it answers in its own way, and those of streams.
+    """Return the commands that the engine answers in its own way, those of streams by release, and the other groups.
 
-    The last ones have their arguments. A container's subcommands stand in its place.
+    A container's subcommands replace it.
     """
     groups: dict[str, list[Command]] = {}
     for _, command in sorted(COMMANDS.items()):
@@ -58,24 +40,26 @@ def commands() -> str:
     own = [one for one in everything if one.name.startswith("ps.")]
     special = [one for one in everything if one not in own and _differs(one)]
     segments = [one for one in everything if one not in own and "segment" in one.complexity]
-    own_rows = [f"* `{one.name.upper()}`: {one.complexity.rstrip('.')}\n" for one in own]
     names: dict[str, list[str]] = {}
     for text, one in [(one.summary, one) for one in special] + [(f"Costs {one.complexity}", one) for one in segments]:
         names.setdefault(text, []).append(f"`{one.name.upper().replace('|', ' ')}`")
     here = [f"* {' '.join(several)}: {text}\n" for text, several in names.items()]
-    blocks = [
-        "\n## The engine's own\n\n[Arguments, effects and replies](extensions.md); the complexity:\n\n",
-        *own_rows,
-        f"\n## Different on the engine\n\n{''.join(here)}",
-        "\n## As in Redis: streams\n\nA line begins with the first release of Redis with the command; `...`: one or"
-        " more.\n",
-    ]
-    lines = "\n".join(_line(one) for one in groups.pop("stream") if one not in own)
-    blocks.append(f"\n```text\n{lines}\n```\n")
-    blocks.append("\n## As in Redis: all other commands\n\n")
+    releases: dict[str, list[str]] = {}
+    for one in groups.pop("stream"):
+        if one not in own:
+            releases.setdefault(one.since, []).append(f"`{one.name.upper().replace('|', ' ')}`")
+    streams = "".join(f"{_item(f'{since}: ' + ' '.join(several))}\n" for since, several in sorted(releases.items()))
     others = textwrap.fill(", ".join(sorted(groups)), 140)
-    blocks.append(f"Redis 8.6's commands of these groups, except [what stays out](#what-stays-out):\n{others}.\n")
-    return "".join(blocks) + "\n"
+    return (
+        f"\n## Different on the engine\n\n{''.join(here)}"
+        "\n## As in Redis\n\nStream commands, with all arguments of Redis 8.6, by the first release that has them:\n\n"
+        f"{streams}\nRedis 8.6's commands of these groups, except [what stays out](#what-stays-out):\n{others}.\n\n"
+    )
+
+
+def _item(text: str) -> str:
+    """Return an item of a list, wrapped."""
+    return textwrap.fill(f"* {text}", 140, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _values(kind: Kind) -> str:
@@ -119,8 +103,7 @@ def directives() -> str:
 
 def _left_out(one: Unsupported) -> str:
     names = " ".join(f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in one.commands)
-    text = f"* **{one.subject}**{f' ({names})' if names else ''}: {one.instead}"
-    return textwrap.fill(text, 140, subsequent_indent="  ", break_on_hyphens=False) + "\n"
+    return _item(f"**{one.subject}**{f' ({names})' if names else ''}: {one.instead}") + "\n"
 
 
 def left_out() -> str:

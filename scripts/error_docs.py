@@ -24,19 +24,19 @@ def _code(found: re.Match[str]) -> str:
 
 
 def paragraph(name: str, condition: Condition) -> str:
-    """Return a condition, its text, and its advice in italics; parameters and quoted words are code."""
+    """Return a condition, its text, and its advice in italics. Parameters and quoted words are code."""
     text, advice = (
         re.sub(r"(?<!\w)'([^']+)'(?!\w)|\{(\w+)\}", _code, part).replace("``", "` `")
         for part in (condition.text, condition.advice)
     )
-    return f"\n{anchor(name)}**`{name}`** {text} *{advice}*\n"
+    return f"**`{name}`** {text} *{advice}*\n"
 
 
 def written() -> str:
     """Return today's conditions, by exception, in the order of the names."""
     groups: dict[str, list[str]] = {}
     for name, condition in sorted(CONDITIONS.items()):
-        groups.setdefault(condition.error.__name__, []).append(paragraph(name, condition))
+        groups.setdefault(condition.error.__name__, []).append(f"\n{anchor(name)}{paragraph(name, condition)}")
     return "".join(f"\n## {error}\n{''.join(rows)}" for error, rows in sorted(groups.items())) + "\n"
 
 
@@ -44,7 +44,7 @@ def written_of_command_line() -> str:
     """Return today's errors of the command line itself, by exit status."""
     groups: dict[int, list[str]] = {}
     for name, condition in sorted(command_line.FAILURES.items()):
-        groups.setdefault(int(condition.status), []).append(paragraph(name, condition))
+        groups.setdefault(int(condition.status), []).append(f"\n{paragraph(name, condition)}")
     return "".join(f"\n### Exit status {status}\n{''.join(rows)}" for status, rows in sorted(groups.items())) + "\n"
 
 

@@ -25,8 +25,8 @@ def paragraph(option: Option) -> str:
     default = option.shown_default()
     if default and not option.default_text:
         default = f"`{default}`"
-    names = ", ".join(f"{anchor(name)}**`{name}`**" for name in option.names)
-    return f"\n{names}{f' ({default})' if default else ''} {option.meaning}\n"
+    names = ", ".join(f"**`{name}`**" for name in option.names)
+    return f"\n{anchor(option.name)}{names}{f' ({default})' if default else ''} {option.meaning}\n"
 
 
 def section_text(section: type[Any]) -> str:

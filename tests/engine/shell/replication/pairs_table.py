@@ -4,8 +4,8 @@ pairs.
 Each server is the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
 unpacked. Tested of a pair are a full synchronisation, a partial one after a broken link, and FAILOVER to the replica.
 After each of them the data is compared: every type and encoding that both have, with fields that expire and function
-libraries, and the effects of scripts and functions. It prints the table, and with `--write` puts it into
-docs/operations/replication.md.
+libraries, and the effects of scripts and functions. It prints the pairs that fail, and with `--write` puts
+them into docs/operations/replication.md.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -13,7 +13,7 @@ docs/operations/replication.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import redis
@@ -48,31 +48,43 @@ _REASONS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.engine.shell.replication.pairs_table", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/operations/replication.md")
+    parser.add_argument("--write", action="store_true", help="put the result into docs/operations/replication.md")
     said = parser.parse_args()
     kinds = servers()
-    lines = [f"| master | {' | '.join(kinds)} |", "|---|" + "---|" * len(kinds)]
+    found: dict[tuple[str, str], str] = {}
     for master in kinds:
-        cells = []
         for replica in kinds:
-            cells.append(seen(kinds[master], kinds[replica]))
-            print(f"{master} > {replica}: {cells[-1]}", flush=True)
-        lines.append(f"| {master} | {' | '.join(cells)} |")
-    table = "\n".join(lines)
-    print(table)
+            found[master, replica] = seen(kinds[master], kinds[replica])
+            print(f"{master} > {replica}: {found[master, replica]}", flush=True)
+    text = summary(found)
+    print(text)
     if said.write:
-        PART.write(f"\n{table}\n")
+        PART.write(f"\n{text}\n")
+
+
+def summary(found: Mapping[tuple[str, str], str]) -> str:
+    """Return the servers, and a list of the masters that some of them cannot follow; `found`: results of `seen`."""
+    kinds = list(dict.fromkeys(master for master, _ in found))
+    failed: dict[tuple[str, str], list[str]] = {}
+    for (master, replica), result in found.items():
+        if result != "yes":
+            failed.setdefault((master, result), []).append(replica)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (master, result), replicas in failed.items():
+        alike.setdefault((", ".join(replicas), result), []).append(master)
+    lines = [f"* {', '.join(masters)} as master of {those}: {result}" for (those, result), masters in alike.items()]
+    return "\n".join([f"Servers: {', '.join(kinds)}. All pairs work, except:", "", *lines, ""])
 
 
 def servers() -> dict[str, str]:
-    """The servers, as columns are named, with their kinds (`tests.servers.sentinels.Member`)."""
+    """The servers by name, with their kinds (`tests.servers.sentinels.Member`)."""
     peers = Peers(PLACE)
     version = ".".join(map(str, redis_release().version))
     return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}
 
 
 def seen(master_kind: str, replica_kind: str) -> str:
-    """Return the results of one pair as a cell."""
+    """Return the results of one pair: "yes", or what worked and why the rest did not."""
     found: list[str] = []
     with members(master_kind, replica_kind) as (master, replica):
         refused = [words for one in (replica, master) for words in prepared(one)]
@@ -80,8 +92,8 @@ def seen(master_kind: str, replica_kind: str) -> str:
             real_files.fill(client.run, without=refused)
         fill(master, 0)
         steps: dict[str, Callable[[], None]] = {
-            "full": partial(follow, master, replica),
-            "partial": partial(cut, master, replica),
+            "full synchronisation": partial(follow, master, replica),
+            "partial synchronisation": partial(cut, master, replica),
             "FAILOVER": partial(hand_over, master, replica),
         }
         for name, step in steps.items():
