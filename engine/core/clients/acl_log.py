@@ -1,6 +1,7 @@
-"""Recent refusals for ACL LOG and INFO. Equal refusals (same reason, user and object) within a minute are one entry.
+"""Recent refusals for ACL LOG and INFO.
 
-Entries are counted and removed here; ``engine.core.commands.server.access`` formats them.
+Equal refusals (same reason, context, object and user) within a minute are one entry. Entries are counted and removed
+here; ``engine.core.commands.server.access`` formats them.
 """
 
 from __future__ import annotations

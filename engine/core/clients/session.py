@@ -119,7 +119,7 @@ class Session:
         self.is_replica = False
         #: Whether the client is this server's master, whose commands are never refused.
         self.is_master = False
-        #: The shell must close the connection: immediately, or after queued data has been sent.
+        #: Whether the shell must close the connection immediately, or after sending queued data.
         self.close_requested = False
         self.close_after_reply = False
         self.addr = b""
@@ -132,7 +132,7 @@ class Session:
         self.calls = 0
         self.no_evict = False
         self.no_touch = False
-        #: Set by the shell: returns the current state of the connection's buffers.
+        #: Function, set by the shell, that returns the current state of the connection's buffers.
         self.buffers: Callable[[], Buffers] = Buffers
 
     def queued(self) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Command timings: totals and a histogram per command, the slow log, and latency events.
 
-Times are arguments, in nanoseconds; the core reads a stopwatch that the shell supplies. Only commands that take at
+Durations are passed in nanoseconds: the core reads a stopwatch that the shell supplies. Only commands that take at
 least ``threshold_ns`` are passed to ``note``. For all others, only the counters are updated. A histogram's bucket n
 counts durations from 2**(n-1) to below 2**n nanoseconds.
 """

@@ -1,7 +1,7 @@
 """The core's interface to its process.
 
 The shell replaces ``WithoutProcess`` with its implementation. This module does no I/O. Some work must not happen while
-a command runs. The methods under "after the reply" have the process do it once the current command's reply is encoded.
+a command runs. The methods under "after the reply" defer it until the current command's reply is encoded.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class WithoutProcess:
         """Do nothing: the caller controls the time."""
 
     def give_back_memory(self) -> None:
-        """Do nothing: the process is not the core's."""
+        """Do nothing: there is no process."""
 
     def rewrite_configuration(self) -> None:
         raise CommandError(settings.NO_CONFIG_FILE)

@@ -45,9 +45,9 @@ class Replication(Protocol):
         """Remove a replica whose connection is closed."""
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Record the offsets up to which the replica has processed the stream, and stored it.
+        """Record that the replica has processed the stream up to ``offset``.
 
-        ``on_disk`` is the stored offset, or -1 if unknown.
+        ``on_disk`` is the offset up to which it has stored the stream, or -1 if unknown.
         """
 
     def offset(self, *, within: bool = False) -> int:

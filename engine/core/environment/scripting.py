@@ -22,7 +22,7 @@ class Library:
 
 
 class ScriptCache(Protocol):
-    """The scripts by SHA-1, in hexadecimal digits of any case."""
+    """The cached scripts by SHA-1, in upper- or lower-case hexadecimal digits."""
 
     def __len__(self) -> int: ...
 

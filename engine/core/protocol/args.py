@@ -93,7 +93,7 @@ class Args:
         return self.argv[self.pos].upper() if self.pos < self.end else b""
 
     def flag(self, word: bytes) -> bool:
-        """Consume the next word if it equals ``word`` (given in upper case), ignoring case; return whether it did."""
+        """Consume the next word if it equals ``word`` (in upper case), ignoring case; return whether it did so."""
         if self.pos < self.end and self.argv[self.pos].upper() == word:
             self.pos += 1
             return True

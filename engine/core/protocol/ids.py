@@ -54,7 +54,7 @@ def parse_bound(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_low(word: bytes) -> int:
-    """Return the low end of a range, inclusive; ``(`` makes the word's ID exclusive."""
+    """Parse the low end of a range into the first ID in the range. After ``(``, the ID is excluded."""
     if word[:1] != b"(":
         return parse_bound(word)
     entry_id = parse(word[1:])
@@ -64,7 +64,7 @@ def parse_low(word: bytes) -> int:
 
 
 def parse_high(word: bytes) -> int:
-    """Return the high end of a range, inclusive; ``(`` makes the word's ID exclusive."""
+    """Parse the high end of a range into the last ID in the range. After ``(``, the ID is excluded."""
     if word[:1] != b"(":
         return parse_bound(word, U64_MAX)
     entry_id = parse(word[1:], U64_MAX)

@@ -52,7 +52,7 @@ class Given(NamedTuple):
 def divide(argv: list[bytes], known: Mapping[bytes, Option] = ADD_OPTIONS) -> tuple[list[Given], int]:
     """Return the options of a command, and the index of the first word after them.
 
-    Values are not checked. A second policy is an ordinary word, as in Redis.
+    Values are not checked. As in Redis, a second policy is treated as an ordinary word.
     """
     given: list[Given] = []
     at, end, policies = 2, len(argv), 0

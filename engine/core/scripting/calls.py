@@ -95,7 +95,7 @@ class Memory(Protocol):
         """Return the number of bytes that the script may still allocate."""
 
     def make_room(self, size: int) -> bool:
-        """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
+        """Raise the limit so that a reply of ``size`` bytes fits. Return False if memory already exceeds the limit."""
 
     def limit(self) -> None:
         """Start enforcing the limit, just before the script runs."""

@@ -76,7 +76,7 @@ class Interpreter:
         self._lua.set_max_memory(MEMORY_LIMIT)
 
     def make_room(self, size: int) -> bool:
-        """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
+        """Raise the limit so that a reply of ``size`` bytes fits. Return False if memory already exceeds the limit."""
         used: int = self._lua.get_memory_used(True)
         if used >= MEMORY_LIMIT:
             self._lua.set_max_memory(used + _SLACK)

@@ -1,4 +1,4 @@
-"""Flags of EVAL, FCALL and their variants that follow from the declarations of the script they run.
+"""Flags of EVAL, FCALL and their variants, derived from the declarations of the script that they run.
 
 A function, or a script that starts with ``#!lua``, declares its flags. These flags are checked before it runs, like
 those of a command: if writes are refused, so is a script that may write, even when MULTI queues it. Scripts without

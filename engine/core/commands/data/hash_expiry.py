@@ -327,7 +327,7 @@ def hgetex(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(fields)",
 )
 def hsetex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets fields of a hash with one expiry for all, if none or all of them exist."""
+    """Sets fields of a hash and their common expiry; FNX or FXX requires that none or all of them exist."""
     key = argv[1]
     words = _Words(ctx, argv, b"KEEPTTL", 2)
     pairs, condition = words.fields, words.condition

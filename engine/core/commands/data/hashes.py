@@ -227,10 +227,13 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @hash_command(
-    "hscan key cursor [MATCH pattern] [COUNT count] [NOVALUES]", "readonly", since="2.8.0", complexity="O(COUNT) a step"
+    "hscan key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
+    "readonly",
+    since="2.8.0",
+    complexity="O(COUNT) per step",
 )
 def hscan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over a hash in steps; fields that exist throughout are returned."""
+    """Iterates over a hash in steps; all fields that exist during the whole iteration are returned."""
     cursor = parse_cursor(argv[2])
     fields = read_hash(ctx, argv[1])
     if not fields:

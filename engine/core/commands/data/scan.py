@@ -82,10 +82,10 @@ def scan_reply(
     "readonly",
     keys=NO_KEYS,
     since="2.8.0",
-    complexity="O(COUNT) a step",
+    complexity="O(COUNT) per step",
 )
 def scan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over the keys in steps; keys that exist throughout are returned."""
+    """Iterates over the keys in steps; all keys that exist during the whole iteration are returned."""
     cursor = parse_cursor(argv[1])
     pattern, count, kind, _ = parse_scan_options(Args(argv, 2), of_fields=False)
     following, keys = ctx.db.scan(cursor, count)

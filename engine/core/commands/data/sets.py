@@ -135,9 +135,11 @@ def in_pages(ctx: Context, argv: list[bytes], members: Members) -> Reply:
     return ctx.in_steps(argv, work())
 
 
-@set_command("sscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step")
+@set_command(
+    "sscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) per step"
+)
 def sscan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over a set in steps; members that exist throughout are returned."""
+    """Iterates over a set in steps; all members that exist during the whole iteration are returned."""
     cursor = parse_cursor(argv[2])
     members = read_set(ctx, argv[1])
     if not members:

@@ -282,10 +282,10 @@ def zrevrank(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @sorted_set_command(
-    "zscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step"
+    "zscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) per step"
 )
 def zscan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over a sorted set in steps; members that exist throughout are returned."""
+    """Iterates over a sorted set in steps; all members that exist during the whole iteration are returned."""
     cursor = parse_cursor(argv[2])
     members = read_sorted_set(ctx, argv[1])
     if not members:

@@ -65,7 +65,7 @@ def delex(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(keys)",
 )
 def msetex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets several strings with one expiry for all, if none or all of the keys exist."""
+    """Sets several strings and their common expiry; NX or XX requires that none or all of the keys exist."""
     count = parse_int(argv[1], data.NUMKEYS_INVALID)
     if not 0 < count < _TOO_MANY:
         raise CommandError(data.NUMKEYS_INVALID)

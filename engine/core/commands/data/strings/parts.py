@@ -33,7 +33,7 @@ def _getrange(ctx: Context, argv: list[bytes]) -> Reply:
 
 for _name, _since, _summary in (
     ("getrange", "2.4.0", "Returns a part of a string, both ends included; negative positions count from the end."),
-    ("substr", "1.0.0", "Returns a part of a string: the old name of GETRANGE."),
+    ("substr", "1.0.0", "Returns a part of a string. SUBSTR is the former name of GETRANGE."),
 ):
     string_command(f"{_name} key start end", "readonly", since=_since, complexity="O(length)", summary=_summary)(
         _getrange

@@ -283,7 +283,7 @@ def _new_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, opti
     complexity="O(COUNT)",
 )
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes a consumer the owner of pending entries that have been idle, scanning from an ID on."""
+    """Makes a consumer the owner of idle pending entries, scanning from an ID on."""
     key, group_name = argv[1], argv[2]
     min_idle = max(parse_int(argv[4], streams.AUTOCLAIM_MIN_IDLE), 0)
     start = ids.parse_low(argv[5])
