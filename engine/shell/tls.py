@@ -96,8 +96,8 @@ def _texts(config: Config) -> Callable[[str], str]:
 
 
 def _load(context: ssl.SSLContext, text: Callable[[str], str], certificate: str, key: str, password: str) -> None:
-    """Use the certificate that these directives name. The password callback is always set: without it OpenSSL
-    would ask for an encrypted key's password on the terminal.
+    """Load the certificate that these directives name. The password callback is always set, because without it OpenSSL
+    would ask for the password of an encrypted key on the terminal.
     """
     files = _require_file(certificate, text(certificate)), _require_file(key, text(key))
     try:

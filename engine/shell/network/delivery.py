@@ -1,7 +1,7 @@
 """Delivery of commands' results: first effects, then replies, messages to other clients, and work after a reply.
 
-The order is the invariant: an effect must be logged before any client sees it. If effects cannot be logged because of
-an unexpected error, nothing is sent any more.
+The order is the invariant: an effect must be logged before any client sees it. After an unexpected error in the logging
+of effects, nothing is sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
 
 
 class Delivery:
-    """Delivery for one core. ``connections`` are the open ones by session ID; ``fail`` is called on a fatal error."""
+    """Delivery for one core. ``connections``: open connections by session ID. ``fail``: called on a fatal error."""
 
     __slots__ = ("_connections", "_core", "_fail", "after_reply", "is_over", "on_effects")
 
@@ -31,15 +31,15 @@ class Delivery:
         self._core = core
         self._connections = connections
         self._fail = fail
-        #: Whether effects could not be passed on, so that nothing may be sent any more.
+        #: Whether effects could not be passed on, after which nothing may be sent.
         self.is_over = False
         #: Receives effects before the replies of their commands leave (for the log and the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
-        #: Work to do once the reply of the present command has been encoded. The list object never changes.
+        #: Work to do once the reply of the present command has been encoded. The list is never replaced.
         self.after_reply: list[Callable[[], None]] = []
 
     def flush(self, connection: Connection, out: Out) -> None:
-        """Pass on the effects, then send the replies of the commands that had them."""
+        """Pass on the effects, then send the replies of their commands."""
         if self._core.changes.effects:
             self.flush_effects()
         if out and not self.is_over:

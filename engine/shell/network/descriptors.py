@@ -1,7 +1,7 @@
 """File descriptors: raising the process's limit for ``maxclients``, or lowering ``maxclients``.
 
-If no descriptor is left, a client gets no reply, not even an error that there are too many, and the log cannot be
-rewritten. So some descriptors are reserved for files and listening sockets.
+Without a free descriptor, a client does not even receive an error reply, and the log cannot be rewritten. So some
+descriptors are reserved for files and listening sockets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.observation.log_lines import LOG
 from engine.text.messages import settings
 
-#: Number of descriptors reserved for other uses than clients, as in Redis; those of segment files are added.
+#: Number of descriptors reserved for other uses than clients, as in Redis, without those for segment files.
 RESERVED = 32
 
 

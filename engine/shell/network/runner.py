@@ -49,7 +49,7 @@ _FLUSH_BYTES = 256 * 1024
 _PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
-#: Types of replies that are not only encoded.
+#: Types of replies that need more than encoding.
 _SPECIAL = frozenset({type(BLOCKED), Steps, Pages})
 
 
@@ -69,7 +69,7 @@ class Runner:
         self.limits.on_change = self._follow_limits
         self.watchdog = Watchdog(core.telemetry, loop)
         self.timers = Timers(core, loop, self.connections, self.settle, self.fail, self.watchdog)
-        #: Whether `fail` was called: no command runs any more, and ``on_failure`` ends the process.
+        #: Whether `fail` was called: no more commands run, and ``on_failure`` ends the process.
         self.failed = False
         self.on_failure: Callable[[], None] = lambda: None
         self.memory_limit = MemoryLimit(
@@ -118,7 +118,7 @@ class Runner:
                 connection.parser.trusted = session.authenticated
 
     def is_full(self) -> bool:
-        """Return whether there is no room for another client, counting those in a TLS handshake."""
+        """Return whether ``maxclients`` is reached, counting clients in a TLS handshake."""
         return len(self.connections) + self.traffic.handshaking >= self.limits.max_clients
 
     def closed(self, connection: Connection) -> None:
@@ -134,7 +134,7 @@ class Runner:
 
     def run(self, connection: Connection) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
-        # One piece: each command passes through all of it, and a call costs a hundredth of a request.
+        # A single function, because every command passes through it, and a call costs a hundredth of a request.
         core, delivery, session = self.core, self.delivery, connection.session
         execute, outbox, pause, after_reply = core.execute, core.outbox, core.pause, delivery.after_reply
         commands, first = connection.commands, connection.at

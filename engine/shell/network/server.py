@@ -45,7 +45,7 @@ _BUSY_S = 0.05
 class Server:
     """One engine in this process. ``announce`` is called with a line when the server accepts clients."""
 
-    # One piece: it holds the parts of a process, which are made one after another when it starts.
+    # A single class, because it creates and owns all parts of the process.
 
     def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
         self.config = config
@@ -141,7 +141,7 @@ class Server:
         return first, port, sockets
 
     def _announce(self) -> None:
-        """Announce where clients are accepted; the first address is that without TLS, if there is one."""
+        """Announce the addresses that accept clients, those without TLS first."""
         if self._sockets or self._tls is not None:
             address = f"{self._host}:{self._port if self._sockets else self._tls_port}"
         else:
@@ -182,7 +182,7 @@ class Server:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        # Schedule first, so that an error does not end the ticking.
+        # Schedule the next tick first, so that an error does not stop the timer.
         self._ticker = self._loop.call_later(1.0, self._tick)
         self.runner.tick()
 
@@ -201,8 +201,8 @@ class Server:
 
     @staticmethod
     def _tune_gc() -> None:
-        """Exempt all present objects from garbage collection. The engine's data has few objects and no cycles: collect
-        all rarely, and new objects so few at a time that no collection of them takes long.
+        """Exempt all present objects from garbage collection. The engine's data has few objects and no cycles, so full
+        collections are rare, and collections of new objects are small and short.
         """
         gc.collect()
         gc.freeze()
@@ -240,7 +240,8 @@ class Server:
             LOG.warning("%s ignored, because the data could not be written", name)
 
     def _reload(self) -> None:
-        """Reload the TLS files and the ACL file (SIGHUP). If one cannot be used, that is logged and the old state kept.
+        """Reload the TLS files and the ACL file (SIGHUP). If a file cannot be used, the error is logged and the old
+        state is kept.
 
         The log file needs no signal: it is reopened whenever it has been moved.
         """

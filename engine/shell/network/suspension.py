@@ -1,10 +1,10 @@
 """Work that can be suspended: a slow script pauses so that other clients get a reply and may stop it.
 
-A script is one call into Lua, with a hook after a number of instructions. For others to be served then, the call must
-stop with all that is on its stack, and the event loop must continue. The work runs in a greenlet: a stack of its own in
-the same thread, which is left and entered again only at explicit points. A thread could do the same, but would run
-concurrently with the event loop on the core's data, and each script would cost two thread switches. asyncio and uvloop
-do not allow a second event loop inside the hook.
+A script is one call into Lua, with a hook after a number of instructions. To serve other clients, the call must be
+suspended with its stack while the event loop continues. So the work runs in a greenlet, which has its own stack in the
+same thread, and is suspended and resumed only at explicit points. A thread would run concurrently with the event loop
+on the core's data, and each script would cost two thread switches. A nested event loop inside the hook is not possible
+with asyncio and uvloop.
 
 One greenlet is reused for all work, because making one costs more than most scripts do.
 """
@@ -52,7 +52,7 @@ class Suspension:
         return self.is_over
 
     def pause(self) -> None:
-        """Suspend the work, which calls this, and return to the caller of `go` until that is called again."""
+        """Suspend the work, which calls this, until `go` is called again."""
         assert self._caller is not None
         self._caller.switch()
 

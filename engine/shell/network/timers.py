@@ -18,14 +18,14 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.watchdog import Watchdog
 
 #: Minimum and maximum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled
-#: together, and if the system's clock is set forward that is noticed.
+#: together, and a system clock that was set forward is noticed.
 _SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
 #: Seconds after which to check again whether a slow script is over.
 _BUSY_S = 0.05
 
 
 class Timers:
-    """Timers of one server. ``connections`` are the open ones by session ID; ``settle`` delivers the results of core
+    """Timers of one server. ``connections``: open connections by session ID; ``settle`` delivers the results of core
     work, and ``fail`` is called with an error that makes the core unusable.
     """
 
@@ -48,7 +48,7 @@ class Timers:
         self._watchdog = watchdog
         self._expiry: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
-        #: Time of the next expiry that the timer is set for. If the core's differs, call `follow_expiry`.
+        #: Expiry time that the timer is set for. If the core's next expiry differs, call `follow_expiry`.
         self.expiry_at = NEVER
 
     def stop(self) -> None:
@@ -70,7 +70,7 @@ class Timers:
             connection.timer = self._loop.call_later(max(at * 1000 - now, 0) / 1e6, self._wake, connection)
 
     def follow_session(self, session: Session) -> None:
-        """Set the timer of a session's client, if it is still connected, for its present blocking command."""
+        """Set the timer for the present blocking command of a session, if its client is still connected."""
         connection = self._connections.get(session.id)
         if connection is not None:
             self.follow(connection, now_us())
@@ -136,7 +136,7 @@ class Timers:
     # -- pauses -------------------------------------------------------------------------------------------------------
 
     def follow_pause(self) -> None:
-        """Check the clients that are held back, soon and when a pause ends: a pause has started or ended."""
+        """Handle the start or end of a pause: check held-back clients soon, and again when the pause ends."""
         if self._pause is not None:
             self._pause.cancel()
         self._pause = self._loop.call_later(0, self._check_pauses)

@@ -1,7 +1,7 @@
 """Listener for clients over TLS.
 
-Changed directives and SIGHUP make a new context; existing connections keep theirs. If a context cannot be made, that is
-an error, and the old one stays in use.
+Changed directives and SIGHUP make a new context; existing connections keep theirs. If a new context cannot be built,
+the change fails and the old one stays in use.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PAUSE_SECONDS = 0.1
 
 
 class Clients(Protocol):
-    """The server's clients, as far as the listener needs them."""
+    """The server's clients, as the listener needs them."""
 
     #: Counts clients whose handshake is not complete.
     traffic: Traffic
 
     def is_full(self) -> bool:
-        """Return whether there is no room for another client, counting those in a handshake."""
+        """Return whether ``maxclients`` is reached, counting clients in a handshake."""
 
 
 class TlsListener:

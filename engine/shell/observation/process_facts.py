@@ -19,7 +19,7 @@ _PAGE = resource.getpagesize()
 
 
 class Facts:
-    """Collects the facts on request. Between requests, only the samples for rates and the peak are kept."""
+    """Collector of the facts. Between requests, it stores only the samples for rates, and the peak."""
 
     def __init__(self, config: Config, traffic: Traffic, telemetry: Telemetry, loop: type, port: int) -> None:
         self._config = config

@@ -1,9 +1,9 @@
 """Event-loop watchdog: reports iterations that took at least ``latency-monitor-threshold``, and their cause.
 
-During an iteration only the clients whose commands it runs are served. Code that has worked in the loop calls
-`Watchdog.note_work` afterwards, but only while the threshold is set; the telemetry reports single long commands. For
-the watchdog an iteration ends with a callback that it schedules at the first report: this runs after everything else
-that was received. An iteration that took too long becomes a LATENCY event, and a log line, at most once per second.
+During an iteration only the clients whose commands it runs are served. While the threshold is set, code that has worked
+in the loop calls `Watchdog.note_work` afterwards. The telemetry reports single long commands. At the first report, the
+watchdog schedules a callback as the end of the iteration: it runs after everything else that was received. An iteration
+that took too long becomes a LATENCY event, and a log line, at most once per second.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Watchdog:
             self._longest = _Piece(spent, event, done)
 
     def _note_event(self, event: bytes, what: bytes, milliseconds: int) -> None:
-        """Note that an operation has just ended that is an event by itself."""
+        """Note the end of an operation that is an event by itself."""
         spent = milliseconds * 1000
         self._open(now_us() - spent)
         if spent > self._longest_command.microseconds:

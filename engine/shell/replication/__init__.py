@@ -1,6 +1,6 @@
 """Replication: the replicas of this server, and the master that it follows.
 
 It owns the history (the stream of commands sent to replicas, with its offsets), full and partial synchronisation, and
-acknowledgements. It may import the core, durability (the file formats), the settings and the observation room. It does
-not depend on how sockets are served: it receives what it needs of them.
+acknowledgements. It may import the core, durability (the file formats), the settings and `engine.shell.observation`. It
+does not depend on how sockets are served: connections are passed in.
 """

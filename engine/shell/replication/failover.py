@@ -6,10 +6,10 @@
                              └── GIVEN_UP, ABORT ──> NONE
 
 During a failover, clients that write wait, so that a replica can catch up. WAITING ends when one has caught up, when
-the timeout expires, or by FAILOVER ABORT. Then this server becomes a replica, and its PSYNC says that it hands over:
-the server that receives it becomes the master. If the reply is negative, this server becomes the master again, under a
-new history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT: it may have
-accepted.
+the timeout expires, or by FAILOVER ABORT. Then this server becomes a replica. Its PSYNC has the option FAILOVER: the
+server that receives it becomes the master. If the reply is negative, this server becomes the master again, under a new
+history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT, because that server may
+have accepted.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Failover:
         self._target: tuple[str, int] | None = None
         self._force = False
         self._held = HeldWrites(core, loop, "failover", self._check)
-        #: To be called when a replica may have caught up.
+        #: Function to call when a replica may have caught up.
         self.check_soon = self._held.check_soon
 
     @property
@@ -104,7 +104,7 @@ class Failover:
 
     @property
     def shown(self) -> str:
-        """INFO's word for the stage."""
+        """Stage, as INFO shows it."""
         return str(self._machine.state.value)
 
     # -- commands -----------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from engine.core.keyspace.changes import NEVER
 
 
 class HeldWrites:
-    """One reason to hold writes, and its wait for replicas. ``owner`` is the name of the reason; ``check`` is called
-    when a replica may have caught up.
+    """One reason to hold writes, and its wait for replicas. ``owner``: name of the reason; ``check``: called when a
+    replica may have caught up.
     """
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, owner: str, check: Callable[[], None]) -> None:
@@ -38,7 +38,9 @@ class HeldWrites:
         return max(self._timer.when() - self._loop.time(), 0.0) if self._timer is not None else 0.0
 
     def check_soon(self) -> None:
-        """Call ``check`` soon, when the present command's effects are in the stream: a replica may have caught up."""
+        """Call ``check`` after the present command, when its effects are in the stream: a replica may have caught
+        up.
+        """
         if self._waits and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._check_now)

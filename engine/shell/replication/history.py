@@ -64,12 +64,12 @@ class History:
         return self.offset - self.held + 1
 
     def keep(self) -> None:
-        """Start to keep the last bytes."""
+        """Start to keep the last bytes of the stream."""
         self.keeps = True
 
     def release(self) -> None:
-        """Stop keeping bytes. Changes without replicas or backlog are not in the stream, so a new ID is drawn: no
-        replica could continue from here.
+        """Stop keeping bytes. Changes without replicas or backlog are not added to the stream, so a new ID is drawn,
+        with which no replica can continue.
         """
         self.keeps = False
         self._drop()
@@ -139,13 +139,13 @@ class History:
         self.second_id, self.second_offset = NO_ID, -1
 
     def resume(self, history_id: bytes, offset: int) -> None:
-        """Continue where this server was when it ended; it does not have the bytes before that."""
+        """Continue the history at the offset where this server stopped. Earlier bytes are not available."""
         self.adopt(history_id, offset)
         self.keep()
 
     def rename(self, history_id: bytes) -> None:
-        """Take over the master's new ID (CONTINUE). The bytes so far are the same, so this server's replicas can
-        continue too.
+        """Adopt the master's new ID (CONTINUE). The bytes so far are the same, so this server's replicas can continue
+        too.
         """
         if history_id != self.id:
             self.second_id, self.second_offset = self.id, self.offset + 1

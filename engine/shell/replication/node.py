@@ -29,11 +29,11 @@ from engine.wire.encode import encoded
 
 
 class AllClients(Clients, ReplicaHost, Protocol):
-    """The part that runs clients' commands, as far as both roles need it."""
+    """The runner of client commands, as both roles need it."""
 
 
 class Node:
-    """Replication of one server; call ``start`` when its data is loaded. ``port``: where it accepts clients."""
+    """Replication of one server; call ``start`` when its data is loaded. ``port``: port for clients."""
 
     def __init__(
         self, core: Core, clients: AllClients, disk: DiskDurability, loop: asyncio.AbstractEventLoop, port: int
@@ -58,7 +58,7 @@ class Node:
         self._ticker: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start to serve the core's requests."""
+        """Start serving the core's requests."""
         self._core.replication = self
         self._disk.on_other_data = self.master.restart
         self._disk.set_position_source(lambda: self.following.position if self.follows else self.master.position)
@@ -72,8 +72,8 @@ class Node:
             self.follow(master[0], int(master[1]))
 
     def _resume(self, position: Position, *, leads: bool) -> None:
-        """Continue the history at the position of the loaded data: a replica requests what follows it, and replicas
-        that followed this server up to there continue.
+        """Continue the history at the position of the loaded data. As a replica, this server requests the rest of the
+        stream from its master. Replicas of this server that have the same position can continue.
         """
         LOG.info("the data is at offset %d of the history %s", position.offset, position.id.decode())
         self.history.resume(position.id, position.offset)
@@ -93,7 +93,7 @@ class Node:
         self._shutdown.check_soon()
 
     def _tick(self) -> None:
-        # Schedule first, so that an error does not end the ticking.
+        # Schedule the next tick first, so that an error does not stop the timer.
         self._ticker = self._loop.call_later(1.0, self._tick)
         if not self._disk.is_ending:
             self.master.tick()
@@ -118,7 +118,7 @@ class Node:
             self._publish(argv)
 
     def _publish(self, argv: list[bytes]) -> None:
-        # A subscriber that gets the message must find what was written before it.
+        # A subscriber that receives the message must find the data written before it.
         self._disk.flush_effects()
         if self.feeds:
             self.master.send(encoded([argv[0].upper(), *argv[1:]]))

@@ -75,10 +75,10 @@ class Shutdown:
         self._offset = offset
         self._machine = shutdown()
         self._words: frozenset[bytes] = frozenset()
-        #: Clients that have called SHUTDOWN, and get an error if it fails.
+        #: Clients that have called SHUTDOWN, and receive an error if the shutdown fails.
         self._callers: dict[Session, None] = {}
         self._held = HeldWrites(core, loop, "shutdown", self._check)
-        #: To be called when a replica may have caught up, or has disconnected.
+        #: Function to call when a replica may have caught up, or has disconnected.
         self.check_soon = self._held.check_soon
 
     # -- commands and signals -----------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Shutdown:
     def delays(self, words: frozenset[bytes], caller: Session | None) -> bool:
         """Start the shutdown with SHUTDOWN's ``words``; return whether it is delayed. If not, the caller must exit now.
 
-        ``caller`` is the client that requested it, if any: it waits, and gets an error if the shutdown fails.
+        ``caller``: client that requested the shutdown, if any. It waits, and receives an error if the shutdown fails.
         """
         seconds = self._core.config.integer("shutdown-timeout")
         if self._machine.state is Stage.WAITING:

@@ -38,7 +38,7 @@ class AckWaiters:
         if not again:
             self._ask()
         elif not self._is_asked_later:
-            # Each reply wakes all waiting clients: asking again at once would never end.
+            # Each reply wakes all waiting clients, so asking again immediately would never end.
             self._is_asked_later = True
             self._loop.call_later(_AGAIN, self._ask_again)
 
@@ -50,7 +50,7 @@ class AckWaiters:
     def wake(self) -> None:
         """Wake the waiting sessions soon: a replica has acknowledged something, or has disconnected."""
         if self._sessions and not self._is_due:
-            # Not at once: a command may be running.
+            # Not immediately: a command may be running.
             self._is_due = True
             self._loop.call_soon(self._wake)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def shown(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:
-    """Return the client's address, the server's, and the socket's descriptor (-1 without a socket)."""
+    """Return the client's address, the server's address, and the socket's descriptor (-1 without a socket)."""
     sock = transport.get_extra_info("socket")
     peer, here = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
     fd = sock.fileno() if sock is not None else -1

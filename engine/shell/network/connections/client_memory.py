@@ -1,4 +1,4 @@
-"""``maxmemory-clients``: limit for the buffers of all clients together; above it the largest clients are disconnected.
+"""``maxmemory-clients``: limit for the buffers of all clients together. Above it, the largest clients are disconnected.
 
 A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, and commands queued by MULTI.
 CLIENT NO-EVICT exempts a client. The interval between checks grows with their duration.
@@ -20,7 +20,7 @@ _EVERY_US, _PART = 100_000, 20
 
 
 class ClientMemory:
-    """Buffer limit of one server. ``connections`` are the open ones by session ID."""
+    """Buffer limit of one server. ``connections``: open connections by session ID."""
 
     __slots__ = ("_config", "_connections", "_next_us", "_now_us", "_traffic", "limit")
 

@@ -1,14 +1,14 @@
 """One client's socket: parsing of commands, sending of replies, and flow control in both directions.
 
-It owns the buffers, and the reasons why a client's commands do not run: a command blocks the client, CLIENT PAUSE holds
-it back, it does not read its replies, or it has used up its share of this event-loop iteration. It does not depend on
-what a command does: a `CommandRunner` runs the commands, and calls back.
+It owns the buffers, and the reasons why a client's commands do not run: a blocking command, CLIENT PAUSE, unread
+replies, or a used-up share of this event-loop iteration. It does not depend on what a command does: a `CommandRunner`
+runs the commands, and calls back.
 
 A long reply leaves in pieces, one per event-loop iteration, so that other clients are served in between. The next piece
 is not made until the client has read most of the earlier ones. The client's next command, and everything else sent to
 it, waits for the last piece.
 
-It is one long module because input, output and their pauses share all of their state.
+The module is long because input, output and their pauses share all of their state.
 
 Invariant: a connection never drops accepted input, and never runs two commands out of order. A new code path must
 append input that cannot run yet after the input that already waits (``commands`` from ``at`` on, the parser's bytes,
@@ -51,7 +51,7 @@ _WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
 
 
 class CommandRunner(Protocol):
-    """Runner of connections' commands, with the state that all connections share."""
+    """Runner of the commands of all connections, with the state that they share."""
 
     loop: asyncio.AbstractEventLoop
     replies: ReplyBatch
@@ -72,10 +72,10 @@ class CommandRunner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """A client, as long as its socket is open. ``session`` is its state in the core."""
+    """A client with an open socket. ``session``: its state in the core."""
 
-    # One piece: the reasons to pause reading and sending depend on each other, and with ten thousand clients every
-    # object costs memory.
+    # A single class, because the reasons to pause reading and sending depend on each other, and each object per client
+    # costs memory.
 
     __slots__ = (
         "_reading",
@@ -146,11 +146,11 @@ class Connection(asyncio.Protocol):
         self.behind: Out = []
         #: Total bytes received and sent.
         self.received = self.sent = 0
-        #: Number of sent bytes that it had read at the last call of `has_taken`.
+        #: Number of bytes that it had read at the last call of `has_taken`.
         self.taken = 0
         self._reading = True
 
-    # -- the transport's calls ----------------------------------------------------------------------------------------
+    # -- transport callbacks ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         self._release_buffers()
 
     def _release_buffers(self) -> None:
-        """Free its buffers, and break its reference cycles: garbage collection runs too rarely for them."""
+        """Free the buffers, and break reference cycles, because garbage collection is too rare."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         size = len(data)
         self.traffic.bytes_in += size
         self.received += size
-        # Inlines `stopped`.
+        # The property `stopped`, inlined.
         if self.session.waiter is not None or self.held_back or self.slow or self.yielding or self.stepping:
             self.backlog.append(data)
             self.backlog_size += size
@@ -307,10 +307,10 @@ class Connection(asyncio.Protocol):
                 self.backlog_size -= len(data)
                 self.read(data)
                 if self.backlog and not self.stopped:
-                    # One chunk per iteration, as when chunks come from the socket.
+                    # One chunk per iteration, as when chunks arrive from the socket.
                     self.yield_to_others()
             elif not self.parser.at_boundary and not self.parser.error:
-                # Waiting commands that the parser has not returned yet: before login it returns them one by one.
+                # Commands that the parser has not returned yet: before login, it returns one per call.
                 before = self.parser.buffered
                 self.read(b"")
                 if self.parser.buffered == before:
@@ -320,9 +320,9 @@ class Connection(asyncio.Protocol):
         self.adjust_reading()
 
     def adjust_reading(self) -> None:
-        """Read only input that can be used, but keep reading from a blocked client, to notice its disconnection.
+        """Pause reading while input cannot be used, except from a blocked client, to notice its disconnection.
 
-        A client that has sent its last command may have closed its side: it still gets the reply.
+        A client may close its side after its last command, and still receives the reply.
         """
         wanted = not (self.slow or self.yielding or self.stepping)
         if wanted != self._reading and not self.transport.is_closing():
@@ -409,7 +409,9 @@ class Connection(asyncio.Protocol):
             self.check_output()
 
     def has_taken(self) -> bool:
-        """Return whether it is reading a long reply: some of it waits, and some has left since the last call."""
+        """Return whether the client is reading: part of a reply is still unread, and part was read since the last
+        call.
+        """
         waiting = self.held_size + self.transport.get_write_buffer_size()
         before, self.taken = self.taken, self.sent - waiting
         return self.taken > before and (waiting > 0 or self.pieces is not None)

@@ -1,4 +1,6 @@
-"""``timeout``: disconnects clients that have sent nothing for that time, and neither wait nor read a reply."""
+"""``timeout``: disconnects clients that have sent nothing for this time, unless they are waiting for or reading a
+reply.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from engine.shell.network.connections.connection import Connection
 
 
 class IdleClients:
-    """Idle check of one server. ``connections`` are the open ones by session ID."""
+    """Idle check of one server. ``connections``: open connections by session ID."""
 
     __slots__ = ("_config", "_connections")
 
@@ -28,5 +30,5 @@ class IdleClients:
                 session.last_ms = now
             listens = session.waiter or session.subscriptions or session.monitor or session.is_replica
             if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
-                # Not close: unread replies would keep the connection open indefinitely.
+                # Closing instead would wait for the client to read its replies.
                 connection.transport.abort()

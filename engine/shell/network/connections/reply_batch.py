@@ -2,8 +2,8 @@
 
 Replies wait for two reasons. If many clients send requests at the same time, the clients served in one iteration get
 their replies together: a reply sent alone wakes the process that waits for it, which may take the kernel longer than
-the rest of the request. Of replies sent together only the first one wakes a process. With few clients it is better to
-send each reply at once, because each client makes its next request while the others are served.
+the rest of the request. If replies are sent together, only the first one wakes a process. With few clients it is better
+to send each reply at once, because each client makes its next request while the others are served.
 
 And with ``appendfsync always``, nothing leaves before its effects are on disk. The first effect of an iteration holds
 the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
@@ -22,7 +22,7 @@ from typing import Protocol
 
 from engine.wire.encode import Out
 
-#: Maximum size of a reply that waits if it need not: sending a longer one costs more than waking a process.
+#: Maximum size of a reply that is held to save a wake-up: sending a longer one costs more than waking a process.
 _MOST_BYTES = 64 * 1024
 #: Maximum number of clients that count as few. Measured with single XADDs: waiting makes 2 clients a third slower, 4 a
 #: tenth slower, 6 a sixth faster, 50 two thirds faster.
@@ -33,7 +33,7 @@ _ROUND = 32
 
 
 class Held(Protocol):
-    """A connection, as far as the batch needs it. ``held``: its waiting bytes, ``held_size`` of them."""
+    """A connection, as the batch needs it. ``held``: its waiting bytes; ``held_size``: their number."""
 
     transport: asyncio.Transport
     held: Out
@@ -54,7 +54,8 @@ class ReplyBatch:
         #: Connections with waiting bytes, in order. A dictionary, because thousands may close in one iteration.
         self._held: dict[Held, None] = {}
         self._closing: set[Held] = set()
-        #: Connections with recent replies, and the number of these; whether there were more than a few connections.
+        #: Connections with recent replies, number of these replies, and whether they went to more than a few
+        #: connections.
         self._served: set[Held] = set()
         self._replies = 0
         self._crowded = False
@@ -69,7 +70,7 @@ class ReplyBatch:
         self._await_end()
 
     def hold_if_crowded(self) -> bool:
-        """Hold as `hold` does if most replies wait for the iteration's end anyway; return whether they are held."""
+        """Hold replies if most of them wait for the end of the iteration anyway; return whether replies are held."""
         if self._crowded:
             self.hold()
         return self.is_held
@@ -77,7 +78,7 @@ class ReplyBatch:
     def _await_end(self) -> None:
         if not self._end_due:
             self._end_due = True
-            # A callback of call_soon runs before anything that is received later.
+            # This callback runs before any input that is received later.
             self._loop.call_soon(self.end_iteration)
 
     def send(self, connection: Held, parts: Out, size: int) -> None:

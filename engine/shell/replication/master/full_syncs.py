@@ -1,7 +1,7 @@
-"""Full synchronisations of one master: which replica is sent which file when.
+"""Full synchronisations of one master: grouping of replicas, and scheduling of files.
 
-One file is made for all waiting replicas that can read the same form. A replica that connects later joins if nothing
-has been sent yet, and otherwise waits for the next file.
+One file is made for all waiting replicas that can read the same form. A replica that connects later joins the others if
+nothing of the file has been sent yet, and otherwise waits for the next file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.shell.replication.master.transfer import Form, Transfer
 
 #: Seconds after which to check again whether a script is over.
 _BUSY_S = 0.05
-#: Capabilities of replicas: files that end with a mark; of engines: the engine's snapshots, RDB files of any version.
+#: Capabilities: files that end with a mark, and, only of engines, the engine's snapshots and RDB files of any version.
 _BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
 #: Capability that only Redis 8.0 and later announce.
 _BY_CHANNEL = b"rdb-channel-repl"
@@ -38,27 +38,27 @@ _MARK_DIGITS = 40
 
 
 class Clients(Protocol):
-    """The part that runs clients' commands, as far as replication needs it."""
+    """The runner of client commands, as replication needs it."""
 
     @property
     def connections(self) -> Mapping[int, Peer]:
-        """The open connections by session ID."""
+        """Open connections by session ID."""
 
     def settle(self) -> None:
         """Deliver the results of core work outside a client's command."""
 
 
 class Owner(Protocol):
-    """The master, as far as its replicas' files need it."""
+    """The master, as full synchronisations need it."""
 
     def cut_off(self, replica: Replica) -> None:
         """Close a replica's connection, so that it must synchronise again."""
 
     def go_online(self, replica: Replica) -> None:
-        """Send a replica that has its whole file the waiting stream, and then the stream as it continues."""
+        """Start to send the stream, waiting bytes first, to a replica that has its complete file."""
 
     def reselect_database(self) -> None:
-        """Select the database again before the next command: a reader that starts here does not know it."""
+        """Select the database again before the next command, for a replica whose stream starts here."""
 
 
 class FullSyncs:
@@ -129,7 +129,9 @@ class FullSyncs:
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
     def _kind(self, replica: Replica) -> tuple[Form, int, bool]:
-        """Return what replicas must have in common to share a file: form, version, and whether it has no data."""
+        """Return the properties of a replica's file: form, version, and whether it has no data. Replicas with equal
+        ones share a file.
+        """
         return self._form(replica), self._version(replica), replica.said.without_data
 
     def _version(self, replica: Replica) -> int:
@@ -148,7 +150,9 @@ class FullSyncs:
         return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in said.capabilities else configured
 
     def _join(self, replica: Replica) -> bool:
-        """Add a replica to the file that is being written for others, if possible; return whether it was."""
+        """Add a replica to the receivers of a file that is not being sent yet, if possible; return whether it was
+        added.
+        """
         transfer = self._transfer
         if transfer is None or transfer.is_sending:
             return False
@@ -241,7 +245,7 @@ class FullSyncs:
             replica.heard = time.monotonic()
             replica.fire(SyncEvent.MARKED)
             if replica.has_answered:
-                # Its reply came before this callback.
+                # The replica has acknowledged the file before this callback.
                 replica.fire(SyncEvent.ACKNOWLEDGED)
                 self._owner.go_online(replica)
         else:

@@ -1,8 +1,8 @@
 """Master role of a server: its replicas, the stream sent to them, their acknowledgements.
 
 Effects become the stream: encoded once, counted by the history, sent to each online replica, and queued for replicas
-that receive a file first. It is one long module because all of its state decides which replica is sent something, waits
-or is disconnected.
+that receive a file first. The module is long because all of its state decides whether a replica receives the stream,
+waits or is disconnected.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _JOINED = 64 * 1024
 
 
 class Master:
-    """Master role of one server. ``on_feeding`` is called with whether effects are needed; ``draw(n)`` returns a random
+    """Master role of one server. ``on_feeding``: called with whether effects are needed; ``draw(n)`` returns a random
     number in 0 .. n-1.
     """
 
-    # One piece: offset, backlog and replicas change together with each effect that is sent.
+    # A single class, because offset, backlog and replicas change together with each effect that is sent.
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Master:
         self._on_feeding = on_feeding
         self.history = history
         self._roster = Roster()
-        #: Sends files to replicas.
+        #: Sender of files to replicas.
         self.full_syncs = FullSyncs(
             core, clients, history, self._roster, loop, background, draw, self, files or Files()
         )
@@ -72,16 +72,16 @@ class Master:
         self._db = -1
         #: Offset after the last effect: later bytes of the stream contain no writes.
         self.written = 0
-        #: Offset up to which a replica has acknowledged the stream, or it came from this server's master.
+        #: Offset up to which a replica has acknowledged the stream, or this server has received it from its master.
         self.confirmed = 0
         self._left_at = self._pinged_at = time.monotonic()
         self._getack_due = False
         self.full = self.partial = self.refused = 0
-        #: Whether this server has no master. With one it makes no stream, and passes on its master's.
+        #: Whether this server has no master. A server with a master passes on the master's stream.
         self.leads = True
-        #: Whether replicas may be served: not while this server's own master is unreachable.
+        #: Whether replicas may be served. They may not while this server's own master is unreachable.
         self.may_serve: Callable[[], bool] = lambda: True
-        #: INFO's word for the stage of a failover.
+        #: Stage of a failover, as INFO shows it.
         self.failover_state: Callable[[], str] = lambda: "no-failover"
         #: Called when a replica has acknowledged something.
         self.on_acknowledged: Callable[[], None] = lambda: None
@@ -120,7 +120,7 @@ class Master:
         return Position(history.id, history.offset, max(self._db, 0)) if history.keeps else None
 
     def reselect_database(self) -> None:
-        """Select the database again before the next command: a reader that starts here does not know it."""
+        """Select the database again before the next command, for a replica whose stream starts here."""
         self._db = -1
 
     def send(self, block: bytes) -> None:
@@ -241,7 +241,7 @@ class Master:
             self.cut_off(replica)
 
     def go_online(self, replica: Replica) -> None:
-        """Send a replica that has its whole file the waiting stream, and then the stream as it continues."""
+        """Start to send the stream, waiting bytes first, to a replica that has its complete file."""
         self._release()
         roster = self._roster
         roster.behind.remove(replica)
@@ -356,7 +356,7 @@ class Master:
         self.judge()
 
     def start_leading(self) -> None:
-        """Become a master, and make the stream if a replica may continue with it."""
+        """Become a master, and extend the stream if a replica may continue with it."""
         self.leads = True
         self.cut_off_all()
         self._db = -1
@@ -373,7 +373,7 @@ class Master:
         self.cut_off_all()
 
     def release_backlog(self) -> None:
-        """Drop the backlog and stop recording effects: there are no replicas any more."""
+        """Drop the backlog and stop recording effects, because no replicas are left."""
         self._clients.settle()
         self._core.changes.record_for("replicas", False)
         self._on_feeding(False)

@@ -16,7 +16,7 @@ class Peer(Protocol):
 
     session: Session
     transport: asyncio.Transport
-    #: Whether it has too many unread bytes to be sent more of a file for now.
+    #: Whether it has too many unread bytes to receive more of a file now.
     clogged: bool
 
     def send(self, parts: list[bytes | memoryview]) -> None:
@@ -58,7 +58,7 @@ class Replica:
         self.waiting: list[bytes | memoryview] = []
         self.waiting_size = 0
         self._over_soft_since: float | None = None
-        #: Whether it has acknowledged something, and so has found the end of its file.
+        #: Whether it has acknowledged something, which means that it has found the end of its file.
         self.has_answered = False
         #: Offset up to which it has applied the stream, and up to which it has synced it; -1 if unknown.
         self.offset = self.on_disk = -1

@@ -1,4 +1,4 @@
-"""Roster of a master's replicas, by the data that they are being sent."""
+"""Roster of a master's replicas, by the data that they receive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from engine.shell.replication.master.sync_states import Sync
 
 
 class Roster:
-    """All replicas by session ID; the online ones, which are sent the stream; those behind, for which it is queued."""
+    """Replicas: all, by session ID; online replicas, which receive the stream; replicas behind, for which it is
+    queued.
+    """
 
     __slots__ = ("all", "behind", "online")
 

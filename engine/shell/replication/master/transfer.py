@@ -56,7 +56,7 @@ class Transfer:
     ) -> None:
         self.form = form
         self.receivers = receivers
-        #: Whether the header has been sent, so that no replica can join any more.
+        #: Whether the header has been sent, after which no replica can join.
         self.is_sending = False
         self.began = time.monotonic()
         self.size = 0
@@ -65,7 +65,7 @@ class Transfer:
         self._loop = loop
         self._ended = ended
         self._attempt: Attempt | None = None
-        #: The mapped file that is sent, if there is one; its name has been removed.
+        #: The mapped file that is being sent, if any; its name has been removed.
         self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
@@ -75,11 +75,13 @@ class Transfer:
         self._unsent: list[Replica] = []
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
-        """Take the image over several iterations, then write and send it. ``mark`` ends a file by mark."""
+        """Take the image over several iterations, then write and send it. ``mark``: end of a file of the form
+        ``eof``.
+        """
         if self._is_over:
             self._builder.cancel()
         elif not self._builder.step():
-            # A method, not a recursive closure: that would be a reference cycle that keeps the image.
+            # Not a recursive closure, whose reference cycle would keep the image.
             self._loop.call_soon(self.start, mark, files, directory, background)
         elif self.form is Form.RDB_BY_MARK:
             self._stretches = _by_mark(self._builder.image, self._options, mark)
@@ -136,7 +138,7 @@ class Transfer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Send the slice to more of the receivers; the next one is made when all have read what came before."""
+        """Send the slice to more receivers. The next slice is made when all receivers have read the earlier ones."""
         if self._stretches is None:
             return
         self.is_sending = True
@@ -177,9 +179,7 @@ class Transfer:
 
 
 def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the RDB file in slices of limited duration, between ``$EOF:<mark>`` and the mark; each with whether it is
-    the last.
-    """
+    """Yield the RDB file, between ``$EOF:<mark>`` and the mark, as (slice, whether it is the last)."""
     gathered = [b"$EOF:%b\r\n" % mark]
     size = 0
     end = time.perf_counter() + _SLICE

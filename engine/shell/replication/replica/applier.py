@@ -23,7 +23,7 @@ class ApplierOwner(Protocol):
         """Send an acknowledgement, which the master has requested."""
 
     def limit_reading(self) -> None:
-        """Decide again whether to read more bytes: some have been processed."""
+        """Decide again whether to read more bytes, after some were processed."""
 
     def lost(self, why: str) -> None:
         """Handle the loss of the link: a client has closed the connection."""

@@ -8,9 +8,9 @@ from engine.core.clients.session import Session
 
 
 class ReplicaHost(Protocol):
-    """The process, as far as a replica needs it."""
+    """The process, as a replica needs it."""
 
-    #: Whether `fail` was called: no command runs any more.
+    #: Whether `fail` was called: no more commands run.
     failed: bool
 
     def settle(self) -> None:

@@ -29,7 +29,7 @@ class FullSyncOwner(Protocol):
         """Put the loaded data in place."""
 
     def limit_reading(self) -> None:
-        """Decide again whether to read more bytes: some have been loaded."""
+        """Decide again whether to read more bytes, after some were loaded."""
 
     def lost(self, why: str, *, costly: bool = False) -> None:
         """Handle damaged data, or data that cannot be stored: it must be requested again."""

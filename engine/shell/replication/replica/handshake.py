@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 _FULL = re.compile(rb"\+FULLRESYNC ([0-9a-f]{40}) (-?[0-9]{1,19})")
 _CONTINUE = re.compile(rb"\+CONTINUE(?: ([0-9a-f]{40}))?")
-#: Errors of PING that only mean that AUTH must come first.
+#: Errors of PING that only mean that AUTH is required first.
 _UNKNOWN_YET = (b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
 #: Maximum length of a master's line in bytes.
 LINE_LIMIT = 1024
@@ -37,7 +37,7 @@ class Introduction:
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """All data follows, and after it the stream after ``offset`` in the history ``id``."""
+    """The master sends all data, then the stream after ``offset`` in the history ``id``."""
 
     id: bytes
     offset: int
@@ -45,7 +45,9 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The stream after the requested offset follows. ``id``: ID of the history from there on; empty if unchanged."""
+    """The master sends the stream after the requested offset. ``id``: ID of the history from there on; empty if
+    unchanged.
+    """
 
     id: bytes = b""
 
@@ -62,7 +64,7 @@ class Handshake:
         self._introduction = introduction
         self._history = history
         self._last = (b"FAILOVER",) if hands_over else ()
-        #: Whether PSYNC has been sent: a failure after that is its result.
+        #: Whether PSYNC has been sent: any later failure is a failure of PSYNC.
         self.has_asked = False
         self._steps = self._run()
         #: Result of the handshake; None until the master's last line.
@@ -73,8 +75,8 @@ class Handshake:
         return next(self._steps)
 
     def line(self, line: bytes) -> bytes:
-        """Return the bytes to send after the master's line, empty once there is an outcome. Raises HandshakeError if it
-        rejects.
+        """Return the bytes to send after the master's line, empty once there is an outcome. Raises HandshakeError if
+        the master rejects this server.
 
         An empty line is a keepalive.
         """

@@ -1,8 +1,8 @@
 """Intake of the master's stream: bytes arrive, commands run on the core, in small steps.
 
-The bytes are passed on to the history unchanged, so that this server's replicas get the same bytes at the same offsets;
-but only after their commands have run, and a transaction only as a whole. The offset of the bytes passed on is this
-server's position, from which it continues after a broken link.
+The bytes are passed on to the history unchanged, so that this server's replicas receive the same bytes at the same
+offsets. They are passed on after their commands have run, a transaction in one piece. The offset of the bytes passed on
+is this server's position, from which it continues after a broken link.
 
 While the commands run, the core is in replay mode: no key expires by itself, and nothing is rejected. Clients that wait
 for a key are served afterwards.
@@ -80,7 +80,7 @@ class Intake:
         """
         core, changes, now = self._core, self._core.changes, now_us()
         if core.is_busy:
-            # A script is reading: the stream waits for its end.
+            # A script is reading the data: the stream waits until it ends.
             return
         core.telemetry.measured_ns = now * 1000
         self._commands.now_us = now

@@ -7,8 +7,8 @@ clients are served from the old data, or get an error, depending on ``replica-se
 ``repl-diskless-load``.
 
 A broken link is retried after a growing pause. A command or type that the engine does not support is not retried: the
-server stops following, and INFO says why, until the next REPLICAOF. It never continues with data that differs from its
-master's. It is one long module because it handles all states of the link.
+server stops following until the next REPLICAOF, and INFO shows the reason. It never continues with data that differs
+from its master's. The module is long because it handles all states of the link.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from engine.text.messages import server
 
 #: Seconds between two rounds of periodic work: acknowledgements, keepalives, timeouts.
 _PERIOD = 1.0
-#: Seconds before an attempt to reach the master: first and longest. The pause doubles each time.
+#: Seconds before an attempt to reach the master: first and maximum. The pause doubles each time.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-#: The same after a failed full synchronisation: another one is expensive for the master.
+#: The same after a failed full synchronisation, because another one is expensive for the master.
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
 #: Maximum number of the master's bytes waiting here; above that, reading pauses.
 _MOST_WAITING = 8 << 20
@@ -60,7 +60,8 @@ _LIKE_VALKEY = b"9.1.0"
 class ReplicaRole:
     """Replica role of one server. ``history`` is shared with the master role, which serves its own replicas."""
 
-    # One piece: the attributes are the state of one link (`link_states`), and change together at its transitions.
+    # A single class, because the attributes are the state of one link (`link_states`), and change together at its
+    # transitions.
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class ReplicaRole:
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
-        #: Why the link is down, if known; and the time of the loss, -1 if it was never up.
+        #: Reason why the link is down, if known, and time of the loss; -1 if the link was never up.
         self.trouble = ""
         self._down_since = -1.0
         self._logged = LogOffset()
@@ -148,7 +149,7 @@ class ReplicaRole:
     def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
         """Become a replica of another server. The link is opened after the present command.
 
-        With a ``handover``, this server was that server's master so far.
+        With a ``handover``, this server was the master of that server until now.
         """
         if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
             return Simple(server.ALREADY_FOLLOWS)

@@ -39,7 +39,7 @@ class RoleReport:
     #: Whether the present data is served until the new data is complete.
     keeps_old_data: bool
     intake: Intake | None
-    #: Why the link is down, if known; and the time of the loss, -1 if it was never up.
+    #: Reason why the link is down, if known, and time of the loss; -1 if the link was never up.
     trouble: str
     down_since: float
     now: float
