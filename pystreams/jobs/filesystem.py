@@ -1,4 +1,4 @@
-"""Files in any file system of Spark's: every path goes to Hadoop's FileSystem (`s3a://`, `hdfs://`, local paths).
+"""Files in any file system that Spark supports (`s3a://`, `hdfs://`, local paths), by Hadoop's FileSystem.
 
 Owns the calls to the JVM and the meaning of their failures (FILE_UNUSABLE).
 """
@@ -32,7 +32,7 @@ class Found:
 
     @property
     def folder(self) -> str:
-        """The name of the directory that it is in."""
+        """The name of the file's directory."""
         return self.uri.rpartition("/")[0].rpartition("/")[2]
 
 
@@ -62,7 +62,10 @@ class Files:
                 stream.close()
 
     def write_text(self, uri: str, text: str) -> None:
-        """Write a file atomically: readers never see a part of it."""
+        """Write a file so that readers never see a part of it.
+
+        An existing file is deleted shortly before it is replaced.
+        """
         draft = f"{uri.rpartition('/')[0]}/.{uri.rpartition('/')[2]}.draft"
         with self._at(draft) as (system, path):
             stream = system.create(path, True)
@@ -72,7 +75,7 @@ class Files:
         self.rename(draft, uri)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file, creating the target's directory if needed. The content is on disk afterwards."""
+        """Rename a file, creating the target's directory if needed. Afterwards the content is on disk."""
         with self._at(target) as (system, path):
             system.mkdirs(path.getParent())
         self.settle(source)
@@ -82,7 +85,7 @@ class Files:
         self.settle(target.rpartition("/")[0])
 
     def settle(self, uri: str) -> None:
-        """Sync a local file or directory to disk; other file systems do so on closing."""
+        """Sync a local file or directory to disk. Other file systems do so when a file is closed."""
         with self._at(uri) as (system, path):
             whole = str(system.makeQualified(path).toUri())
         if urlsplit(whole).scheme != "file":
@@ -112,7 +115,7 @@ class Files:
 
     @contextmanager
     def _at(self, uri: str) -> Iterator[tuple[Any, Any]]:
-        """Yield the file system of a URI, and the URI as one of its paths."""
+        """Yield the file system of a URI, and the URI as a path in that file system."""
         try:
             path = self._jvm.org.apache.hadoop.fs.Path(uri)
             yield path.getFileSystem(self._settings), path

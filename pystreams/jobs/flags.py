@@ -1,6 +1,6 @@
 """Flags shared by jobs, and the file that may contain them (`--conf FILE`).
 
-The file is TOML. Its keys are names of flags without `--`, with a list for a flag that may be repeated; the table
+The file is TOML. Its keys are names of flags without `--`. A flag that may be repeated has a list. The table
 `[options]` contains the arguments of `--option`. The command line takes precedence over the file.
 
     url = "redis://localhost:6379"
@@ -101,7 +101,7 @@ def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
             type=Trigger(),
             default="available-now",
             show_default=True,
-            help="End after processing all existing data, or run continuously with a batch every 30s, for example.",
+            help="End after processing all existing data (available-now), or run a batch at an interval such as 30s.",
         ),
     )(function)
 
@@ -136,7 +136,9 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
             "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Start position of a new query."
         ),
         click.option("--max-entries", type=click.IntRange(1), metavar="N", help="Maximum number of entries per batch."),
-        click.option("--schema", metavar="DDL", help="Columns of the fields, such as 'price double, at timestamp'."),
+        click.option(
+            "--schema", metavar="DDL", help="Columns to make of the fields, such as 'price double, at timestamp'."
+        ),
     )(with_reading)
 
 
@@ -146,7 +148,7 @@ def interval(text: str, flag: str) -> str:
 
 
 def combined(*decorators: Decorator) -> Decorator:
-    """Combine decorators; the first one's flag is first in the help."""
+    """Combine decorators. The flag of the first decorator is first in the help."""
 
     def all_of_them(function: Callable[..., Any]) -> Callable[..., Any]:
         for each in reversed(decorators):
@@ -204,7 +206,7 @@ def _word(value: Any) -> str:
 
 
 def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
-    """Return the connector's options: those of the file, overridden by those of `--option`."""
+    """Return the connector's options from the file and from `--option`, which takes precedence."""
     given: dict[str, str] = dict(ctx.meta.get(FROM_FILE, {}))
     for text in words:
         name, equals, value = text.partition("=")
@@ -217,7 +219,7 @@ def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
 
 
 def split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Return the options for connections, reading and writing. Shared and unknown options are in all three."""
+    """Return the options for connections, reading and writing. Shared and unknown options are in all three mappings."""
     reading: dict[str, str] = {}
     writing: dict[str, str] = {}
     common: dict[str, str] = {}

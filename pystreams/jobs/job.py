@@ -30,14 +30,14 @@ from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
 from streamclient.wire_errors import BROKEN
 
-#: Condition of Spark's in a message. STREAM_FAILED is excluded, since it only states that a query failed.
+#: A condition of Spark in a message. STREAM_FAILED is excluded, since it only states that a query failed.
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
-#: The text after it describes the query with all its expressions, including calls that would raise an error of a job.
+#: The text after this line describes the query with all its expressions. They may contain the text of a job's error.
 _PLAN = "=== Streaming Query ==="
 
 
 class Job(click.Command):
-    """A command that shows all errors, including those of its flags, like the connector's."""
+    """A command that shows all errors in the form of the connector's errors, including errors of its flags."""
 
     def main(self, *args: Any, **named: Any) -> Any:
         named.setdefault("prog_name", f"pystreams jobs run {self.name}")
@@ -51,7 +51,7 @@ class Job(click.Command):
 
 
 def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]], Job]:
-    """Make a function whose first argument is a `Run` a job. `examples`: what stands after `pystreams jobs run`."""
+    """Turn a function whose first argument is a `Run` into a job. `examples`: arguments of `pystreams jobs run`."""
 
     def made(function: Callable[..., None]) -> Job:
         @functools.wraps(function)
@@ -124,8 +124,8 @@ def _causes(thrown: Any) -> list[str]:
 
 
 def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
-    """Show a failure in Spark: only the error of the connector or of a job if there is one, else Spark's and the
-    cause's.
+    """Show a failure in Spark: an error of the connector or of a job if there is one, else Spark's message and its
+    cause.
     """
     known = {**CONNECTORS, **CONDITIONS}
     text = text.partition(_PLAN)[0]
@@ -140,7 +140,9 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
 
 
 def _line(text: str) -> str:
-    """Return the line with Spark's condition, from there on; else the first line, or the last line of a traceback."""
+    """Return the first condition of Spark with the rest of its line; else the first line, or the last line of a
+    traceback.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
     if said and said[0].endswith("Traceback (most recent call last):"):

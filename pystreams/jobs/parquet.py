@@ -5,12 +5,12 @@
     ARCHIVE/_staging/<query>/                                  what is being written; no reader looks there
     ARCHIVE/_journal/<query>.json                              the merge whose files are being exchanged
 
-A batch is written next to the archive and moved in, file by file, under names derived from its number: a batch that a
-restart repeats replaces the files of its first attempt. A merge is also written next to the archive; once the journal
-is renamed, it is valid. Then the merged file is moved in and its sources are removed. The next run of the query
-finishes anything that was interrupted (`recover`), and `read` counts each row once at any moment. Other readers may see
-the rows of a merge twice while its sources are being removed. Only files of batches that Spark has committed are
-merged, so that a repeated batch finds its own files unchanged.
+A batch is first written to the staging directory. Then its files are moved in, under names derived from the batch's
+number, so a batch that a restart repeats replaces the files of its first attempt. A merged file is also staged first.
+Once the journal has been renamed to its final name, the merge is valid: the merged file is moved in and its sources are
+removed. The next run of the query finishes interrupted work (`recover`), and `read` returns each row once at any
+moment. Other readers may see the rows of a merge twice while its sources are being removed. Only files of batches that
+Spark has committed are merged, so that a repeated batch finds its own files unchanged.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OF_PATTERNS = "{}[]*?\\"
 
 
 def check_place(directory: str) -> None:
-    """Raise FILE_UNUSABLE for a directory whose name is a pattern to Hadoop: its files would not be found again."""
+    """Raise FILE_UNUSABLE if Hadoop treats the directory's name as a pattern: its files would not be found again."""
     found = " ".join(each for each in _OF_PATTERNS if each in directory)
     if found:
         fail("FILE_UNUSABLE", file=directory, reason=f"Hadoop treats {found} in a path as a pattern")
 
 
 class Parquet:
-    """The files of one query in a directory, which may also contain those of other queries. `query`: the query's ID."""
+    """The files of one query in a directory, which may also contain files of other queries. `query`: the query's ID."""
 
     def __init__(self, spark: SparkSession, files: Files, directory: str, query: str) -> None:
         check_place(directory)
@@ -59,7 +59,7 @@ class Parquet:
     def add(self, rows: DataFrame, batch: int, partition_by: Sequence[str] = ()) -> None:
         """Add the rows of a batch. Its files are on disk when this returns."""
         name = f"{self._query}-b{batch:010d}"
-        if self._is_new:  # only the first batch of a run may repeat one of an earlier run
+        if self._is_new:  # only the first batch of a run may repeat a batch of an earlier run
             for pattern in _FILES:
                 for left in self._files.matching(f"{self._directory}/{pattern.replace('*.parquet', name)}-*.parquet"):
                     self._files.delete(left.uri)
@@ -73,9 +73,10 @@ class Parquet:
         self._files.delete(place)
 
     def compact(self, before: int, count: int, size: int) -> int:
-        """In each directory with `count` files below `size` bytes, merge those of batches before `before`.
+        """Merge small files in each directory with at least `count` of them.
 
-        `before` is the first batch that Spark has not committed yet. Returns how many files were merged.
+        Small files have less than `size` bytes, and belong to batches before `before`, the first batch that Spark has
+        not committed. Returns the number of merged files.
         """
         folders: dict[str, list[Found]] = {}
         for found in found_in(self._files, self._directory):
@@ -111,7 +112,7 @@ class Parquet:
         return len(sources)
 
     def _exchange(self, journal: dict[str, Any]) -> None:
-        """Move the merged file in and remove its sources; each step may have been done already."""
+        """Move the merged file in and remove its sources. Each step may already have been done."""
         if not self._files.exists(journal["target"]):
             self._files.rename(journal["made"], journal["target"])
         for source in journal["sources"]:
@@ -132,7 +133,7 @@ def in_order_of_ids() -> list[Column]:
 
 
 def found_in(files: Files, directory: str) -> list[Found]:
-    """Return the Parquet files of a directory, and of its partitions."""
+    """Return the Parquet files of a directory and its partitions."""
     return [
         found
         for pattern in _FILES
@@ -142,7 +143,7 @@ def found_in(files: Files, directory: str) -> list[Found]:
 
 
 def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
-    """Return the rows of an archive, each once, even while a merge is running or was interrupted.
+    """Return the rows of an archive, each once, even if a merge is running or was interrupted.
 
     Raises ARCHIVE_MISSING if there are no files.
     """
@@ -168,12 +169,12 @@ def _journals(files: Files, directory: str) -> dict[str, str]:
 
 
 def _batch_of(name: str) -> int:
-    """Return the batch number in a file's name; the last one of a merged file."""
+    """Return the batch number in a file's name. For a merged file, it is the number of the last batch."""
     return int(name.rpartition(".")[0].rsplit("-", 2)[-2][1:])
 
 
 def _up_to(some: list[Found], size: int) -> list[Found]:
-    """Return the oldest of these files, of about `size` bytes together."""
+    """Return the oldest of these files, with a total of about `size` bytes."""
     chosen: list[Found] = []
     for found in sorted(some, key=lambda each: _batch_of(each.name)):
         if chosen and sum(each.size for each in chosen) + found.size > 2 * size:

@@ -40,14 +40,15 @@ Builder = TypeVar("Builder")
 
 _NOTHING: Mapping[str, object] = {}
 _POLL_SECONDS = 0.1
-#: How long a stop waits for Spark to record that the batch is done. Otherwise the batch is repeated, without harm.
+#: Seconds that a stop waits for Spark to record the end of a batch. Otherwise the batch is repeated, without harm.
 _COMMIT_SECONDS = 10.0
 
 
 class Run:
-    """A run of the job `name`. `options`: those of the connector. `checkpoint`, `trigger`: for a streaming query.
+    """A run of the job `name`.
 
-    The session starts when it is first needed, so a job that only talks to a server starts none.
+    `options`: options of the connector. `checkpoint`, `trigger`: only for a streaming query. The session starts when it
+    is first used, so jobs that only connect to a server start none.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class Run:
         self.stop = Stop()
         self.batches = 0
         self.rows = 0
-        #: The last batch with rows that Spark has committed, once the query has ended.
+        #: After the query's end: the last batch with rows that Spark has committed.
         self.committed = -1
-        #: Why a batch failed; what Spark says of it has no causes.
+        #: Error of a failed batch. Spark's error does not include its causes.
         self._of_batch: Exception | None = None
         of_connector.check_names(options)
         common, self._reading, self._writing = split(options)
@@ -75,8 +76,8 @@ class Run:
         self._spark: SparkSession | None = None
         self._closing = ExitStack()
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-        # A failure is shown once, as the job's last line. Otherwise py4j would log a batch's failure as well, and Spark
-        # would log an error in an expression as JSON with its call site.
+        # A failure is shown once, as the job's last line. Without this, py4j would log a batch's failure as well, and
+        # Spark would log errors in expressions as JSON.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         for each in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
@@ -117,8 +118,8 @@ class Run:
     # The server
 
     def address(self) -> Address:
-        """Return the server. Raises MISSING_SERVER if none is named: an embedded engine would end with the job, and its
-        data with it.
+        """Return the server. Raises MISSING_SERVER if none is named, since an embedded engine and its data would end
+        with the job.
         """
         named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
         server = of_connector.server(named)
@@ -135,7 +136,7 @@ class Run:
     # Reading and writing
 
     def read(self, **options: Any) -> Any:
-        """Return Spark's reader for streaming reads, with the server and the user's options. Options of None are
+        """Return Spark's reader for streaming reads, with the server and the user's options. Options that are None are
         omitted.
         """
         self.address()
@@ -151,14 +152,17 @@ class Run:
         self._with(frame.write.format("pystreams").mode("append"), self._writing, options).save()
 
     def _with(self, builder: Builder, given: Mapping[str, str], options: Mapping[str, Any]) -> Builder:
-        """Return the builder with all options; the user's override the job's."""
+        """Return the builder with all options. The user's options override the options of the job."""
         named = {name.lower() for name in (*given, *self._common)}
         mine = {name: value for name, value in options.items() if value is not None and name.lower() not in named}
         made: Builder = builder.options(**self._common, **given, **mine)  # type: ignore[attr-defined]
         return made
 
     def stream_of(self, reading: Reading, *, own_columns: bool = False, **options: Any) -> DataFrame:
-        """Return the entries of the streams as rows; with `own_columns`, also their ID, stream and time."""
+        """Return the entries of the streams as rows.
+
+        With `own_columns`, the rows include each entry's ID, stream and time.
+        """
         streams, schema = reading.streams, reading.schema
         if (not streams) == (reading.pattern is None):
             raise click.UsageError("Choose the streams by --stream NAME, which may be repeated, or --pattern GLOB.")
@@ -197,7 +201,7 @@ class Run:
         return place
 
     def query_id(self) -> str:
-        """Return the ID of the query that the checkpoint belongs to, once the query has started."""
+        """Return the ID of the checkpoint's query. The query must have started before."""
         text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
         return str(json.loads(text.splitlines()[0])["id"])
 
@@ -206,8 +210,8 @@ class Run:
     ) -> None:
         """Run `work` for each batch until the query ends by its trigger, fails, or the job is asked to stop.
 
-        A batch may be repeated after a failure, and the work must then have the same result. `fixed`: the flags that
-        determine the state in the checkpoint, and that a restart must not change.
+        A batch may be repeated after a failure; then the work must have the same result. `fixed`: flags that determine
+        the state in the checkpoint, so that a restart must not change them.
         """
 
         def batch(rows: DataFrame, number: int) -> None:
@@ -221,7 +225,7 @@ class Run:
         self._follow(self._writer(frame, fixed).foreachBatch(batch).outputMode(output_mode).start())
 
     def follow_sink(self, frame: DataFrame, form: str, place: str, partition_by: str) -> None:
-        """Append to a table of Spark's format `form`, whose own sink writes each batch once.
+        """Append to a table in the format `form`. Spark's sink for this format writes each batch once.
 
         `place`: its directory; for Iceberg the name of the table, which is created if missing.
         """
@@ -255,7 +259,7 @@ class Run:
         self.say(f"{'stopped' if stopped else 'done'}: {things(self.rows, 'row')} in {things(self.batches, 'batch')}")
 
     def _end(self, query: StreamingQuery, watch: _Progress) -> None:
-        """Wait until the running batch ends and Spark has recorded that, then stop the query."""
+        """Wait until the running batch has ended and Spark has recorded its end, then stop the query."""
         self.say("stopping after this batch")
         before = watch.seen
         began = self.stop.running
@@ -267,7 +271,7 @@ class Run:
         query.stop()
 
     def _pause(self, query: StreamingQuery) -> None:
-        """Wait a moment, or until the query ends. Its failure is handled later."""
+        """Wait a moment, or until the query ends. A failure of the query is handled later."""
         with suppress(StreamingQueryException):
             query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type] # seconds may have fractions
 
@@ -292,7 +296,7 @@ def _is_busy(query: StreamingQuery) -> bool:
 
 
 class _Progress:
-    """Progress lines of a query's batches. `seen`: the last finished batch with rows."""
+    """Prints the progress of a query's batches. `seen`: the last finished batch with rows."""
 
     def __init__(self, run: Run, monitor: StreamMonitor) -> None:
         self._run = run
@@ -300,7 +304,7 @@ class _Progress:
         self.seen = -1
 
     def report_new(self, query: StreamingQuery) -> None:
-        """Report the batches that have ended since the last call."""
+        """Print the batches that have ended since the last call."""
         for progress in query.recentProgress:
             if progress.batchId > self.seen and progress.numInputRows:
                 self._run.say(self._line(progress))

@@ -17,18 +17,17 @@ _LOGIN_IN_URL = "(redis|rediss|unix)([+](sentinel|cluster))?://[^/ ]*@"
 
 _SPARK = "org.apache.spark.sql.execution"
 _QUIET = {
-    f"{_SPARK}.datasources.DataSourceManager": "ERROR",  # it warns of a source that is both found and registered
-    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # the job's last line says why a query failed
+    f"{_SPARK}.datasources.DataSourceManager": "ERROR",  # warns of a source that is both found and registered
+    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # logs a query's failure, which is the job's last line
 }
 
 
 def session(name: str) -> tuple[SparkSession, bool]:
-    """Return a session for the job in which `pystreams` is registered, and whether it was created here and must be
-    stopped.
+    """Return a session with `pystreams` registered, and whether it was created here, so that the job must stop it.
 
-    Defaults that the user's configuration may override: days are days in UTC, and a shuffle has as many partitions as
-    there are cores, since Spark's 200 would be 200 tasks per batch. Spark's event log and UI do not show the command
-    line, which may have a login in a URL.
+    Defaults that the user's configuration may override: the time zone is UTC, and a shuffle has as many partitions as
+    there are cores, since Spark's default would cause 200 tasks per batch. Spark's event log and UI do not show logins
+    in URLs of the command line.
     """
     active = SparkSession.getActiveSession()
     running = SparkContext._active_spark_context is not None  # a session is active only in its own thread
@@ -43,8 +42,8 @@ def session(name: str) -> tuple[SparkSession, bool]:
         spark.conf.set(_ZONE, "UTC")
     if not configured.contains(_SHUFFLES):
         spark.conf.set(_SHUFFLES, max(2, spark.sparkContext.defaultParallelism))
-    # This finds the source even if only --py-files provides it, and gives this session's queries a registration of
-    # their own (docs/guides/reading.md says why that matters).
+    # Register the source even if only --py-files provides it. The session's queries then have their own registration
+    # (docs/guides/reading.md says why that matters).
     _quiet(spark)
     register(spark)
     return spark, not running

@@ -1,7 +1,7 @@
 """Stopping: a job that is asked to end (SIGTERM, SIGINT) finishes its batch first.
 
-The process of spark-submit is the JVM: a signal sent to it does not reach Python, and Spark would end at once. So the
-JVM gets a shutdown hook that runs before Spark's own: it asks the job to end, and waits for it.
+The process of spark-submit is the JVM: signals do not reach Python, and Spark would end at once. So the JVM gets a
+shutdown hook that runs before Spark's own hook, asks the job to end, and waits for it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-#: Priority of the hook among Hadoop's shutdown hooks; Spark's own has 40.
+#: Priority of the hook among Hadoop's shutdown hooks; Spark's own hook has 40.
 _BEFORE_SPARK = 1000
 #: Seconds that the JVM waits for the running batch.
 PATIENCE_SECONDS = 600
 
 
 class StopRequestedError(Exception):
-    """Raised instead of starting a batch after a request to stop."""
+    """A batch was not started, since the job was asked to stop."""
 
 
 class Stop:
@@ -54,13 +54,13 @@ class Stop:
         return self._running > 0
 
     def wait_for_batch(self) -> None:
-        """Return when no batch is running."""
+        """Wait until no batch is running."""
         with self._turn:
             self._turn.wait_for(lambda: not self._running, PATIENCE_SECONDS)
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Within the block SIGTERM and SIGINT request a stop; a second SIGINT interrupts the job."""
+        """Let SIGTERM and SIGINT request a stop within the block. A second SIGINT interrupts the job."""
         if threading.current_thread() is not threading.main_thread():
             yield  # a program that runs the job in a thread has its own handlers
             return
@@ -82,13 +82,13 @@ class Stop:
 
     @contextmanager
     def hook(self, spark: SparkSession) -> Iterator[None]:
-        """Within the block the JVM waits for the job before it ends."""
+        """Let the JVM wait for the job before it ends, within the block."""
         gateway = spark.sparkContext._gateway
         jvm = spark.sparkContext._jvm
         assert gateway is not None
         assert jvm is not None
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        # A thread that is never started: the JVM identifies the hook by it on removal.
+        # The thread is never started. The JVM needs it to identify the hook on removal.
         thread = jvm.java.lang.Thread(_Hook(self))
         manager = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
         seconds = jvm.java.util.concurrent.TimeUnit.SECONDS

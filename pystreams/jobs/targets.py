@@ -19,7 +19,7 @@ _SHOWN = 1000
 
 @dataclass(frozen=True)
 class Target:
-    """`place`: a stream's name, or a URI."""
+    """Destination of rows. `place`: a stream's name, or a URI."""
 
     kind: Literal["stream", "parquet", "console"]
     place: str = ""
@@ -50,7 +50,7 @@ to_flag = click.option("--to", "target", type=TargetType(), required=True, help=
 
 
 def work_of(run: Run, target: Target) -> Work:
-    """Return the function that writes a batch to the target once, even if the batch is repeated."""
+    """Return a function that writes a batch to the target exactly once, even if the batch is repeated."""
     if target.kind == "console":
         return lambda rows, _number: rows.show(_SHOWN, truncate=False)
     if target.kind == "stream":

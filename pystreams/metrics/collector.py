@@ -1,8 +1,8 @@
 """Collector: facts of the servers as samples, requested in pages and within a time limit.
 
 The cost depends on the number of chosen streams, not on their contents: XINFO for each stream and group, in pages of a
-few hundred commands, and a few pages of SCAN to find them. Unreachable servers give `redis_up 0`, and are connected
-again at the next scrape.
+few hundred commands, and a few pages of SCAN to find them. An unreachable server has the sample `redis_up 0`, and is
+connected again at the next scrape.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from streamclient.wire_errors import BROKEN, ResponseError
 #: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
-_ANSWER_SECONDS = 10.0  # timeout of a reply, and so the longest delay of a scrape by a hanging server
+_ANSWER_SECONDS = 10.0  # timeout of a reply, and thus the longest delay of a scrape if a server hangs
 _RETRY_MS = 1000  # a scrape during a failover reports that the server is down
-_SCAN_SECONDS = 0.5  # of each scrape; scanning a larger key space continues in the next ones
+_SCAN_SECONDS = 0.5  # maximum time per scrape; the scan of a large key space continues in later scrapes
 _GROUPS = 20_000  # maximum number of groups of all streams
 _COUNTED = 10_000  # maximum entries counted per scrape, for lags that the server does not report
 _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
@@ -43,7 +43,7 @@ _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLO
 class Chosen:
     """Selection of streams. `patterns`: names or globs. `limit`: maximum number of streams.
 
-    `consumers`: whether each consumer has samples of its own.
+    `consumers`: whether each consumer has its own samples.
     """
 
     patterns: tuple[str, ...] = ("*",)
@@ -52,7 +52,7 @@ class Chosen:
 
 
 class Collector:
-    """Collects samples of the chosen server. Not thread-safe."""
+    """Collects samples of one server. Not thread-safe."""
 
     def __init__(self, wanted: Wanted, chosen: Chosen | None = None) -> None:
         self._wanted = replace(wanted, given={"retryTimeoutMs": str(_RETRY_MS), **wanted.given})
@@ -166,9 +166,7 @@ class Collector:
 
 
 class _Names:
-    """Names of the chosen streams. The search for them takes a bounded time of each scrape and continues in
-    the next.
-    """
+    """Names of the chosen streams. The search takes a limited time in each scrape, and continues in the next one."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._limit = chosen.limit
@@ -179,7 +177,7 @@ class _Names:
         self._more = False
 
     def now(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> tuple[list[bytes], bool]:
-        """Return the names, and whether there are more of them than the limit."""
+        """Return the names, and whether there are more than the limit."""
         end = clock() + _SCAN_SECONDS
         pages = self._pages or self._all_pages(connection)
         self._pages = None
@@ -189,7 +187,7 @@ class _Names:
                 self._round_done()
                 break
             if clock() > end:
-                # Keep the names of the last round until this one is complete.
+                # Keep the names of the last round until this round is complete.
                 self._pages = pages
                 merged = {**self._known, **self._found}
                 return list(merged)[: self._limit], self._more or len(merged) > self._limit
@@ -198,7 +196,7 @@ class _Names:
         return list(self._known), self._more
 
     def connection_lost(self) -> None:
-        """Drop the cursor: the next connection may be to another server."""
+        """Drop the cursor, since the next connection may reach another server."""
         self._pages = None
         self._found = {}
 

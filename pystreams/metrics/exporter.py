@@ -29,7 +29,7 @@ _NODE = "node"
 
 
 class Exporter:
-    """The metrics of one server, for any number of threads. `timeout`: maximum seconds that a request waits."""
+    """The metrics of one server, for any number of threads. `timeout`: maximum wait of a request, in seconds."""
 
     def __init__(self, collector: Collector, timeout: float = TIMEOUT_SECONDS) -> None:
         self._collector = collector
@@ -70,7 +70,7 @@ class Exporter:
         found: list[Sample] = []
         failure: BaseException | None = None
         try:
-            # A quarter of the time is left for sending the samples.
+            # The remaining quarter of the time is for sending the samples.
             found = self._collector.collect(self._timeout * 0.75)
         except BaseException as cause:  # noqa: BLE001 - it is raised where the result is asked for
             failure = cause
@@ -99,7 +99,7 @@ class _Page:
         self._samples = samples
 
     def describe(self) -> list[Family]:
-        """Return no families: the registry has no other collector to check for duplicates."""
+        """Return no families, since the registry has no other collector that could have duplicates."""
         return []
 
     def collect(self) -> Iterator[Family]:

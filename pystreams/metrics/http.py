@@ -11,13 +11,13 @@ from typing import Any
 from pystreams.metrics.exporter import Exporter
 
 PATH = "/metrics"
-_SECONDS = 10.0  # for a client to send its request, and again to read the answer
+_SECONDS = 10.0  # timeout for a client to send its request, and to read the answer
 _CLIENTS = 16  # maximum number of concurrent clients; further ones are disconnected
 _INDEX = b'<!doctype html><title>pystreams metrics</title><a href="/metrics">Metrics</a>\n'
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Serves an exporter's page. Raises OSError if it cannot listen there; port 0 selects a free port."""
+    """Serves an exporter's page. Raises OSError if it cannot listen on host and port. Port 0 selects a free port."""
 
     daemon_threads = True
     block_on_close = False
@@ -82,4 +82,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-        """Do not log requests: there is one every few seconds."""
+        """Log nothing, since there is a request every few seconds."""

@@ -1,7 +1,7 @@
-"""The same metrics for OpenTelemetry: pushed periodically to a collector by OTLP over HTTP.
+"""Metrics for OpenTelemetry: pushed periodically to a collector by OTLP over HTTP.
 
-Names and labels are those of the exposition, and so are counters. Headers, certificates and compression come from the
-variables OTEL_EXPORTER_OTLP_... that OpenTelemetry defines.
+Names, labels and counters are the same as for Prometheus. OpenTelemetry's variables OTEL_EXPORTER_OTLP_... set headers,
+certificates and compression.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Push:
             make(metric.name, [partial(self._observed, metric)], description=metric.help)
 
     def _observed(self, metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
-        """Return the observations of one metric. OpenTelemetry asks for all in order; the first one
-        triggers a scrape.
+        """Return the observations of one metric. OpenTelemetry requests all metrics in order; the first one triggers a
+        scrape.
         """
         if metric is self._first:
             self._of_metric = _grouped(self._exporter.samples())
@@ -49,7 +49,7 @@ class Push:
             yield Observation(sample.value, {**labels, "node": sample.node} if sample.node else labels)
 
     def close(self) -> None:
-        """Push once more, and end."""
+        """Push once more, and stop."""
         self._provider.shutdown()
 
 

@@ -8,14 +8,14 @@ from pystreams import measures
 from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics.table import METRICS, Sample
 
-#: Maximum number of consumers of a group with samples of their own: those with most pending entries.
+#: Maximum number of a group's consumers that have their own samples: the ones with most pending entries.
 CONSUMERS = 1000
 
 
 def text(name: bytes) -> str:
-    r"""Return a name as a label's value: unchanged, or with escapes if it is not UTF-8. Different names stay different.
+    r"""Return a name as a label's value: unchanged, or with escapes if it is not UTF-8.
 
-    So a name that looks like an escape (`\xff` written out) has its backslashes doubled.
+    Different names stay different, so backslashes are doubled in a name that looks like an escape (`\xff` written out).
     """
     try:
         found = name.decode()

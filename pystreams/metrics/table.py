@@ -1,6 +1,6 @@
 """Table of metrics: name, type, help and labels of each. Only metrics of this table are exposed.
 
-Facts of Redis have the names that redis_exporter gives them, so that its Grafana dashboards and alerts work; our own
+Facts of Redis have the same names as in redis_exporter, so that its Grafana dashboards and alerts work. Other names
 begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`; measures of streams and groups are in
 `pystreams.measures`.
 """
@@ -16,7 +16,7 @@ from pystreams.measures import View
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. A counter's name ends with `_total`. `labels`: their names, in the order of a sample's values."""
+    """A metric. A counter's name ends with `_total`. `labels`: label names, in the order of a sample's values."""
 
     name: str
     help: str
@@ -29,7 +29,7 @@ class Metric:
 
 
 class Sample(NamedTuple):
-    """One value. `node`: server of a cluster that it is about; empty for a single server."""
+    """One value. `node`: the server of a cluster to which it belongs; empty for a single server."""
 
     metric: Metric
     value: float
@@ -173,7 +173,7 @@ OF_INFO: dict[str, Metric] = {
 UP = Metric("redis_up", "Whether the server answered.")
 INSTANCE = Metric(
     "redis_instance_info",
-    "Facts about the server in labels; always 1.",
+    "Always 1; the labels describe the server.",
     (
         "role",
         "redis_version",
@@ -186,7 +186,7 @@ INSTANCE = Metric(
         "process_id",
     ),
 )
-START_TIME = Metric("redis_start_time_seconds", "When the server was started, in seconds since 1970.")
+START_TIME = Metric("redis_start_time_seconds", "Start time of the server, in seconds since 1970.")
 
 _CMD = ("cmd",)
 COMMANDS = Metric("redis_commands_total", "Calls of each command.", _CMD)
@@ -212,7 +212,9 @@ REPLICA_LAG = Metric(
     "redis_connected_slave_lag_seconds", "Seconds since each replica's last acknowledgement.", _REPLICA
 )
 _MASTER = ("master_host", "master_port")
-REPLICA_INFO = Metric("redis_slave_info", "Facts about a replica in labels; always 1.", (*_MASTER, "read_only"))
+REPLICA_INFO = Metric(
+    "redis_slave_info", "Always 1; the labels describe a replica and its master.", (*_MASTER, "read_only")
+)
 MASTER_UP = Metric("redis_master_link_up", "Whether a replica's link to its master is up.", _MASTER)
 MASTER_IO = Metric("redis_master_last_io_seconds_ago", "Seconds since the master last sent data.", _MASTER)
 MASTER_SYNC = Metric(
@@ -245,12 +247,12 @@ OF_QUERIES = _of(measures.QUERY, ("query", "id"))
 SCRAPES = Metric("redis_exporter_scrapes_total", "Number of scrapes.")
 SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "Duration of the last scrape.")
 SCRAPE_ERROR = Metric(
-    "redis_exporter_last_scrape_error", "Whether a part of the last scrape failed; err: the error's ID.", ("err",)
+    "redis_exporter_last_scrape_error", "Whether a part of the last scrape failed. Label err: the error's ID.", ("err",)
 )
 STREAMS_SHOWN = Metric("pystreams_exporter_streams", "Streams that the last scrape examined.")
 STREAMS_MORE = Metric(
     "pystreams_exporter_streams_left_out",
-    "Whether streams were left out because of the limit on their number or the time.",
+    "Whether streams were omitted because of the limit on their number or on the time.",
 )
 
 OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)

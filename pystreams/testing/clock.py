@@ -1,6 +1,6 @@
-"""Movable server clock: an offset that the engine adds to the system's time, in a file that both map.
+"""Movable server clock: an offset that the engine adds to the system's time, in a file that engine and test map.
 
-Idle times, claims, expiry and retention follow the server's clock, so a test moves it instead of sleeping.
+Idle times, claims, expiry and retention depend on the server's clock, so a test can move it instead of sleeping.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ class Clock:
         self._write()
 
     def _write(self) -> None:
-        with self.file.open("r+b" if self.file.exists() else "wb") as file:  # in place: the engine has it mapped
+        with self.file.open("r+b" if self.file.exists() else "wb") as file:  # in place: the engine has mapped it
             file.write(self._offset_us.to_bytes(_BYTES, "little", signed=True))

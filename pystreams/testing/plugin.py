@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    # Of `spark_streams.embedded.discards`: at the end of a test run an embedded engine always discards something.
+    # Read by `spark_streams.embedded.discards`: at the end of a test run an embedded engine always discards data.
     os.environ.setdefault("PYSTREAMS_EMBEDDED_NOTICES", "off")
 
 
@@ -33,7 +33,7 @@ def pystreams_engine_process() -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def pystreams_redis_process() -> Iterator[Running]:
-    """A real redis-server as a process, for the whole run. The test is skipped if there is none on PATH."""
+    """A real redis-server as a process, for the whole run. Tests are skipped if redis-server is not on PATH."""
     from pystreams.testing.servers import redis  # noqa: PLC0415 - as above
 
     if shutil.which("redis-server") is None:
@@ -55,19 +55,19 @@ def _emptied(running: Running) -> Iterator[Server]:
 
 @pytest.fixture
 def pystreams_engine(pystreams_engine_process: Running) -> Iterator[Server]:
-    """The engine, without data. `clock.advance(seconds)` moves its clock."""
+    """The engine, emptied before each test. `clock.advance(seconds)` moves its clock."""
     yield from _emptied(pystreams_engine_process)
 
 
 @pytest.fixture
 def pystreams_redis(pystreams_redis_process: Running) -> Iterator[Server]:
-    """A real Redis, without data."""
+    """A real Redis, emptied before each test."""
     yield from _emptied(pystreams_redis_process)
 
 
 @pytest.fixture
 def pystreams_proxy(pystreams_engine: Server) -> Iterator[FaultProxy]:
-    """A proxy in front of that engine that can delay, cut and refuse connections."""
+    """A proxy in front of the engine that can delay, cut and refuse connections."""
     from pystreams.testing.proxy import proxy  # noqa: PLC0415 - as above
 
     with proxy(pystreams_engine.port) as made:

@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 class FaultProxy:
     """Forwards `port` to `target`, a port of the loopback interface.
 
-    `cut_after(n)`: the n-th byte from now on is the last one to pass; then every connection is closed.
-    `delay`: seconds by which every piece of data is delayed. `refuses`: whether new connections are closed at once.
-    While `flows` is cleared, nothing passes and no connection breaks.
+    `cut_after(n)`: close every connection after the next n bytes. `delay`: delay of every piece of data, in seconds.
+    `refuses`: whether new connections are closed at once. While `flows` is cleared, nothing passes and no connection
+    breaks.
     """
 
     def __init__(self, target: int) -> None:

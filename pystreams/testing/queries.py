@@ -1,4 +1,4 @@
-"""Queries in tests: run over existing data, and compare the result."""
+"""Queries in tests: run a query over existing data, and compare a stream with rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = {"1": " actual ", "2": " expected "}
 def run_available_now(writer: DataStreamWriter, deadline: float = START_DEADLINE) -> StreamingQuery:
     """Start the query, let it process all existing data, and return it after its end.
 
-    Raises the query's failure, and TimeoutError after `deadline` seconds, when the query is stopped.
+    Raises the query's failure. After `deadline` seconds, stops the query and raises TimeoutError.
     """
     query = writer.trigger(availableNow=True).start()
     try:
@@ -38,7 +38,8 @@ def run_available_now(writer: DataStreamWriter, deadline: float = START_DEADLINE
 def assert_stream_equal(server: Server, stream: str, expected: DataFrame, **options: Any) -> None:
     """Compare a stream, read with the schema of ``expected``, with these rows in any order.
 
-    ``options`` are those of chispa's `assert_df_equality`. Raises AssertionError: actual and expected, side by side.
+    ``options`` are options of chispa's `assert_df_equality`. Raises AssertionError with actual and expected rows, side
+    by side.
     """
     from chispa import assert_df_equality  # noqa: PLC0415 - of the extra `testing`
 

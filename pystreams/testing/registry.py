@@ -1,7 +1,7 @@
-"""A schema registry for tests: Confluent's interface, as far as a client of schemas needs it, on a port of loopback.
+"""A schema registry for tests: the part of Confluent's interface that clients need, on a loopback port.
 
-It keeps subjects, versions and IDs in memory. With `compatibility` BACKWARD a new Avro schema must be able to read what
-the latest one of its subject wrote, otherwise the answer is 409 with the field in question, as from a real registry.
+It keeps subjects, versions and IDs in memory. With `compatibility` BACKWARD, a new Avro schema must be able to read
+data of its subject's latest schema. Otherwise the answer is 409 and names the field, as from a real registry.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Stored:
 
     def answer(self) -> dict[str, Any]:
         found: dict[str, Any] = {"schema": self.text, "references": list(self.references)}
-        if self.kind != "AVRO":  # a registry leaves out the type that was the only one once
+        if self.kind != "AVRO":  # registries omit the type AVRO, which was once the only one
             found["schemaType"] = self.kind
         return found
 
@@ -60,8 +60,8 @@ class _RefusedError(Exception):
 class SchemaRegistry:
     """A running registry.
 
-    `requests` are those that came, as "GET /schemas/ids/1". `login`: "user:password", or None for no login.
-    `serialized`: whether it gives Protobuf schemas as descriptors, too. `status`: answer everything with it, if not 0.
+    `requests`: the received requests, such as "GET /schemas/ids/1". `login`: "user:password"; None for no login.
+    `serialized`: whether Protobuf schemas are also available as descriptors. `status`: status of all answers, unless 0.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SchemaRegistry:
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         host = "localhost" if tls is not None else "127.0.0.1"
-        # A path of its own, because a process keeps what a URL has told it, and ports are used again.
+        # Each registry has a unique path, since a process caches answers by URL, and ports are reused.
         self._path = f"/{uuid.uuid4().hex[:12]}"
         self.url = f"{'http' if tls is None else 'https'}://{host}:{self._server.server_address[1]}{self._path}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -117,7 +117,7 @@ class SchemaRegistry:
             parts = urlsplit(path)
             try:
                 if self.status:
-                    raise _RefusedError(self.status, self.status, "the test says so")
+                    raise _RefusedError(self.status, self.status, "status set by the test")
                 expected = base64.b64encode((self.login or "").encode()).decode()
                 if self.login is not None and login != f"Basic {expected}":
                     raise _RefusedError(401, 401, "Unauthorized")
@@ -172,7 +172,7 @@ class SchemaRegistry:
         return {"id": schema_id}
 
     def _serialized(self, answer: Any) -> Any:
-        """Return an answer whose schema is a descriptor, if this registry has them."""
+        """Return an answer with its schema as a descriptor, if `serialized` is set."""
         if not self.serialized:
             return answer
         from streamclient.formats import protobuf  # noqa: PLC0415 - only Protobuf needs its package
@@ -181,7 +181,7 @@ class SchemaRegistry:
 
 
 def _unreadable(writer: Any, reader: Any, at: str) -> str:
-    """Return why a reader's schema cannot read what a writer's wrote; empty if it can. Logical types are ignored."""
+    """Return why the reader's schema cannot read data of the writer's; empty if it can. Logical types are ignored."""
     if isinstance(writer, list):
         return next(filter(None, (_unreadable(each, reader, at) for each in writer)), "")
     if isinstance(reader, list):
@@ -220,14 +220,14 @@ def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-            """Nothing: a test's output is its own."""
+            """Log nothing, to keep the test's output clean."""
 
     return Handler
 
 
 @contextmanager
 def schema_registry(**settings: Any) -> Iterator[SchemaRegistry]:
-    """Run a registry, for the length of a `with` block. Arguments as for `SchemaRegistry`."""
+    """Run a registry within a `with` block. The arguments are those of `SchemaRegistry`."""
     made = SchemaRegistry(**settings)
     try:
         yield made

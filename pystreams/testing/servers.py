@@ -1,7 +1,7 @@
 """Servers as processes, for tests: the engine, and a real redis-server.
 
-Each is a context manager that yields the process once it is ready, and leaves nothing behind: at the end the process is
-stopped (killed, if it does not end by itself) and its directory removed.
+Each is a context manager that yields the process once it is ready. At the end it stops the process (kills it, if
+necessary) and removes its directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
 
 @dataclass(frozen=True)
 class Running:
-    """A server that answers. ``unixsocket`` and ``clock`` are None if it has none."""
+    """A running server. ``unixsocket`` and ``clock`` are None if it has none."""
 
     process: subprocess.Popen[bytes]
     host: str
@@ -61,10 +61,8 @@ def free_port() -> int:
 
 
 def tied_to_us(command: list[str]) -> list[str]:
-    """Return the command, extended so that its process ends with this one, even if this one is killed (where the
-    system supports it).
-
-    The process is tied to the thread that starts it, so only the main thread does this.
+    """Return the command, extended so that its process ends with the current one, even if that is killed (if the system
+    supports it). The process is tied to the thread that starts it, so only the main thread's commands are extended.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None or threading.current_thread() is not threading.main_thread():
@@ -89,7 +87,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def redis(*flags: str, program: str = "redis-server") -> Iterator[Running]:
     """Run a real ``redis-server`` on a free port, without persistence unless ``flags`` say otherwise.
 
-    ``flags`` are added to its command line as they are (``"--appendonly", "yes"``).
+    ``flags`` are added unchanged to its command line (``"--appendonly", "yes"``).
     """
 
     def command(directory: Path, port: int) -> list[str]:
@@ -102,12 +100,12 @@ def redis(*flags: str, program: str = "redis-server") -> Iterator[Running]:
 
 @contextmanager
 def on_a_free_port(command: Callable[[Path, int], list[str]], ready: str) -> Iterator[Running]:
-    """Run redis-server; its output contains ``ready`` when it is ready."""
+    """Run redis-server and wait until its output contains ``ready``."""
     # The path of a Unix socket has room for about a hundred characters, so the directory's name is short.
     directory = Path(tempfile.mkdtemp(prefix="ps-redis-"))
     output = directory / "output.txt"
     try:
-        # Another process may take the port before the server listens on it: then try another one.
+        # If another process takes the port before the server listens on it, try another port.
         for _ in range(5):
             port = free_port()
             with output.open("wb") as sink:
@@ -149,7 +147,7 @@ def engine(
 ) -> Iterator[Running]:
     """Run the engine on a free port, in a temporary directory, with ``flags`` as further directives.
 
-    ``program``: the command line that runs it, if not that of this installation. ``movable``: whether it has a `clock`.
+    ``program``: the command line that runs it; None for this installation. ``movable``: whether it has a `clock`.
     """
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"

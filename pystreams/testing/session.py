@@ -1,4 +1,4 @@
-"""Spark sessions for tests: small, without a UI, quiet, in this Python."""
+"""Spark sessions for tests: small and quiet, without a UI, with this Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_streams import register
 
-# On a local disk Spark's default manager starts about twenty processes per trigger; this one starts four.
+# On a local disk Spark's default manager starts about twenty processes per trigger; this manager starts four.
 _PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
 SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
@@ -33,10 +33,10 @@ SETTINGS = {
 def session(
     warehouse: Path, settings: Mapping[str, str] | None = None, *, url: str | None = None, registers: bool = True
 ) -> Iterator[SparkSession]:
-    """Run a session on two cores within a `with` block; at its end the JVM ends as well.
+    """Run a session on two cores within a `with` block. At the end of the block, the JVM ends as well.
 
-    ``url``: the server of queries that name none. ``registers``: whether to call `register`; otherwise Spark finds the
-    data source by itself, if it is installed. An active session is used as it is, and left running.
+    ``url``: server of queries that do not name one. ``registers``: whether to call `register`; otherwise Spark finds
+    the data source by itself, if it is installed. If a session is active, it is used instead and not stopped.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -67,7 +67,7 @@ def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
     environment = spark.sparkContext.environment
     if url is not None:
         environment["PYSTREAMS_URL"] = url
-    register(spark)  # Spark saves the environment with it
+    register(spark)  # Spark saves the environment with the source
     try:
         yield
     finally:
@@ -75,7 +75,7 @@ def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
 
 
 def _end(gateway: object) -> None:
-    """End the JVM, which would otherwise live as long as this Python."""
+    """End the JVM, which would otherwise run as long as this Python process."""
     gateway.shutdown()  # type: ignore[attr-defined]
     process = gateway.proc  # type: ignore[attr-defined]
     process.stdin.close()

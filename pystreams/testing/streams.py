@@ -1,4 +1,4 @@
-"""Entries of streams as plain data: what a test adds and what it expects."""
+"""Entries of streams as plain data, which a test adds or expects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Server:
 
     @property
     def clock(self) -> Clock:
-        """The server's clock. Raises TypeError for a real Redis, whose clock is the machine's."""
+        """The server's clock. Raises TypeError for a real Redis, which uses the machine's clock."""
         if self.movable is None:
             raise TypeError(f"the clock of {self.url} cannot be moved: use the engine")
         return self.movable
@@ -61,6 +61,6 @@ def _text(value: Any) -> str | bytes:
 
 
 def entries(server: Server, stream: str) -> list[Entry]:
-    """Return all entries of a stream, oldest first; an empty list if there is no stream."""
+    """Return all entries of a stream, oldest first; an empty list if the stream does not exist."""
     found: Any = server.client.xrange(stream)
     return [Entry(each, fields) for each, fields in found]

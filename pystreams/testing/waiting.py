@@ -8,9 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Default deadline in seconds. Generous, since only failures wait that long.
+#: Default deadline in seconds. It is generous, since only failures take that long.
 DEADLINE = 60.0
-#: Deadline for the start of a process, which can take that long on a busy machine. An early exit is noticed.
+#: Deadline for the start of a process in seconds, for busy machines. Callers also notice an early exit.
 START_DEADLINE = 120.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 

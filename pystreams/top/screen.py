@@ -1,7 +1,7 @@
 """Screen of `pystreams top`: a live table of groups or streams, and the keys to control it.
 
-The table has at most the first few hundred rows in its order, after sorting and filtering. It is filled again only if
-the snapshot has changed.
+The table shows the first few hundred rows after filtering and sorting. It is filled again only if the snapshot has
+changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.2
 
 
 class Watcher(Protocol):
-    """Samples the server: `state` is the last sample."""
+    """Samples the server. `state` is the last sample."""
 
     @property
     def state(self) -> State:
@@ -58,7 +58,7 @@ class Top(App[None]):
         Binding("less_than_sign,left", "sort(-1)", "Sort by", key_display="<"),
         Binding("greater_than_sign,right", "sort(1)", "", key_display=">"),
         Binding("r", "reverse", "Reverse"),
-        # With priority the keys that follow at once go to the filter, not to the table.
+        # With priority, keys that are typed at once after this one go to the filter, not to the table.
         Binding("slash", "filter", "Filter", key_display="/", priority=True),
         Binding("escape", "clear", "All", show=False),
         Binding("space", "pause", "Pause"),
@@ -164,7 +164,7 @@ class Top(App[None]):
         self._fill()
 
     def action_pause(self) -> None:
-        """Freeze the table, or follow again."""
+        """Freeze the table, or update it again."""
         self._paused = not self._paused
         self._say()
         self._follow()
@@ -197,7 +197,7 @@ class Top(App[None]):
 
 
 def cells(row: StreamRow | GroupRow, view: str) -> list[Text]:
-    """Return the cells of a row. Names are escaped: no markup or control character in them takes effect."""
+    """Return the cells of a row. Names are escaped, so that markup and control characters in them have no effect."""
     return [_cell(column, row) for column in measures.ON_TOP[view]]
 
 

@@ -49,8 +49,8 @@ def test_a_group_too_many_and_a_group_missing_are_differences() -> None:
 def test_alerts_are_compared_as_a_multiset() -> None:
     other = (*ALERT[:-1], "1-3")
     assert differences({}, {}, Counter([ALERT, other]), [other, ALERT]) == []
-    assert differences({}, {}, Counter([ALERT]), [ALERT, ALERT]) == [f"alert too many: {ALERT}"]
-    assert differences({}, {}, Counter([ALERT, other]), [ALERT]) == [f"alert missing: {other}"]
+    assert differences({}, {}, Counter([ALERT]), [ALERT, ALERT]) == [f"unexpected alert: {ALERT}"]
+    assert differences({}, {}, Counter([ALERT, other]), [ALERT]) == [f"missing alert: {other}"]
 
 
 def test_pandas_counts_every_departure_once() -> None:

