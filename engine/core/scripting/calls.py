@@ -34,7 +34,7 @@ _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Replies shorter than the first number of bytes are not measured while more than the second number of bytes is free.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
 _BYTES = frozenset({bytes})
-#: Smaller integers are exact as doubles, and are formatted with all digits.
+#: Integers below this limit are exact as doubles, so they are formatted with all their digits.
 _EXACT = 1 << 53
 
 

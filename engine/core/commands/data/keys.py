@@ -23,7 +23,7 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 # -- deleting -------------------------------------------------------------------------------------------------------
 
 
-_DELETING = "O(N) with N keys and elements of their values; of a stream, segments count instead of entries."
+_DELETING = "O(N) with N keys and elements of their values; for a stream, N counts segments, not entries."
 _FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large tables are freed afterwards, in pieces."
 
 

@@ -63,7 +63,7 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
 def scan_reply(
     ctx: Context, argv: list[bytes], following: int, names: list[bytes], found: Callable[[list[bytes]], list[Reply]]
 ) -> Reply:
-    """Return a scan's reply: the next cursor, and the results of ``found`` for ``names``. Many names need steps."""
+    """Return a scan's reply (next cursor, results of ``found`` for ``names``), in steps if there are many names."""
     if len(names) <= _NAMES_PER_STEP:
         return [b"%d" % following, found(names)]
 

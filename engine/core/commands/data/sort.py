@@ -161,7 +161,7 @@ def _ordered(
 def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None, list[list[bytes]]]:
     """Return the elements of a value, in steps for a large set.
 
-    Without sorting, return only the elements of a list or sorted set that are within LIMIT, the latter in score order.
+    Without sorting, apply LIMIT to a list or a sorted set here. A sorted set is then in the order of its scores.
     """
     if type(value) is Members:
         return value.shown() if len(value) <= _MANY else gathered(value, iter)

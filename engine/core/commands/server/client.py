@@ -96,7 +96,7 @@ def reply_(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("no-evict <ON | OFF>", "admin noscript loading stale", since="7.0.0")
 def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
-    """Exempts the current connection from eviction."""
+    """Sets whether the current connection is exempt from client eviction."""
     ctx.session.no_evict = _on_off(argv[2])
     return OK
 

@@ -172,7 +172,7 @@ def _of_durability(ctx: Context, facts: ProcessFacts) -> _Lines:
     ]
 
 
-#: Names of the refusal counters, and the reasons.
+#: Names of the refusal counters in INFO, and the reasons that they count.
 _DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"), ("tls_cert", "tls-cert"))
 
 

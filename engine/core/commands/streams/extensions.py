@@ -67,7 +67,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the ID of the count-th entry after an ID, or of the last entry if there are fewer.
 
-    The reply is ``[ID, number of entries after `after` up to it]``, or ``[nil, 0]`` if there are no entries.
+    The reply is ``[ID, number of entries after `after` up to this ID]``, or ``[nil, 0]`` if there are no entries.
     """
     args = Args(argv, 2)
     after, count = ids.parse_bound(args.take()), args.take_int()

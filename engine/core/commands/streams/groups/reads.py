@@ -20,7 +20,7 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
-#: Minimum of the interval, in milliseconds, at which a reader that waits for idle entries checks for other deliveries.
+#: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for other deliveries.
 _RECHECK_MS = 100
 #: The ID that stands for ``>``: entries not yet delivered to the group.
 NEW = ids.MAX_ID
