@@ -1,8 +1,8 @@
 """A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
 ``engine.wire.bulk`` has verified the bytes of the run. The run is declined, before any change, if one of its commands
-would fail or must be visible separately. Its commands then run one by one. A property test shows that the results are
-the same.
+would fail or must be visible separately. Its commands then run one by one. A property test shows that both ways give
+the same results.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _Part:
 
     __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: The IDs as bulk strings, grouped by the number of digits of the sequence number: the common start of a group's
-    #: IDs, and the rest of each ID.
+    #: The IDs as bulk strings, grouped by the number of digits of the sequence number. A group has the common start of
+    #: its IDs, and the rest of each ID.
     groups: list[tuple[bytes, list[bytes]]]
     #: The IDs as numbers.
     ms: array[int]

@@ -1,17 +1,17 @@
 """The core as a whole: runs one command at a time, and returns its reply, its effects, and messages for other clients.
 
-The shell calls ``Core.execute`` and then delivers its results: the reply, the messages in ``Core.outbox`` for other
-sessions (clients woken by the command, subscribers, monitors), and the effects in ``Core.changes`` for the log.
-Messages must be delivered in order. The shell supplies the time, calls ``Core.wake`` when a blocked client's wake time
-is reached, and calls ``Core.close_session`` for a closed connection.
+The shell calls ``Core.execute`` and then delivers three results: the reply, the messages in ``Core.outbox`` for other
+sessions, in order, and the effects in ``Core.changes`` for the log. Other sessions are those of clients woken by the
+command, subscribers and monitors. The shell supplies the time, calls ``Core.wake`` when a blocked client's wake time is
+reached, and calls ``Core.close_session`` for a closed connection.
 
 If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core must not be used
 again. The effects of the failed call are dropped; all remaining effects are complete.
 
-The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
-`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that the command
-unblocked. This is one module because every way to run a command (immediately, queued, after blocking, in steps, as one
-of several XADDs) must handle time, effects, errors, statistics and unblocked clients in the same way.
+The parts do the work. `engine.core.admission` decides whether a command may run. The command's handler runs it with an
+`engine.core.environment.context.Context`. `engine.core.blocked_clients` serves the clients that the command unblocked.
+Commands run immediately, from a transaction's queue, after blocking, in steps, or as one of several XADDs. This is one
+module because all these ways must handle time, effects, errors, statistics and unblocked clients alike.
 """
 
 from __future__ import annotations

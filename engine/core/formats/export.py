@@ -1,6 +1,6 @@
 """The keyspace as Redis commands that any Redis can load: the content of a base file in Redis's own format.
 
-The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, their pending
+The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, and their pending
 entries. Commands that only newer servers support (released entries, idempotent producers) come last, and only if
 needed.
 

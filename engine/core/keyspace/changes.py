@@ -147,7 +147,7 @@ class Changes:
             self.seal_effects(first)
 
     def discard(self, *tables: Table) -> bool:
-        """Leave unused tables to ``free`` if they are large in total; return whether they are.
+        """Queue unused tables for ``free`` if they are large in total; return whether they were queued.
 
         Small tables are freed when the caller drops its references.
         """

@@ -6,7 +6,7 @@ SETRANGE; ``raw`` in Redis), ``deque`` (list), ``Hash``, ``Members`` (set), ``So
 string is stored as text. A command that changes a value in place calls ``Database.touch`` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number, such as
-the number of elements added to a list, or 0 if the command counts its changes itself.
+the number of elements added to a list. A command that counts its changes itself passes 0.
 
 Values, deadlines and the order of names must change together, so this module contains all three, despite its size.
 """

@@ -17,7 +17,7 @@ E = TypeVar("E", bound="Elements[Any]")
 
 #: Number of words per part of a long value, and number of parts per step.
 _PART, _PARTS = 2000, 6
-#: Places checked per removal: all places have been checked once half of the names are removed.
+#: Places checked per removal, so that removing half of the names checks all places.
 _CHECKS_PER_REMOVAL = 2
 
 
@@ -173,7 +173,7 @@ class Names:
     The names are stored in a list without an index, which is created with one copy, even for a million names. A removed
     name keeps its place and is marked as gone. Removals check two places each, going from the end to the start, and
     fill the place of a gone name with the last name of the list. Names only move towards the start, and an iteration
-    also goes from the end to the start, so a name that exists throughout an iteration is returned, possibly twice.
+    goes in the same direction. So a name that exists throughout an iteration is returned, possibly twice.
     """
 
     __slots__ = ("_checked_at", "_gone", "_names")

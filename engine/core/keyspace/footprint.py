@@ -1,8 +1,8 @@
 """Memory size of a value, for MEMORY USAGE: the sum of the sizes that the interpreter reports.
 
-A stream is measured in parts: frames (plain or packed), their index, marks of deleted entries, nodes, groups
-with their consumers and pending entries, idempotent producers. Long values (hashes, sets, sorted sets, lists, and each
-part of a stream) are estimated from samples. Objects shared by several values (interned numbers, code) are not counted.
+A stream is measured in parts: frames (plain or packed), their index, marks of deleted entries, nodes, groups with their
+consumers and pending entries, and idempotent producers. Long values (hashes, sets, sorted sets, lists, and each part of
+a stream) are estimated from samples. Objects shared by several values (interned numbers, code) are not counted.
 """
 
 from __future__ import annotations

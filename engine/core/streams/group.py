@@ -167,7 +167,7 @@ class Group:
             return ms, seq
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
-            # Of the released entries, only delivered ones are removed.
+            # Only delivered entries are removed from the released entries.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)

@@ -49,7 +49,7 @@ class Producers:
             del sent[next(iter(sent))]
 
     def configure(self, duration: int, maxsize: int) -> bool:
-        """Set both limits and return whether one changed. A change drops all records."""
+        """Set both limits and return whether either changed. A change drops all records."""
         if (duration, maxsize) == (self.duration, self.maxsize):
             return False
         self.duration, self.maxsize = duration, maxsize

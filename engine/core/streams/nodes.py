@@ -385,9 +385,9 @@ def radix_nodes(keys: Sequence[int]) -> int:
     words = [key.to_bytes(16, "big") for key in keys]
     if len(words) == 1:
         return 2
-    # Adjacent keys share the longest prefixes, so the common prefix lengths describe the whole tree: each maximal
-    # group with a common prefix is one branching node, preceded by a compressed node if bytes remain between the node
-    # and its parent.
+    # Adjacent keys share the longest prefixes, so the common prefix lengths describe the whole tree. Each maximal group
+    # with a common prefix is one branching node. A compressed node precedes it if bytes remain between the node and its
+    # parent.
     shared = [_common(a, b) for a, b in pairwise(words)]
     total = 0
     # Leaves: after its branch, each key has a compressed node for its remaining bytes, if any, and an end node.

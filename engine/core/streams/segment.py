@@ -1,8 +1,8 @@
 """A segment: a contiguous part of a stream's entries in ID order, with marks for deleted entries.
 
-The entries are in its *body*: plain at first (`engine.core.streams.entries.Plain`), packed when the segment is cold
-(`engine.core.streams.compressed.packed.Packed`), and, if streams are stored on disk, a reference to the packed bytes
-(`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
+The entries are in the segment's *body*. It is plain at first (`engine.core.streams.entries.Plain`), and packed when the
+segment is cold (`engine.core.streams.compressed.packed.Packed`). If streams are stored on disk, it becomes a reference
+to the packed bytes (`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
 
 Only the last segment of a stream is *open*. The others are *sealed*: no entries are added, so replies can hold views of
 their buffers.

@@ -17,7 +17,7 @@ from engine.core.streams.segment import SealedQueue
 
 @dataclass(slots=True)
 class Storage:
-    """Storage of one core. Streams that are read in another thread need their own."""
+    """Storage of one core. Streams that are read in another thread need their own storage."""
 
     limits: NodeLimits = field(default_factory=NodeLimits)
     sealed: SealedQueue = field(default_factory=SealedQueue)

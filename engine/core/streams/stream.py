@@ -143,7 +143,7 @@ class Stream:
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
     def _stretches(self, low: int, high: int) -> Iterator[Run]:
-        """Yield (segment, i, j) in order: its entries [i, j), including dead ones, have low <= ID <= high."""
+        """Yield (segment, i, j) in order: the segment's entries [i, j), live or dead, have low <= ID <= high."""
         for number in range(self._locate(low), len(self._segments)):
             if self._firsts[number] > high:
                 return
@@ -431,7 +431,7 @@ class Stream:
                 self._firsts[number] = segment.id_at(0)
 
     def trim_entry(self, entry_id: int) -> None:
-        """Remove one live entry as trimming does: without changing ``max_deleted_id``."""
+        """Trim one live entry: remove it without changing ``max_deleted_id``."""
         self._remove(*self._find(entry_id))
 
     def _drop_segment(self, number: int) -> None:

@@ -136,7 +136,7 @@ class Command:
     syntax: str
     acl: frozenset[str]
     #: The command's use of its keys, such as ``RW access delete``, or ``RO access, OW update`` if the uses of two keys
-    #: differ. If empty, it follows from the flags ``readonly`` and ``write``.
+    #: differ. If empty, the use follows from the flags ``readonly`` and ``write``.
     access: str = ""
     channels: Channels | None = None
     subcommands: dict[bytes, Command] = field(default_factory=dict)

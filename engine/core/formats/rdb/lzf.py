@@ -69,7 +69,8 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     """Decompress strings of these sizes (in bytes) and join them; yields when other tasks can run."""
     if not all(parts):
         raise ValueError("a compressed string is empty")
-    # A zero byte follows each string; its walk stops there. One more zero byte is for an incomplete last piece.
+    # A zero byte follows each string, where the string's walk stops. One more zero byte is for an incomplete last
+    # piece.
     data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
     lengths = np.array(list(map(len, parts)))
     ends = np.cumsum(lengths + 1) - 1

@@ -1,4 +1,4 @@
-"""Packed columns: entries with the same field names, which are stored once, before the values of each field.
+"""Packed columns: entries with the same field names. The names are stored once, followed by each field's values.
 
 A chunk consists of the lengths of all words (one byte each, column by column), followed by the words in the same order.
 The first column holds the texts of the IDs, and the other columns hold values. The IDs' common prefix and the names are

@@ -1,7 +1,7 @@
 """Cache of decompressed spans, and of the blocks read from disk for them.
 
-A span consists of adjacent chunks. Spans are evicted oldest first, and blocks
-(``engine.core.streams.compressed.disk_entries``) least recently used first.
+A span consists of adjacent chunks. The cache evicts the oldest spans, and the least recently used blocks
+(``engine.core.streams.compressed.disk_entries``).
 
 One cache serves all streams of a core. It is not thread-safe: another thread that reads the same compressed entries
 needs its own cache (see ``engine.core.streams.stream.Stream.copy``).

@@ -31,7 +31,7 @@ from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16
-#: Maximum nodes read at once, their approximate total size in bytes, and the number of nodes below which they are read
+#: Maximum nodes read at once, their approximate total size in bytes, and the number of nodes below which nodes are read
 #: one by one.
 _NODES, _NODES_BYTES, _FEWEST = 64, 1 << 17, 8
 

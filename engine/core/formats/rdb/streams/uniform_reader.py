@@ -67,7 +67,7 @@ def _four_digits() -> _Bytes:
 
 
 class UniformNodes:
-    """Some nodes of a stream, and the entries of the uniform ones."""
+    """Some nodes of a stream, and the entries of the uniform nodes."""
 
     def __init__(self, nodes: Sequence[bytes]) -> None:
         self._buffer = np.frombuffer(b"".join((*nodes, _BEHIND)), np.uint8)
@@ -231,7 +231,7 @@ def _ids(ms: _Unsigned, seq: _Unsigned) -> Values:
 
 
 def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
-    """Return the integers of the elements at these places, and a mask of the valid ones."""
+    """Return the integers of the elements at these places, and a mask of the valid integers."""
     first = buffer[at]
     values, are = first.astype(np.int64), first < 0x80
     if are.all():
