@@ -7,9 +7,9 @@ state that the command can change:
   during the command are removed completely, and the log receives these deletions.
 * If it changes only the state of its own client (AUTH, SUBSCRIBE, SELECT), the client receives an error and its
   connection is closed, which discards its state.
-* All other commands may have left data, users, settings or files inconsistent: writing commands, EXEC, and
-  administrative commands that change something. A ``FatalError`` is raised to the process, which stops. The command's
-  effects are dropped. The effects of earlier commands are complete and belong in the log.
+* All other commands (writing commands, EXEC, and administrative commands that change something) may have left data,
+  users, settings or files inconsistent. A ``FatalError`` is raised to the process, which stops. The command's effects
+  are dropped. The effects of earlier commands are complete and belong in the log.
 * The same applies to expiry and to serving blocked clients, which run outside commands.
 """
 

@@ -2,8 +2,8 @@
 
 lupa is imported with the first interpreter, so it costs nothing on a server that runs no scripts. The interpreter's
 memory is limited only while a script runs. Outside a protected call of Lua, lupa's allocations must not fail, because
-Lua would end the process. So the sandbox sets the limit before it runs the script's code (``limit``), Python lifts it
-afterwards, and memory for a reply is reserved before the reply is passed to Lua (``make_room``).
+Lua would end the process. So the sandbox sets the limit (``limit``) before it runs the script's code, and Python lifts
+it afterwards. Memory for a reply is reserved before the reply is passed to Lua (``make_room``).
 """
 
 from __future__ import annotations

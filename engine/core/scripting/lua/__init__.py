@@ -1,8 +1,8 @@
 """The Lua sources of the sandbox, one file per part. ``engine.core.scripting.interpreter`` runs them.
 
-``sandbox.lua`` runs first and then runs the other parts: Lua's functions for scripts (``base``), the libraries
-(``cjson``, ``cmsgpack``, ``struct`` and ``bit``), the conversion of results to replies (``replies``), and the
-registration of functions (``registering``). ``numbers`` is used by ``cmsgpack`` and ``struct``.
+``sandbox.lua`` runs first and then runs the other parts. ``base`` contains Lua's functions for scripts. ``cjson``,
+``cmsgpack``, ``struct`` and ``bit`` are the libraries, and ``numbers`` is used by ``cmsgpack`` and ``struct``.
+``replies`` converts results to replies, and ``registering`` registers functions.
 """
 
 from __future__ import annotations
