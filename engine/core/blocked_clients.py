@@ -1,4 +1,4 @@
-"""Blocked clients: retries of their commands after changes, timeouts, and replies.
+"""Blocked clients: retries of their commands, their timeouts, and their replies.
 
 When a key is signalled, the commands blocked on it run again with the same words, in the order in which their clients
 blocked. Each command either returns a reply or keeps its place in the queue. Replies go to the outbox.
