@@ -1,7 +1,7 @@
-"""The Spark data source `pystreams`: Redis streams in batches and micro-batches, read and written.
+"""The Spark data source `pystreams`: batch and streaming reads and writes of Redis streams.
 
-`register` makes it known to a session, and `options` makes the options of a read or write. `spark_streams.source` is
-what Spark calls; `spark_streams.embedded.launcher` is the engine of a driver that names no server.
+`register` makes it known to a session, and `options` builds the options of a read or write. Spark calls
+`spark_streams.source`. `spark_streams.embedded.launcher` starts the engine for a driver that names no server.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["options", "register"]
 def register(spark: SparkSession) -> None:
     """Make the data source `pystreams` known to this session, of Spark or of Spark Connect.
 
-    Spark finds it by itself where the package was installed before Spark's processes started. It does not where the
-    package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`), nor where this program
-    runs in another Python than the first `python3` of PATH and PYSPARK_PYTHON is not set, as in a notebook. There
-    `format("pystreams")` is DATA_SOURCE_NOT_FOUND until this was called. Calling it again changes nothing.
+    Spark finds the data source without this call if the package was installed before Spark's processes started. Call it
+    if the package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`). Call it also if
+    PYSPARK_PYTHON is not set and this program's Python is not the first `python3` of PATH, as in a notebook. Without
+    the call, `format("pystreams")` then fails with DATA_SOURCE_NOT_FOUND. Calling it again changes nothing.
 
-    Without PYSPARK_PYTHON a local Spark then runs the data source in this program's Python. From now on `load()`,
-    `start()` and `toTable()` of this program refuse wrong options of the format by themselves (`preflight`).
+    Without PYSPARK_PYTHON a local Spark then runs the data source in this program's Python. After the call, `load()`,
+    `start()` and `toTable()` in this program check the format's options themselves (`preflight`).
     """
     from spark_streams import preflight  # noqa: PLC0415 - the command line has no use for Spark
     from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - as above
@@ -42,7 +42,7 @@ def register(spark: SparkSession) -> None:
         _put(spark, PystreamsDataSource)
         return
     context = spark.sparkContext
-    default = context.pythonExec  # what Spark notes down with the source, and runs it in
+    default = context.pythonExec  # the Python that Spark records with the source and runs it in
     context.pythonExec = sys.executable
     try:
         _put(spark, PystreamsDataSource)
@@ -51,7 +51,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register the source. Spark 4.0 refuses this if it has already found the source itself; both work."""
+    """Register the source. Spark 4.0 refuses this if it has already found the source itself, which works as well."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line has no use for Spark
 
     try:

@@ -1,9 +1,9 @@
-"""The options of a read or write as a dict for Spark, made by a function that editors complete and type checkers check.
+"""The options of a read or write as a dict for Spark, with names and types for editors and type checkers.
 
     spark.readStream.format("pystreams").options(**spark_streams.options(stream="orders", group="billing"))
 
-`Options` is written by `scripts/option_docs.py` from the declarations of the options, which stay the only place that
-says what an option means. A dot in a name is an underscore here: `tls_caFile` is `tls.caFile`.
+`scripts/option_docs.py` generates `Options` from the declarations of the options, which are the only source of their
+descriptions. A dot in an option's name is an underscore here: `tls_caFile` is `tls.caFile`.
 """
 
 from __future__ import annotations
@@ -278,10 +278,11 @@ class Options(TypedDict, total=False):
 
 
 def options(**given: Unpack[Options]) -> dict[str, str]:
-    """Return these options of a read or a write as `options(**...)` of Spark takes them.
+    """Return the options of a read or a write in the form that Spark's `options(**...)` accepts.
 
-    Raises UNKNOWN_OPTION, INVALID_OPTION, or OPTION_ELSEWHERE if some are for reads only and others for writes only.
-    None leaves an option out. A dict becomes JSON, a date and time ISO 8601, a timedelta milliseconds.
+    Raises UNKNOWN_OPTION and INVALID_OPTION. Raises OPTION_ELSEWHERE if some options are only for reads and others only
+    for writes. An option with the value None is omitted. A dict becomes JSON, a datetime ISO 8601, and a timedelta
+    milliseconds.
     """
     made = {parsing.dotted(name): _text(value) for name, value in given.items() if value is not None}
     parsing.check_values(made)

@@ -1,9 +1,9 @@
-"""The headline of an error: the connector's sentence stands where a user of Spark looks first, before any traceback.
+"""Headline of an error: the connector's message before any traceback, where a user of Spark looks first.
 
-Spark shows an error of a Python data source as Python prints it, after a few words of its own: first the causes, then
-the traceback, the message at the very end. A cause without a traceback is printed as one line. So an error that leaves
-the connector gets such a cause, which repeats its message. Python prints it first and the error itself last. Spark
-removes the cause when it shortens a traceback, as it does by default; the error keeps this one.
+Spark shows an error of a Python data source as Python prints it: first the causes, then the traceback, and the message
+last. A cause without a traceback is printed as one line. So an error that leaves the connector gets such a cause, which
+repeats its message. Python prints this cause first and the error itself last. By default, Spark shortens the traceback
+and removes its causes, but this error's cause cannot be removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamclient.wire_errors import LinkError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_BROKEN = (LinkError, LinkError, ConnectionError)
+_BROKEN = (LinkError, ConnectionError)
 
 
 class Headline(Exception):  # noqa: N818 - it is a line of text
@@ -29,7 +29,7 @@ Headline.__module__, Headline.__qualname__ = "builtins", "pystreams"
 
 
 def headed(method: Method) -> Method:
-    """Return the method, for Spark to call: its errors have a headline. A generator's come while it is iterated."""
+    """Return the method with headlines on its errors, including errors that a generator raises while it is iterated."""
 
     @functools.wraps(method)
     def called(*args: Any, **named: Any) -> Any:

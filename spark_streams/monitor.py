@@ -1,15 +1,15 @@
-"""Monitoring of queries: a listener that reports how far behind a query is, for each stream and in sum.
+"""Monitoring of queries: a listener that reports a query's lag, for each stream and in total.
 
     from spark_streams.monitor import StreamMonitor
     monitor = StreamMonitor.install(spark, url="redis://localhost")
     monitor.latest["my query"].lag_max
 
-Reports are kept in the stream `pystreams:queries` as well, where `pystreams metrics` and `pystreams ui` find them;
-`spark_streams.reports` has their form.
+Reports are also added to the stream `pystreams:queries`, from which `pystreams metrics` and `pystreams ui` read them.
+`spark_streams.reports` defines their form.
 
-Spark gives a Python data source no place for metrics in a query's progress. So the monitor reads the sources' offsets
-from there, and asks the server how many entries follow and how many are pending. It never disturbs a query: a figure
-that cannot be found out is None, and a server that does not answer is a warning in the log.
+Spark does not let a Python data source add metrics to a query's progress. So the monitor reads the sources' offsets
+from the progress, and asks the server how many entries follow and how many are pending. It never disturbs a query: a
+number that cannot be determined is None, and a server that does not reply causes only a warning in the log.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ from streamclient.streams.model import StreamState
 from streamclient.streams.stream_server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-_COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell
-_RETRY_MS = 500  # Spark calls all listeners in turn, so a server that is away must not hold them up
-_REST_SECONDS = 30.0  # time for which a server that did not answer is not asked again
+_COUNTED = 10_000  # maximum entries that a report counts to find lags that the server does not report
+_RETRY_MS = 500  # short, because Spark calls its listeners one after another and an unreachable server would delay them
+_REST_SECONDS = 30.0  # time before a server that did not reply is asked again
 
 _log = logging.getLogger("spark_streams")
 
@@ -78,10 +78,10 @@ class _Source:
 class StreamMonitor(StreamingQueryListener):
     """Reports every batch of every query that reads pystreams.
 
-    `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream` (None: it is not
-    written), which keeps about `maxlen` of them; the user needs `+xadd` for it. `latest` has the last one of each
-    query, by its name, or by its ID if it has no name. `url` is that of the monitored queries, `group` a group to
-    report instead of theirs; `connection` are further options of the connection, such as
+    `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream`, which keeps
+    about `maxlen` reports and needs the permission `+xadd`. With None, no report is added. `latest` has the last report
+    of each query, by the query's name, or by its ID if it has no name. `url` is the URL of the monitored queries.
+    `group` is a group to report instead of theirs. `connection` has further options of the connection, such as
     `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` gives seconds since 1970.
     """
 
@@ -102,7 +102,7 @@ class StreamMonitor(StreamingQueryListener):
         self._stream = stream
         self._maxlen = maxlen
         self._clock = clock
-        self._counted = ZERO  # up to this ID the counts of malformed values are known
+        self._counted = ZERO  # ID up to which the counts of malformed values were read
         self._parts: dict[tuple[str, int, str], dict[str, int]] = {}  # by query, batch and task
         self._refusal = ""
         self._rests_until = 0.0  # on the monotonic clock
@@ -111,9 +111,10 @@ class StreamMonitor(StreamingQueryListener):
 
     @classmethod
     def install(cls, spark: SparkSession, url: str | None = None, **arguments: Any) -> StreamMonitor:
-        """Return a monitor of all queries of the session, added to its listeners. Arguments as for the class.
+        """Return a monitor of all queries of the session, added to its listeners. The arguments are those of the class.
 
-        Raises MONITOR_WITHOUT_URL in a client of Spark Connect: the embedded engine there is not that of the queries.
+        Raises MONITOR_WITHOUT_URL if `url` is missing in a Spark Connect client, whose embedded engine is not that of
+        the queries.
         """
         monitor = cls(url, **arguments)
         if not type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -121,8 +122,8 @@ class StreamMonitor(StreamingQueryListener):
             return monitor
         if isinstance(monitor._server, Embedded):
             fail("MONITOR_WITHOUT_URL")
-        # A client of Spark Connect receives events in a thread, which would keep the program from ending. It is a
-        # daemon where the one that starts it is.
+        # A Spark Connect client receives events in a thread that would keep the program from ending. That thread is a
+        # daemon if it is started by a daemon thread.
         adding = threading.Thread(target=spark.streams.addListener, args=(monitor,), daemon=True)
         adding.start()
         adding.join()
@@ -146,9 +147,10 @@ class StreamMonitor(StreamingQueryListener):
     def report(
         self, query: str, batch: int, sources: list[tuple[Any, Any, int]], batch_ms: int, query_id: str = ""
     ) -> None:
-        """Report one batch. `sources`: for each, its offsets before and after the batch, as text, and its rows.
+        """Report one batch. `sources`: each source's offsets before and after the batch, as text, and its number of
+        rows.
 
-        `batch_ms`: how long the batch took.
+        `batch_ms`: duration of the batch.
         """
         ours = [source for source in (_source(*one) for one in sources) if source is not None]
         if not ours or time.monotonic() < self._rests_until:
@@ -169,12 +171,12 @@ class StreamMonitor(StreamingQueryListener):
         malformed = self._malformed(query_id or query, batch)
         self.latest[query] = made = summary(query, query_id or query, batch, rows, batch_ms, each, malformed)
         _log.info("%s", replace(made, each=()))
-        # A query that reads the reports would never rest: each of its batches would be news for it.
+        # A query that reads the reports gets none, because each report would cause its next batch.
         if self._stream is not None and self._stream not in (found.stream for found in each):
             self._keep(self._stream, made)
 
     def _malformed(self, query_id: str, batch: int) -> dict[str, int] | None:
-        """Return the values of a batch that did not parse, by column; None if the counts cannot be read."""
+        """Return the number of a batch's values that did not parse, by column; None if the counts cannot be read."""
         try:
             with borrow(self._address()) as connection:
                 start = str(self._counted.next())
@@ -196,7 +198,7 @@ class StreamMonitor(StreamingQueryListener):
         return dict(total)
 
     def _check_found(self, query: str, sources: list[_Source], reports: list[StreamReport]) -> None:
-        """Say once of each query that the monitor's server has none of its streams, though it has read some."""
+        """Warn once per query if it has read streams and the monitor's server has none of them."""
         was_read = any(source.rows or any(source.end.streams.values()) for source in sources)
         if not was_read or any(report.lag_ms is not None for report in reports) or query in self._elsewhere:
             return
@@ -229,7 +231,7 @@ class StreamMonitor(StreamingQueryListener):
         if shared is not None:
             streams = sorted({*shared.reads, *(() if belongs is None else belongs.streams)})
         entries = _entries(source)
-        # A batch that ran twice may count its rows twice, so this may be negative: then 0 is reported.
+        # A batch that ran twice may count its rows twice, so the difference may be negative. Then 0 is reported.
         missing = sum(entries.values()) - source.rows
         rejected = max(0, missing) if streams and len(entries) == len(streams) else None
         group = self._group or (None if belongs is None else belongs.group)
@@ -277,9 +279,9 @@ class StreamMonitor(StreamingQueryListener):
 
 
 def _source(start: Any, end: Any, rows: int) -> _Source | None:
-    """Return the source; None if its offsets are not this connector's."""
+    """Return the source; None if its offsets were not written by this connector."""
     try:
-        # The first progress of a query has no start offset; PySpark gives the text of None or null.
+        # The first progress of a query has no start offset. PySpark then gives the text of None or null.
         begin = None if start in (None, "None", "null") else Offsets.from_json(json.loads(start))
         return _Source(begin, Offsets.from_json(json.loads(end)), rows)
     except (PystreamsError, ValueError, AttributeError, TypeError):
@@ -308,7 +310,10 @@ def _lags(
     *,
     nth: bool,
 ) -> dict[str, tuple[int | None, bool]]:
-    """Return the entries behind each position, and whether that is exact; of a group beyond the end what XINFO says."""
+    """Return the number of entries after each position, and whether it is exact.
+
+    For a group's position beyond the stream's end, it is the lag in XINFO.
+    """
     found: dict[str, tuple[int | None, bool]] = dict.fromkeys(states, (None, False))
     requested: list[tuple[bytes, StreamState, StreamId]] = []
     for stream, state in states.items():

@@ -1,9 +1,10 @@
-"""Preflight: the options of `load()`, `start()` and `toTable()` are checked when these are called.
+"""Preflight: early checks of the options in calls of `load()`, `start()` and `toTable()`.
 
-Spark calls a Python data source late: a read with a schema, and a streaming query's read and write, are first seen when
-the query runs, after `load()` and `start()` have returned. `install` wraps these methods of pyspark, which keep doing
-what they did. For the format `pystreams` they first parse the options, in the program's process: names, values, and
-options that exclude or need each other. Whatever depends on the driver's environment or a server is left to the query.
+Spark calls a Python data source late. For a read with a schema, and for streaming reads and writes, it does so when the
+query runs, after `load()` and `start()` have returned. `install` wraps these methods of pyspark without changing what
+they do. For the format `pystreams` the wrappers first parse the options in the program's process: names, values, and
+options that exclude or require each other. Checks that depend on the driver's environment or a server are left to the
+query.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from spark_streams.config import options as parsing
 
 FORMAT = "pystreams"
 
-#: Methods that take options, and their check, by class.
+#: By class: the methods that take options, and their check.
 _WAYS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], None]]] = {
     "DataFrameReader": (("load",), functools.partial(parsing.check_read, streaming=False)),
     "DataStreamReader": (("load",), functools.partial(parsing.check_read, streaming=True)),
@@ -31,7 +32,10 @@ _MODULES = {
 
 
 def install(*, connect: bool) -> None:
-    """Check options in this process from now on, of Spark or of Spark Connect. Calling it again changes nothing."""
+    """Check the options of Spark's or Spark Connect's methods in this process from now on.
+
+    Calling it again changes nothing.
+    """
     package = "pyspark.sql.connect" if connect else "pyspark.sql"
     for name, (methods, check) in _WAYS.items():
         kind = getattr(import_module(f"{package}.{_MODULES[name]}"), name)
@@ -69,12 +73,12 @@ _ARGUMENTS = frozenset({"path", "format", "schema", "outputMode", "partitionBy",
 
 
 def _text(value: Any) -> str:
-    """An option's value as pyspark passes it on."""
+    """Return an option's value as pyspark passes it on."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _of_spark(builder: Any) -> tuple[str | None, dict[str, str]]:
-    """The format and the options that a builder of Spark has so far; they are fields of its object in the JVM."""
+    """Return the format and the options that a Spark builder has so far. They are fields of its object in the JVM."""
     made = getattr(builder, "_jreader", None) or builder._jwrite
     jvm = builder._spark._jvm
     source, given = (_field(made, name) for name in ("source", "extraOptions"))
@@ -91,7 +95,7 @@ def _field(made: Any, name: str) -> Any:
 
 
 def _of_connect(builder: Any) -> tuple[str | None, dict[str, str]]:
-    """The format and the options that a builder of Spark Connect has so far."""
+    """Return the format and the options that a Spark Connect builder has so far."""
     written = getattr(builder, "_write_proto", None)
     if written is not None:
         return written.format, dict(written.options)

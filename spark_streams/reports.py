@@ -1,8 +1,8 @@
 """Reports about queries: the facts that `spark_streams.monitor` collects about a batch, and their form in a stream.
 
-One entry per batch. Its fields are those of `QueryReport`: texts unchanged, numbers and truth values in JSON form, and
-`each` as a JSON list of objects, whose members are the fields of `StreamReport`. Unknown values are left out. Readers
-ignore unknown fields (`from_fields` does). The entry's ID has the time.
+Each batch has one entry with the fields of `QueryReport`. Texts are unchanged, and numbers and booleans are JSON.
+`each` is a JSON list of objects whose members are the fields of `StreamReport`. Unknown values are omitted. Readers
+must ignore unknown fields, as `from_fields` does. The entry's ID has the time.
 
 Pure, and independent of Spark: programs that show reports read them with this module.
 """
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-#: The stream where a monitor keeps its reports, if it is not told another one.
+#: Default stream for a monitor's reports.
 STREAM = "pystreams:queries"
-#: Batches whose reports are kept there, about.
+#: Approximate number of reports that the stream keeps.
 MAXLEN = 2_000
-#: The stream where tasks leave their counts of values that did not parse.
+#: Stream to which tasks add their counts of values that did not parse.
 MALFORMED_STREAM = "pystreams:malformed"
-#: Streams of a query that have a report of their own in an entry: those that are furthest behind.
+#: Maximum number of a query's streams with their own report in an entry: the streams that are furthest behind.
 EACH = 20
 
 
@@ -28,16 +28,14 @@ EACH = 20
 class StreamReport:
     """One stream of a query after a batch.
 
-    `position`, `latest`: the IDs of the last entry read and of the stream's last entry.
-    `lag_entries`: entries after `position`, an estimate unless `lag_exact`.
-    `lag_ms`: milliseconds between the times in the two IDs.
-    `lag_bytes`: an estimate of the bytes in the entries after `position`, from the size of the next few.
+    `position`, `latest`: the IDs of the last entry read and of the stream's last entry. `lag_entries`: number of
+    entries after `position`, an estimate unless `lag_exact`. `lag_ms`: milliseconds between the times in the two IDs.
+    `lag_bytes`: estimated bytes of the entries after `position`, from the size of the next few entries.
     `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
-    `group`: the consumer group; None if the query has none. `pending`: its entries that are not acknowledged.
-    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch.
-    `rejected`: entries of the batch, in all streams of the source, that mode DROPMALFORMED left out; None for a query's
-    first batch.
-    `lost`: entries that the query has noticed as lost so far.
+    `group`: the consumer group; None if the query has no group. `pending`: number of the group's pending entries.
+    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch. `rejected`: number of the
+    batch's entries, in all streams of the source, that mode DROPMALFORMED dropped; None for a query's first batch.
+    `lost`: number of lost entries that the query has noticed so far.
     """
 
     query: str
@@ -60,15 +58,15 @@ class StreamReport:
 
 @dataclass(frozen=True)
 class QueryReport:
-    """A query after a batch, with its streams together. Figures that are unknown for a stream are left out of it.
+    """A query after a batch, with totals over its streams. Values that are unknown for a stream are not counted.
 
-    `query`: its name (its ID, if it has none); `id`: its ID, which stays the same when it is started again.
+    `query`: the query's name, or its ID if it has no name. `id`: its ID, which stays the same when it is restarted.
     `rows`, `rows_per_second`, `batch_ms`: rows of the batch from this connector's sources, and its duration.
-    `lag_entries`: entries behind, of all streams; `lag_min`, `lag_avg`, `lag_max`: of the single streams.
-    `lag_exact`: whether `lag_entries` is exact for every stream.
-    `lag_bytes`, `pending`, `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry.
-    `malformed`: values of the batch that did not parse, by column; None if that is unknown.
-    `each`: the reports of the streams; in a stream only of the `EACH` that are furthest behind.
+    `lag_entries`: lag in entries over all streams. `lag_min`, `lag_avg`, `lag_max`: minimum, average and maximum lag of
+    single streams. `lag_exact`: whether `lag_entries` is exact for every stream. `lag_bytes`, `pending`, `lost`: sums
+    over the streams. `oldest_unread_ms`: the age of the oldest unread entry. `malformed`: number of the batch's values
+    that did not parse, by column; None if unknown. `each`: the reports of the streams. An entry has only those of the
+    `EACH` streams that are furthest behind.
     """
 
     query: str
@@ -100,7 +98,7 @@ def summary(
     each: Sequence[StreamReport],
     malformed: dict[str, int] | None = None,
 ) -> QueryReport:
-    """Return the report of a query whose streams have these."""
+    """Return the report of a query whose streams have the reports `each`."""
     lags = [report.lag_entries for report in each if report.lag_entries is not None] or [0]
     return QueryReport(
         query=query,
@@ -126,7 +124,10 @@ def summary(
 
 @dataclass(frozen=True)
 class Malformed:
-    """Values of one task that did not parse, by column. `query` is the query's ID, `part` the task, retried or not."""
+    """Number of one task's values that did not parse, by column.
+
+    `query` is the query's ID. `part` is the task, which is the same for its retries.
+    """
 
     query: str
     batch: int
@@ -134,12 +135,12 @@ class Malformed:
     columns: dict[str, int]
 
     def to_fields(self) -> list[str]:
-        """Return names and values in turn, of an entry that holds it."""
+        """Return the alternating field names and values of an entry with these counts."""
         return ["query", self.query, "batch", str(self.batch), "part", self.part, "columns", json.dumps(self.columns)]
 
     @classmethod
     def from_fields(cls, words: Sequence[bytes]) -> Malformed | None:
-        """Return what an entry's fields hold; None if they are not in that form."""
+        """Return the counts in an entry's fields; None if the fields are not in that form."""
         try:
             found = {name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)}
             columns = json.loads(found["columns"])
@@ -156,7 +157,7 @@ def _counts(value: Any) -> dict[str, int]:
 
 
 def to_fields(report: QueryReport) -> list[str]:
-    """Names and values in turn, of an entry that holds the report."""
+    """Return the alternating field names and values of an entry with this report."""
     worst = sorted(report.each, key=lambda one: -(one.lag_entries or 0))[:EACH]
     found: list[str] = []
     for field in fields(report):
@@ -189,9 +190,7 @@ _NUMBERS = ("int", "float", "int | None", "float | None")
 
 
 def _made(kind: Any, values: dict[str, Any]) -> Any:
-    """Return a report of that kind. Raises TypeError for values of other types, and for missing ones that must be
-    there.
-    """
+    """Return a report of that kind. Raises TypeError for values of other types, and for missing required values."""
     known = {field.name: field.type for field in fields(kind)}
     taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Packages that the data source needs beyond those of the command line: the error if one is missing or too old."""
+"""Error for a missing or outdated package of the data source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from importlib.util import find_spec
 
 
 def explained(missing: ImportError) -> ImportError:
-    """Return the error to raise in place of this one: which package is missing in which Python, and what to install."""
+    """Return the error to raise in place of `missing`.
+
+    It names the missing package, the Python, and what to install.
+    """
     if not isinstance(missing, ModuleNotFoundError) or missing.name == "pyspark.sql.datasource":
         version = getattr(sys.modules.get("pyspark"), "__version__", "?")
         return ImportError(

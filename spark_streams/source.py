@@ -1,7 +1,7 @@
-"""The data source `pystreams`: from Spark's options and schema to a reader or writer.
+"""The data source `pystreams`: creates a reader or writer from Spark's options and schema.
 
-Spark creates this object again and again, in short-lived processes. It checks and hands over, nothing else. Each of
-these processes needs one reader, one writer, or only the schema, so their modules are imported when one is made.
+Spark creates this object repeatedly in short-lived processes. It only checks its arguments and creates other objects.
+Each process needs one reader, one writer, or only the schema, so modules are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
     from spark_streams.read.calls import StreamCalls
     from spark_streams.write.sink import Sink
 
-#: Whether Spark pushes filters down to Python sources: from 4.1 on.
+#: Whether Spark pushes filters down to Python sources, as it does from 4.1 on.
 _HAS_FILTERS = hasattr(datasource, "Filter")
 
-#: The directory, or the zip archive, that this package was imported from.
+#: The directory or zip archive from which this package was imported.
 _ROOT = str(Path(__file__).absolute().parents[1])
 
 
 class PystreamsDataSource(DataSource):
-    """Redis streams, read and written in batches and micro-batches."""
+    """Batch and streaming reads and writes of Redis streams."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         worker.prepare()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Pickled with the place that this package was imported from.
+        """Pickle the source with the path from which this package was imported.
 
         The process that plans a streaming read has the directory of `--py-files` on its path, but not the archives in
-        it, as all other processes have (PythonStreamingSourceRunner, Spark 4.0 to 4.3). So a function that finds the
-        package there goes with the object: one defined in here, which cloudpickle takes by value, not by its name.
-        A subclass is pickled as any object, for it stays what it is.
+        it, as all other processes have (PythonStreamingSourceRunner, Spark 4.0 to 4.3). So the object is pickled with a
+        function that finds the package at this path. The function is defined in this method, because cloudpickle then
+        pickles it by value, not by name. A subclass is pickled like any other object, so that its class is preserved.
         """
         if type(self) is not PystreamsDataSource:
             return super().__reduce_ex__(protocol)
@@ -84,7 +84,7 @@ class PystreamsDataSource(DataSource):
 
     @headed
     def schema(self) -> StructType | str:
-        if "provider" in self.options:  # among a table's properties, which Spark adds to the user's
+        if "provider" in self.options:  # a property of a table, which Spark adds to the user's options
             fail("TABLE_NOT_KEPT")
         options.check_read(self.options)
         _check_kept(options.read_options(self.options).address)
@@ -153,7 +153,10 @@ class PystreamsDataSource(DataSource):
 
 
 def stream_reader() -> type[StreamCalls]:
-    """Return the class of streaming readers for this release of Spark. Spark 4.2 says where a batch begins."""
+    """Return the class of streaming readers for this release of Spark.
+
+    From 4.2 on, Spark passes the start of a batch.
+    """
     if find_spec("pyspark.sql.streaming.datasource") is not None:
         from spark_streams.read.stream import StreamReader
 
@@ -180,7 +183,7 @@ def _address(given: ReadOptions) -> Address:
 
 
 def _check_kept(server: Address | Embedded) -> None:
-    """Refuse a service without a server where Spark asks for the columns, as a dry run of a pipeline does."""
+    """Refuse a service that names no server when Spark asks for the columns, as in a dry run of a pipeline."""
     if isinstance(server, Embedded) and server.directory is None:
         from spark_streams.embedded import drivers
 

@@ -1,8 +1,8 @@
 """Change events of Debezium's Redis sink: the JSON of each event's key and value, from a page of entries.
 
-The sink has two formats, recognised for each entry: `compact`, one field whose name is the key and whose value is the
-event; and `extended`, the fields `key` and `value`, which may be followed by headers. Debezium's JSON converter may
-wrap both with their schemas (`{"schema": ..., "payload": ...}`); then the payload is used. Independent of columns.
+The sink has two formats, recognised for each entry. `compact` is one field whose name is the key and whose value is the
+event. `extended` is the fields `key` and `value`, which may be followed by headers. Debezium's JSON converter may wrap
+both with their schemas (`{"schema": ..., "payload": ...}`); then the payload is used. Independent of columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamwire.lazy import compute as pc
 
 #: The column of the event's key.
 KEY = "_key"
-#: The name of an event that cannot be decoded among the values that did not fit.
+#: Name of an event that cannot be decoded, used among the values that did not fit.
 VALUE = "value"
 
 _NULL = b"default"  # the sink's text for a null key or value
@@ -33,7 +33,10 @@ def keys(page: Page) -> Any:
 
 
 def values(page: Page) -> Any:
-    """Return each event as JSON: null without an event, as after a deletion; invalid JSON for entries of no format."""
+    """Return each event as JSON.
+
+    It is null without an event, as after a deletion, and invalid JSON for entries in neither format.
+    """
     return _payloads(_parts(page)[1])
 
 

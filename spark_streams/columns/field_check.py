@@ -1,7 +1,7 @@
 """Detection of columns that are null in all rows of a task, which suggests a misspelt name or a wrong type.
 
-Tasks of batch reads and of a query's first batch check for them. With the option `requireFields` they are an error,
-otherwise a warning in the task's log, once in each worker process.
+Tasks of batch reads and of a query's first batch check for them. With the option `requireFields` such columns raise an
+error. Otherwise each worker process logs one warning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schema inference from entries: for each field, the narrowest type that fits all its values.
 
 Types are tried in the order of Spark's CSV source for text, and of its JSON source for JSON. Columns are in the order
-in which their fields first occur. Pure; `spark_streams.read.infer` reads the entries.
+of their fields' first occurrences. Pure; `spark_streams.read.infer` reads the entries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entry = dict[bytes, bytes]
 
 
 def schema(entries: Sequence[Entry], json_field: str | None, null_value: str | None) -> spark.StructType:
-    """Return the connector's own columns, then a column for each field; for each JSON member of `json_field` if set."""
+    """Return the connector's own columns, then a column per field, or per JSON member of `json_field` if set."""
     made = spark.StructType()
     made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
     found = _columns(entries, null_value) if json_field is None else _members(entries, json_field.encode())
@@ -124,7 +124,7 @@ def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:
-    """Return the type, with string in place of each part that had only nulls."""
+    """Return the type with each part that had only nulls replaced by string."""
     if isinstance(kind, spark.NullType):
         return spark.StringType()
     if isinstance(kind, spark.ArrayType):

@@ -4,7 +4,7 @@ Conversion follows Spark's JSON source: numbers stay numbers, a string column ge
 are strings or epochs, binary is Base64, missing members are null. If any part does not fit, the whole value is null and
 reported as malformed. Independent of streams.
 
-This is the slow, obvious twin, which defines the result; `spark_streams.columns.json_values` must return the same.
+This is the slow twin, which defines the result. `spark_streams.columns.json_values` must return the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from spark_streams.columns.types.table import scalar
 from streamclient.formats.schemas import UndecodableError
 
 Convert = Callable[[Any], Any]
-#: A column, null for missing, empty and malformed texts; and a boolean array of the malformed ones (None: none).
+#: A column, which is null for missing, empty and malformed texts, and a boolean array that flags malformed texts (None:
+#: no text).
 Converted = tuple[Any, Any]
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
@@ -82,7 +83,10 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
 
 
 def member_texts(text: bytes) -> dict[str, str]:
-    """Return the text of each member of a JSON object, unchanged. Raises UndecodableError if it is no JSON object."""
+    """Return the text of each member of a JSON object, unchanged.
+
+    Raises UndecodableError if the text is not a JSON object.
+    """
     row = _object(text)
     if row is None:
         raise UndecodableError("it is not a JSON object")

@@ -1,13 +1,13 @@
 """JSON to typed columns with Arrow's parser: the fast form of `spark_streams.columns.json_reference`, its slow twin.
 
 Arrow's result is used only if it certainly equals the twin's and no text is malformed. The twin converts everything
-else: texts that Arrow refuses, and texts and types that Arrow reads in another way. It is called for small chunks, so
-that one such text does not slow down a whole page.
+else: texts that Arrow refuses, and texts and types that Arrow reads differently. The twin is called for small chunks,
+so that one such text does not slow down a whole page.
 
-The texts are joined by line feeds. Each row of Arrow's result is one text, for this reason: every text begins with `{`,
-ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{` (it would need a
-comma there, or be a string, which cannot contain a line feed). So every line feed separates two rows, and if there are
-as many rows as lines, each line is one row.
+The texts are joined by line feeds, and each row of Arrow's result is one text. This holds because every text begins
+with `{`, ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{` (it
+would need a comma there, or be a string, which cannot contain a line feed). So every line feed separates two rows, and
+if there are as many rows as lines, each line is one row.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def from_text(column: Any, target: Any) -> Converted:
                 else pa.StructArray.from_arrays(list(rows.values()), fields=list(raw), mask=missing)
             )
         else:
-            # Another member would mean a second value after the first: the twin refuses it.
+            # An additional member would mean a second value after the first, which the twin refuses.
             texts = pc.binary_join_element_wise(b'{"":', pc.if_else(missing, b"[]", texts), b"}", b"")
             rows = _rows(texts, [("", raw)], others="error")
             made = None if rows is None else pc.if_else(missing, pa.scalar(None, raw), rows[""])
@@ -118,7 +118,7 @@ def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> 
 
 
 def _are_objects(texts: Any) -> bool:
-    """Return whether the texts fulfil the module's conditions, are UTF-8, and are not nested too deeply."""
+    """Return whether the texts meet the module's conditions, are UTF-8, and are not nested too deeply."""
     try:
         pc.cast(texts, pa.string())
     except pa.ArrowInvalid:
@@ -139,7 +139,7 @@ def _are_objects(texts: Any) -> bool:
 
 
 def _raw(kind: Any) -> Any:
-    """Return the type for Arrow's parser, from which `_typed` converts to `kind`; None if only the twin reads it."""
+    """Return the type that Arrow's parser reads and `_typed` converts to `kind`; None if only the twin can read it."""
     types = pa.types
     if types.is_list(kind):
         inner = _raw(kind.value_type)

@@ -1,8 +1,8 @@
 """Values as JSON text: nested columns, and whole rows for valueFormat=json.
 
 The forms are those of Spark's to_json, so that Spark and this connector read back the same values: numbers as numbers
-(decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings (in the zone
-of their type, UTC as `Z`), binary as Base64, structs without null fields, maps with strings as keys. Depends only on
+(decimals with all their digits, NaN and infinities as strings), binary as Base64, structs without null fields, and maps
+with string keys. Dates and timestamps are ISO 8601 strings in the zone of their type, with UTC as `Z`. Depends only on
 Arrow types.
 """
 
@@ -38,7 +38,7 @@ def column(values: Any) -> Any:
 
 
 def stored_type(kind: Any) -> Any:
-    """Return the type with integers for dates and times, since Python cannot represent all of Spark's values."""
+    """Return the type with integers for dates and times, because Python cannot represent all of Spark's values."""
     return nullable(with_scalars(kind, lambda one: scalar(one).stored_kind or one))
 
 
@@ -103,7 +103,10 @@ def _as_key(text: str) -> str:
 
 
 def _variant(value: Any) -> str:
-    """Return a variant as JSON. As in `parse_json`, doubles have a point or an exponent, decimals have no exponent."""
+    """Return a variant as JSON.
+
+    As in `parse_json`, doubles have a point or an exponent, and decimals have no exponent.
+    """
     if isinstance(value, dict):
         return f"{{{','.join(f'{quoted(name)}:{_variant(each)}' for name, each in value.items())}}}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The connector's own columns, the map of all fields, and the types of a field; shared by reading and writing."""
+"""Names shared by reading and writing: the connector's own columns, the map of all fields, and the types of a field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_streams.columns.types import table
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
-#: Column with a JSON object of the values that did not parse: column name to original text.
+#: Column with a JSON object that maps each column whose value did not parse to the original text.
 RESCUED = "_rescued"
 #: The connector's own columns with their allowed types; the first is the default.
 OWN: dict[str, tuple[type[spark.DataType], ...]] = {
@@ -45,9 +45,9 @@ def is_fields_map(field: spark.StructField) -> bool:
 
 
 def has_text(kind: spark.DataType) -> bool:
-    """Return whether values of the type have a text form: scalars, and their structs, arrays and maps, as JSON.
+    """Return whether values of the type have a text form: scalars, and structs, arrays and maps of scalars as JSON.
 
-    Year-month intervals are missing: Spark does not support them in Python data sources.
+    Year-month intervals have none, because Spark does not support them in Python data sources.
     """
     if isinstance(kind, spark.StructType):
         return all(has_text(field.dataType) for field in kind.fields)

@@ -1,9 +1,9 @@
 """Columns of a read: conversion of a page of entries to a record batch, and handling of malformed values.
 
 A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
-one field, or a member of a value with all columns: the value in `row_field`, or Debezium's change event. An entry with
-a value that does not fit its column's type is *malformed*, and handled according to the mode. Depends on Spark's types
-and the codec's pages, not on servers.
+one field, or a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's change
+event. An entry with a value that does not fit its column's type is *malformed* and is handled according to the mode.
+Depends on Spark's types and the codec's pages, not on servers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from streamwire.lazy import compute as pc
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 
-#: The stream of a page; or its streams in order, each with its number of entries.
+#: The stream of a page, or the page's streams in order, each with its number of entries.
 Origin = str | Sequence[tuple[str, int]]
 
 _LATEST_MS = (2**63 - 1) // 1000
@@ -74,10 +74,10 @@ class ValueReader(Protocol):
 class ReadSchema:
     """The columns of a read. `arrow`: the schema that Spark expects of every batch.
 
-    `null_value`: text that is read as null. `zone`: zone of times without one; if it is not set, the session's zone
-    applies (`in_session`), and without that the driver's, `home`. `epochs`: see `moments.epochs_of`. `requires_fields`:
-    whether a column without any value is an error (`spark_streams.columns.field_check`). `reader`: reader of the values
-    in `row_field`, if they are not plain JSON.
+    `null_value`: text that is read as null. `zone`: zone of times without one. If it is not set, the session's zone
+    applies (`in_session`). If the session has none, the driver's zone applies (`home`). `epochs`: see
+    `moments.epochs_of`. `requires_fields`: whether a column without any value is an error
+    (`spark_streams.columns.field_check`). `reader`: reader of the values in `row_field`, if they are not plain JSON.
     """
 
     arrow: Any
@@ -133,7 +133,7 @@ class ReadSchema:
         return DELIVERIES in self.arrow.names
 
     def field_columns(self) -> list[str]:
-        """Return the columns that are a field of the entry or a member of its JSON object, but not type void."""
+        """Return the columns, except of type void, that are a field of the entry or a member of its JSON object."""
         return [field.name for field in self.arrow if not self._is_special(field) and not pa.types.is_null(field.type)]
 
     def needed_fields(self) -> list[bytes] | None:
@@ -157,7 +157,7 @@ class ReadSchema:
         """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
         `deliveries` is an int32 array of each entry's deliveries, or None. Values that do not fit are counted by column
-        in `counts`. In mode FAILFAST, the first malformed entry raises MALFORMED_ENTRY. Raises NULL_IN_COLUMN.
+        in `counts`. Raises MALFORMED_ENTRY for the first malformed entry in mode FAILFAST, and NULL_IN_COLUMN.
         """
         columns: list[Any] = []
         malformed: Any = None
@@ -213,7 +213,7 @@ class ReadSchema:
         return key | (json_values.members(texts, kinds) if kinds else {})
 
     def objects(self, page: Page) -> Any:
-        """Return the text of each entry's JSON object whose members are columns; None if columns are fields."""
+        """Return each entry's JSON object whose members are columns, as text; None if columns are fields."""
         if self.is_debezium:
             return debezium.values(page)
         return None if self.row_field is None else page.column(self.row_field.encode())
@@ -245,7 +245,7 @@ class ReadSchema:
             return _timestamps(page.milliseconds(), kind)
         if name == DELIVERIES:
             return pa.nulls(page.count, kind) if deliveries is None else pc.cast(deliveries, kind)
-        return pa.nulls(page.count, kind)  # the corrupt record, filled when all other columns have been read
+        return pa.nulls(page.count, kind)  # the corrupt record, which is filled after all other columns have been read
 
     def _field(self, name: str, kind: Any, page: Page) -> Converted:
         if pa.types.is_null(kind):
@@ -274,8 +274,9 @@ class ReadSchema:
         return texts if self.null_value is None else values.without(texts, self.null_value)
 
     def _map(self, page: Page, target: Any) -> Converted:
-        """Return the map of all fields, without names that do not fit the key type. An entry is malformed if a name or
-        value does not fit.
+        """Return the map of all fields, without names that do not fit the key type.
+
+        An entry is malformed if a name or a value does not fit.
         """
         offsets, names, texts = page.fields()
         texts = self._with_nulls(texts)
@@ -293,7 +294,7 @@ class ReadSchema:
         return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
 
     def _records(self, page: Page, malformed: Any) -> Any:
-        """Return the JSON of each malformed entry, null for others."""
+        """Return the JSON of each malformed entry; null for other entries."""
         records: list[str | None] = [None] * page.count
         if malformed is not None:
             for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
@@ -301,7 +302,7 @@ class ReadSchema:
         return pa.array(records, self.arrow.field(self.corrupt).type)
 
     def _rescued(self, page: Page, misfits: list[tuple[Any, Any]]) -> Any:
-        """Return a JSON object of the values that did not fit for each malformed entry, null for others."""
+        """Return for each malformed entry a JSON object of the values that did not fit; null for other entries."""
         found: dict[int, dict[str, str]] = {}
         for field, wrong in misfits:
             for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
@@ -310,9 +311,9 @@ class ReadSchema:
         return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
 
     def _original(self, page: Page, row: int, field: Any) -> tuple[str, str]:
-        """Return a column and its original value as JSON: a field's text as a string, or the text of a member.
+        """Return a column's name and original value as JSON: a field's text as a string, or the text of a member.
 
-        A value that cannot be decoded is returned whole, under the name of its field.
+        If a value cannot be decoded, return the complete value with the name of its field.
         """
         if field.name == FIELDS and pa.types.is_map(field.type):
             return FIELDS, self._entry(page, row)
@@ -326,9 +327,10 @@ class ReadSchema:
     def _value(
         self, page: Page, row: int, column: str
     ) -> tuple[bytes | None, dict[str, str] | UndecodableError | None]:
-        """Return the field's bytes from which a column is read, and the members of a value with all columns.
+        """Return the bytes from which a column is read, and the members of a value that contains all columns.
 
-        The members are an exception if the value cannot be decoded, and None if the column is the whole field.
+        In place of the members, return an exception if the value cannot be decoded, and None if the column is a field
+        of its own.
         """
         objects = self.objects(page)
         if self.is_debezium and column == debezium.KEY:
@@ -348,7 +350,10 @@ class ReadSchema:
         return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
 
     def _record(self, page: Page, row: int) -> str:
-        """Return the malformed value if it has all columns, otherwise the whole entry as JSON, also for Debezium."""
+        """Return the malformed value if it contains all columns.
+
+        Otherwise, and for Debezium, return the entry as JSON.
+        """
         value = None if self.row_field is None else page.column(self.row_field.encode())[row].as_py()
         return self._entry(page, row) if value is None else self._text(value)
 
@@ -413,7 +418,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _either(one: Any, other: Any) -> Any:
-    """Return the rows that either of two boolean arrays flags; None flags no row."""
+    """Return the rows that are flagged by either of two boolean arrays; None flags no row."""
     return other if one is None else one if other is None else pc.or_(one, other)
 
 
@@ -444,7 +449,10 @@ def _is_text(value: bytes) -> bool:
 
 
 def arrow_schema(schema: spark.StructType) -> Any:
-    """Return the schema that Spark expects of a batch. Spark's function has a zone argument only in some releases."""
+    """Return the Arrow schema that Spark expects of a batch.
+
+    Spark's function has a zone argument only in some releases.
+    """
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 

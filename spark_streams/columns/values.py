@@ -1,7 +1,7 @@
 """Conversion of text to typed columns, and of typed columns to text.
 
-`from_text` reads text as Spark's CSV source does; text that is not of the type becomes null. `to_text` writes text that
-`from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses its slow twin,
+`from_text` reads text as Spark's CSV source does; text that is not of the type becomes null. `to_text` returns text
+that `from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses its slow twin,
 `from_text_slowly`, unless Arrow's result certainly equals the twin's. `spark_streams.columns.types` defines the text
 form of each type. Independent of streams, servers and Spark.
 """
@@ -34,7 +34,7 @@ def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
 
 
 def from_text_slowly(column: Any, target: Any, epochs: int | None = None) -> Any:
-    """Return the same, one value at a time. This is the definition of the text forms."""
+    """Return the result of `from_text`, converting one value at a time. This is the definition of the text forms."""
     if pa.types.is_binary(target):
         return column
     read = scalar(target).read(target, epochs)
@@ -42,7 +42,7 @@ def from_text_slowly(column: Any, target: Any, epochs: int | None = None) -> Any
 
 
 def without(column: Any, text: bytes) -> Any:
-    """Return the binary array with null in place of this text."""
+    """Return the binary array with this text replaced by null."""
     same = pc.equal(column, pa.scalar(text, column.type))
     if not pc.any(same, min_count=0).as_py():
         return column

@@ -1,4 +1,7 @@
-"""Spark's variant type, in Arrow a struct of two binaries: conversion of one value at a time, by Spark's own code."""
+"""Conversion of Spark's variant type by Spark's own code, one value at a time.
+
+In Arrow a variant is a struct of two binaries.
+"""
 
 from __future__ import annotations
 

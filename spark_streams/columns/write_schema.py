@@ -33,7 +33,7 @@ class WriteSchema:
     """The columns of a write. `fields`: names of the columns that become fields. `has_...`: other columns that exist.
 
     `null_value`: text for nulls; None omits them. `row_field`: the field whose value contains all columns, encoded by
-    `writer`, or as a JSON object without one; None if each column is a field. `zone`: zone of written times.
+    `writer`, or as a JSON object if `writer` is None. None if each column is a field. `zone`: zone of written times.
     """
 
     fields: tuple[str, ...]
@@ -77,7 +77,7 @@ class WriteSchema:
         return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, row_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
-        """Return the fields whose names are the same in all rows."""
+        """Return the columns that become fields, with their texts."""
         if self.row_field is not None:
             columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
             rows = json_writer.rows if self.writer is None else self.writer.values
@@ -90,7 +90,7 @@ class WriteSchema:
         return pc.fill_null(texts, self.null_value.encode())
 
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """Return the fields of each row in the map column: offsets, names, values. Nulls are omitted.
+        """Return the fields in the map column of all rows as offsets, names and values. Nulls are omitted.
 
         Returns None without a map.
         """

@@ -62,5 +62,5 @@ class CommonOptions:
 
     @property
     def row_field(self) -> str | None:
-        """The field whose value contains all columns; None if each column is a field of its own."""
+        """The field whose value contains all columns; None if each column is a separate field."""
         return self.value_field if self.value_format in ("json", "avro", "protobuf") else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Foreign:
-    """An option of another connector, `peer`, in that connector's spelling. `advice`: what to do instead."""
+    """An option of another connector, `peer`, in the spelling of that connector. `advice`: what to do instead."""
 
     name: str
     peer: str

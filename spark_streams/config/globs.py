@@ -12,7 +12,7 @@ _PART = re.compile(
 
 
 def of_regex(text: str) -> str:
-    """Return the glob for the same names. The regular expression must match a whole name, not a part of it."""
+    """Return the glob that matches the same names as the regular expression, which must match a whole name."""
     glob, at = "", 0
     inner = text.removeprefix("^").removesuffix("$") if not text.endswith("\\$") else text.removeprefix("^")
     while at < len(inner):

@@ -1,8 +1,8 @@
 """Parsing of Spark's map of options into `ReadOptions` and `WriteOptions`; only this module sees the map.
 
 The options are the fields of the section classes listed here. Case is ignored in names, since Spark passes them in
-lower case. An unknown option, an option of another connector, or one for the other direction is refused with an error
-that names the replacement. Independent of servers.
+lower case. An unknown option, an option of another connector, or an option for the other direction is refused with an
+error that names the replacement. Independent of servers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
 from streamwire.lazy import difflib
 
-#: The classes that declare options, in the order of the documentation; their docstrings are its headings.
+#: The classes that declare options, in the order of the documentation. Their docstrings become its headings.
 SECTIONS: tuple[type[Any], ...] = (
     ConnectOptions,
     CommonOptions,
@@ -67,7 +67,7 @@ class _Scope:
         return None if found is None else next(each for each in found[2].names if each.lower() == name.lower())
 
     def parse(self, given: Mapping[str, str], *, streaming: bool | None = None) -> list[dict[str, Any]]:
-        """Return a dictionary for each class: its fields' values from the given options.
+        """Return for each class a dictionary of its fields' values, taken from the given options.
 
         `streaming`: see `Option.check_use`.
         """
@@ -107,7 +107,7 @@ def _read(given: Mapping[str, str], streaming: bool | None) -> tuple[ConnectOpti
     connect, read = _READ.parse(given, streaming=streaming)
     options = ReadOptions(**read)
     if streaming is False and options.group is not None and "group" not in options.starting_kinds:
-        refuse(options, "group", "a batch read needs it for startingOffsets=group only: remove it")
+        refuse(options, "group", "a batch read uses it only with startingOffsets=group: remove it")
     return ConnectOptions(**connect), options
 
 
@@ -148,7 +148,7 @@ def dotted(name: str) -> str:
 
 
 def check_values(given: Mapping[str, str]) -> None:
-    """Raise the errors of a read, or of a write if the options are not all for reads. Their stream may be missing."""
+    """Raise the errors of a read, or of a write if not all options are for reads. The stream may be missing."""
     check_names(given)
     if all(name in _READ for name in given) or not all(name in _WRITE for name in given):
         table = options_of(ReadOptions)
@@ -167,7 +167,7 @@ def says_schema(given: Iterable[str]) -> bool:
 
 
 def _refuse(name: str, *scopes: _Scope) -> NoReturn:
-    """Raise an error for an option that is in none of the scopes, with advice."""
+    """Raise an error with advice for an option that no scope has."""
     doing = " or ".join(scope.doing for scope in scopes)
     instead = foreign.INSTEAD.get(name.lower())
     if instead is not None:

@@ -1,6 +1,6 @@
 """ACL rules that a query's user needs: keys and commands, in the form of ACL SETUSER.
 
-`streamclient.commands` has the commands for each need. Independent of servers.
+`streamclient.commands` has the commands for each task. Independent of servers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
 
 
 def _keys(streams: Sequence[str]) -> list[str]:
-    """Return the rules for the keys of these streams. They are short: each task carries them, and errors show them."""
+    """Return short rules for the keys of these streams, because each task carries them and errors show them."""
     if len(streams) <= _NAMED:
         return [f"~{stream}" for stream in streams]
     first, last = min(streams), max(streams)

@@ -1,8 +1,8 @@
 """Start and end positions of a read, in the user's form: `earliest`, `latest`, `group`, an ID, a time, or JSON.
 
-IDs mean the same as in XRANGE: inclusive at both ends, exclusive after `(`; an ID without a sequence number gets the
-smallest one at the start of a range and the largest one at its end. Inside the connector, a start is the ID *before*
-the first entry, and an end is the ID of the last entry. This module converts between the two. Pure.
+IDs have the same meaning as in XRANGE: inclusive at both ends, exclusive after `(`. An ID without a sequence number
+gets the smallest number at the start of a range and the largest at its end. Inside the connector, a start is the ID
+*before* the first entry, and an end is the ID of the last entry. This module converts between the two. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Positions:
-    """A position for each stream: the same for all (`default`), or one by name."""
+    """Positions of streams: the same for all streams (`default`), or one for each name."""
 
     default: Position | None
     each: Mapping[str, Position]
@@ -54,7 +54,10 @@ class Positions:
 
 
 def parse_start(text: str, streams: tuple[str, ...] | None) -> Positions:
-    """Return the start positions of a read. JSON must name exactly `streams`, or any if that is None (a pattern)."""
+    """Return the start positions of a read.
+
+    JSON must name exactly `streams`, or any streams if `streams` is None (a pattern).
+    """
     return _parse(text, streams, lambda one: _position(one, end=False))
 
 

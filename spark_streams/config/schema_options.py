@@ -112,6 +112,6 @@ class SchemaOptions:
         if value_format != "protobuf" and self.value_message is not None:
             conflict(self, "value_message", "value_format")
         is_known = (self.value_schema, self.value_schema_file, self.registry_url) != (None, None, None)
-        # An Avro schema can be derived from rows. A Protobuf schema cannot: it has field numbers.
+        # An Avro schema can be derived from rows. A Protobuf schema cannot, because it has field numbers.
         if not is_known and (value_format == "protobuf" or (value_format == "avro" and not writes)):
             fail("SCHEMA_MISSING", format=value_format)

@@ -1,6 +1,6 @@
 """Time zones: parsing of their names, and the machine's own zone.
 
-Elsewhere, the zone is part of the Arrow type: text is read in the zone of the target type, and values are written in
+Other modules find the zone in the Arrow type: text is read in the zone of the target type, and values are written in
 the zone of their type. Independent of streams, servers and Spark.
 """
 
@@ -30,7 +30,7 @@ def parse(text: str) -> str:
     if found is not None and int(found[2]) <= 18 and int(found[3] or 0) < 60:
         return f"{found[1]}{int(found[2]):02}:{found[3] or '00'}"
     if not _exists(text):
-        raise InvalidTextError("it must be a zone's name, as in Europe/Berlin, or an offset, as in +02:00")
+        raise InvalidTextError("it must be the name of a zone, such as Europe/Berlin, or an offset, such as +02:00")
     return text
 
 

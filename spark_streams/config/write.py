@@ -1,6 +1,6 @@
 """Options of a write, and which of them exclude or require each other.
 
-Each subject has a class; writers get `WriteOptions`. Independent of servers.
+Each subject has a class. Writers get `WriteOptions`, which combines all of them. Independent of servers.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class TrimOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, SchemaOptions, CommonOptions):
-    """Options of a writer. `stream` is None if each row names its own. Times are in milliseconds."""
+    """Options of a writer. `stream` is None if each row names its own stream. Times are in milliseconds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,7 @@
 """Entries that an in-memory engine discards when it ends: their count, and a sentence that reports it.
 
-A query without a server writes to an engine that ends with its driver. Entries that consumer groups have not read or
-acknowledged by then are lost. An engine that keeps its data in files discards nothing.
+A query that names no server writes to an engine that ends when the driver ends. Entries that consumer groups have not
+read or acknowledged by then are lost. An engine that stores its data in files discards nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ _NAMED = 3
 
 
 def notices() -> bool:
-    """Return whether the embedded engine reports where it keeps its data and what it discards."""
+    """Return whether the embedded engine reports where it stores its data and what it discards."""
     return os.environ.get(NOTICES, "").lower() not in ("off", "false", "0")
 
 
 @dataclass(frozen=True)
 class Discard:
-    """Lost entries of one stream. `unread`: number unread by the group that is furthest behind; all without a group."""
+    """Lost entries of one stream.
+
+    `unread`: entries that the group furthest behind has not read; all without a group.
+    """
 
     stream: str
     unread: int
@@ -44,7 +47,7 @@ class Discard:
 
 
 def sentence(url: str) -> str:
-    """Return a sentence about the entries that the engine at this URL would discard now; empty if none or unknown."""
+    """Return a sentence about the entries that the engine at this URL would discard now; empty if none are known."""
     import redis  # noqa: PLC0415 - the supervisor needs it at the end of its life alone, and starts sooner without it
 
     found: list[Discard] = []

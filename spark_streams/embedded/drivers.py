@@ -1,16 +1,16 @@
-"""The driver process of a Spark application, as determined by any of the application's processes on this machine.
+"""Identification of a Spark application's driver process by any of the application's processes on this machine.
 
-Spark plans Python sources in short-lived processes that it starts itself, not in the user's Python, and all of them
+Spark plans Python sources in short-lived processes that it starts itself, not in the user's Python. All these processes
 must find the same engine. So the engine belongs to a *driver*, which every process can determine:
 
 * A process that Spark started, or that `spark-submit` runs, has the JVM among its ancestors: the JVM is the driver.
-* A user's Python program with a running SparkContext has the process ID of its JVM: the same driver.
+* A user's Python program with a running SparkContext knows the process ID of its JVM, which is the same driver.
 * A program without a JVM is the driver itself. A JVM that it starts later inherits its environment, with the variable
   PYSTREAMS_EMBEDDED, which contains the engine's directory.
 
 A driver is identified by its process ID and start time, since process IDs are reused. It has a directory that only its
-user can access (mode 0700), where its engines listen on Unix sockets. The directory is in the temporary directory, or
-in /tmp if the temporary directory's name is too long for the path of a socket.
+user can access (mode 0700), where its engines listen on Unix sockets. It is in the temporary directory, or in /tmp if
+the temporary directory's path is too long for a socket.
 
 A client of Spark Connect is not a driver: its sources are planned on the server, which has its own engine.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Environment variable with the directory of the driver's engine, for processes that the driver starts.
 VARIABLE = "PYSTREAMS_EMBEDDED"
 
-#: Name of an engine's Unix socket, in the driver's directory or in the one that `data_directory` returns.
+#: Name of an engine's Unix socket, in the driver's directory or in the result of `data_directory`.
 SOCKET = "socket"
 
 _KEPT = "data-"  # prefix of the directories of engines that keep their data
@@ -50,7 +50,7 @@ SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 
 
 def find(*, kept: bool = False) -> tuple[Process, Path]:
-    """Return the driver of this process and its directory. `kept`: whether the engine keeps its data in a directory.
+    """Return the driver of this process and its directory. `kept`: whether the engine stores its data in a directory.
 
     Raises CONNECT_CLIENT, MISSING_URL or EMBEDDED_NOT_KEPT if the embedded engine cannot serve this driver.
     """
@@ -72,7 +72,7 @@ def find(*, kept: bool = False) -> tuple[Process, Path]:
 
 
 def check_reach(server: Address) -> None:
-    """Refuse another driver's embedded engine: its address is valid only on the machine of that driver."""
+    """Refuse another driver's embedded engine, whose address is valid only on the machine of that driver."""
     if not server.driver:
         return
     host, _, name = server.driver.partition("/")
@@ -90,7 +90,7 @@ def is_ours(driver: Process) -> bool:
 
 
 def find_process() -> Process:
-    """Return the driver: the engine ends when this process ends."""
+    """Return the driver, with whose process the engine ends."""
     return _jvm() or Process.of(os.getpid())
 
 
@@ -100,7 +100,8 @@ def _jvm() -> Process | None:
     jvm = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_jvm", None)
     if jvm is not None:
         return Process.of(int(jvm.java.lang.ProcessHandle.current().pid()))
-    # Search the ancestors only if Spark started this process: other programs may run under another JVM, such as an IDE.
+    # Search the ancestors only if Spark started this process: other programs may run under an unrelated JVM, such as an
+    # IDE's.
     if any(name.startswith(SET_BY_SPARK) for name in os.environ):
         return next((ancestor for ancestor in processes.ancestors() if processes.is_java(ancestor.pid)), None)
     return None
@@ -124,14 +125,14 @@ def check_master(jvm: Process | None) -> None:
 
 
 def check_service() -> None:
-    """Refuse a Spark service for other programs: when it ended, they would lose their entries without notice."""
+    """Refuse a Spark service for other programs, which would lose their entries without notice when it ends."""
     service = processes.spark_service()
     if service is not None:
         fail("EMBEDDED_NOT_KEPT", program=service)
 
 
 def data_directory(directory: Path, place: Path) -> Path:
-    """Return the directory, below the driver's, for the socket and record of the engine with its data in `place`."""
+    """Return the directory, below `directory`, for the socket and record of the engine with its data in `place`."""
     return directory / (_KEPT + sha256(os.fsencode(place)).hexdigest()[:16])
 
 
@@ -161,7 +162,7 @@ def make_directory(driver: Process) -> Path:
 
 
 def _is_private(path: Path) -> bool:
-    """Return whether the path is a directory that only this user, its owner, can access."""
+    """Return whether the path is a directory that this user owns and only this user can access."""
     try:
         state = path.lstat()
     except OSError:

@@ -2,11 +2,11 @@
 
 There is one engine for each driver (see `drivers`), and one more for each data directory that the option `embedded.dir`
 names. The first process that needs the engine starts it, under a lock in the driver's directory. The engine runs under
-a supervisor, a process that outlives the one that started it and records the engine's state in the same directory
-(`record`; the states are in `life`). All other processes only read the record.
+a supervisor, a process that outlives its starter. The supervisor records the engine's state (`life`) in the same
+directory (`record`). All other processes only read the record.
 
-Both are started by path (`streamwire.bootstrap`), not by name, so that the engine installed with this connector runs,
-even if the working directory or PYTHONPATH has another module named `engine`.
+Supervisor and engine are started by path (`streamwire.bootstrap`), not by name. So the engine installed with this
+connector runs, even if the working directory or PYTHONPATH has another module named `engine`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from streamwire import bootstrap
 if TYPE_CHECKING:
     import redis
 
-#: Environment variable with a command line that replaces the default one of the engine, for custom settings.
+#: Environment variable with a command line that replaces the engine's default command line, for custom settings.
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 
 #: Environment variable with the directory to which the option `embedded.dir` is relative.
@@ -44,11 +44,11 @@ HOME = "PYSTREAMS_HOME"
 
 _log = logging.getLogger("spark_streams")
 _DIRECTORY = "--dir"
-#: Directives of an engine without `embedded.dir`: no TCP port, since it listens on a Unix socket, and no snapshots.
+#: Directives of an engine without `embedded.dir`: no snapshots, and no TCP port because it listens on a Unix socket.
 _SETTINGS = ("--port", "0", "--save", "")
 #: Module that runs as the supervisor.
 _SUPERVISOR = "spark_streams.embedded.supervisor"
-#: Seconds that a supervisor may run after it removed its record. If it runs longer, its directory was removed.
+#: Seconds that a supervisor may run after removing its record. If it runs longer, its directory was removed.
 _ENDING_SECONDS = 5.0
 #: Time limit for a start. The supervisor gives up earlier, unless it hangs or a previous engine is still ending.
 _PATIENCE_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
@@ -57,7 +57,8 @@ _PATIENCE_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
 def url(data: str | None = None) -> str:
     """Return the embedded engine's URL, for programs other than Spark. Starts the engine if it is not running.
 
-    `data`: value of the option `embedded.dir`, for the engine that keeps its data there; None for the one in memory.
+    `data`: value of the option `embedded.dir`, for the engine that stores its data there; None for the engine in
+    memory.
     """
     return address(data).url
 
@@ -79,7 +80,7 @@ def home() -> Path:
 
 
 def started(server: Address | Embedded) -> Address:
-    """Return the server's address. Starts the embedded engine if the server is that one and it is not running."""
+    """Return the server's address. Starts the embedded engine if it is the server and is not running."""
     return server if isinstance(server, Address) else address(server.directory)
 
 
@@ -148,7 +149,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _ready(directory: Path, process: Process, lock: int, settings: list[str]) -> tuple[Record, bool]:
-    """Wait for the engine to be ready. Returns its record, and whether this call has started it."""
+    """Wait for the engine to be ready. Returns the engine's record, and whether this call has started the engine."""
     log = directory / "log"
     supervisor: subprocess.Popen[bytes] | None = None
     begin = time.monotonic()
@@ -189,7 +190,7 @@ def _fail(found: Record | None, log: Path) -> None:
 
 
 def _check_room(directory: Path) -> None:
-    """Raise OSError if the disk is full: the engine could not record that as the reason of its failure."""
+    """Raise OSError if the disk is full, which the engine could not record as the reason for its failure."""
     probe = directory / "probe"
     try:
         probe.write_bytes(bytes(1 << 14))

@@ -8,8 +8,8 @@
          ^                         |                   | ENGINE_ENDED             | ENGINE_ENDED
          +------ENGINE_ENDED-------+                   +-------> ENDED <----------+
 
-The supervisor runs the machine: `run` asks its host for events and reports each entered state to it. The
-host owns the processes and files of a state; this module has no I/O, and its clock is an argument.
+The supervisor runs the machine: `run` asks its host for events and reports each entered state to the host. The host
+owns the processes and files. This module does no I/O, and its clock is an argument.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class State(Enum):
 class Event(Enum):
     STARTED = "its process was started"
     NOT_RUNNABLE = "its command could not be run"
-    ANNOUNCED = "it said where it listens"
+    ANNOUNCED = "it reported its address"
     ENGINE_ENDED = "its process ended"
     DRIVER_ENDED = "the driver's process ended"
     STOP_ASKED = "the supervisor was asked to end"
@@ -78,13 +78,16 @@ LIMITS: dict[State, tuple[float, Event]] = {
 
 
 class Host(Protocol):
-    """The engine behind the machine: a process, a directory and a driver; in tests, a script of events."""
+    """Host of the engine that the machine controls: a process, a directory and a driver.
+
+    In tests, a script of events.
+    """
 
     def start(self) -> Event:
         """Start the engine. Returns STARTED or NOT_RUNNABLE."""
 
     def next_event(self, seconds: float | None) -> Event | None:
-        """Wait for the next event, for at most `seconds` (None: indefinitely); None if there was no event."""
+        """Return the next event, after at most `seconds` (None: indefinitely); None if there was no event."""
 
     def entered(self, state: State) -> None:
         """Carry out the actions of the entered state, and record it."""

@@ -1,7 +1,7 @@
 """Processes of this machine: their parents, whether one is a JVM, and whether one is still running.
 
-Reads /proc on Linux, and the output of `ps` elsewhere. Facts about Spark come only from a JVM's command line and files:
-the master, and whether the program is a service for other programs.
+Reads /proc on Linux, and the output of `ps` elsewhere. The Spark master, and whether the program is a service for other
+programs, are determined only from a JVM's command line and files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 80  # characters of a command line in a message
 class Process:
     """A process: its ID, and its start time in the system's unit, because IDs are reused.
 
-    Its text is `NUMBER-START`; `parse` reads it back.
+    Its text form is `NUMBER-START`, which `parse` reads.
     """
 
     pid: int
@@ -42,7 +42,7 @@ class Process:
         return cls(int(pid), started) if pid.isdigit() and started else None
 
     def runs(self) -> bool:
-        """Return whether the process is still running, rather than another one with the same ID."""
+        """Return whether this process is still running, not another process with the same ID."""
         return runs(self.pid) and _stat(self.pid)[1] == self.started
 
 
@@ -58,7 +58,7 @@ def runs(pid: int) -> bool:
 
 
 def ancestors() -> Iterator[Process]:
-    """Yield the parent of this process, its parent, and so on, up to process 1: in a container it may be the driver."""
+    """Yield the ancestors of this process, parent first. Includes process 1, which may be the driver in a container."""
     pid = os.getppid()
     while pid > 0:
         parent, started, _ = _stat(pid)
@@ -74,7 +74,7 @@ def is_java(pid: int) -> bool:
 
 
 def is_running(words: Sequence[str]) -> bool:
-    """Return whether any process has these words, in succession, on its command line."""
+    """Return whether any process has this sequence of words on its command line."""
     wanted = list(words)
     for given in _commands():
         if any(given[at : at + len(wanted)] == wanted for at in range(len(given) - len(wanted) + 1)):
@@ -124,7 +124,7 @@ def spark_service() -> str | None:
 
 
 def shown(pid: int) -> str:
-    """Return a process's command line for a message, without its middle if it is long."""
+    """Return a process's command line for a message. The middle is omitted if the command line is long."""
     text = " ".join(_command(pid)).strip()
     return text if len(text) <= _SHOWN else f"{text[:20]}...{text[23 - _SHOWN :]}"
 
@@ -151,7 +151,7 @@ def _stat(pid: int) -> tuple[int, str, str]:
 
 
 def _commands() -> Iterator[list[str]]:
-    """Yield the words of each process's command line, as far as this user may read it."""
+    """Yield the words of each command line that this user may read."""
     if _PROC.joinpath("self").exists():
         yield from (_command(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
         return

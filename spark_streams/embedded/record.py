@@ -1,6 +1,6 @@
-"""State of an embedded engine: one small file, written by the supervisor, read by the launcher, replaced atomically.
+"""State of an embedded engine: one small file that the supervisor replaces atomically and the launcher reads.
 
-There is no file before the first start and after an orderly end.
+The file does not exist before the first start or after an orderly end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 
-#: Prefix of a user's directory in the temporary directory. It has a directory per driver, named by `Process`.
+#: Prefix of a user's directory in the temporary directory. This directory has one for each driver, named by the text of
+#: `Process`.
 PREFIX = "pystreams-"
 
 _NAME = "state.json"
@@ -34,7 +35,7 @@ class Record:
         return self.state is State.READY and self.engine is not None and self.engine.runs()
 
     def write(self, directory: Path) -> None:
-        """Replace the directory's record atomically: readers see the old one or this one."""
+        """Replace the directory's record atomically: readers see either the old record or this one."""
         values = asdict(self) | {
             "state": self.state.value,
             "supervisor": str(self.supervisor),

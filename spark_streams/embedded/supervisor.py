@@ -5,15 +5,16 @@ supervisor starts COMMAND, waits for the line `ready on unix:PATH pid N` (or `HO
 and watches both processes. When the driver ends, it stops the engine and removes DIR; when the engine ends, it exits.
 `life` has the states and transitions; this module carries them out on processes and files.
 
-LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed when the first record is written, so that
-no second supervisor can start there, even if the launcher is killed meanwhile.
+LOCK is a file descriptor that holds the launcher's lock on DIR. It stays open until the first record is written, so
+that no second supervisor can start in DIR even if the launcher is killed.
 
-When an in-memory engine ends, its data is lost. The loss is reported on the driver's standard error, where its user
-sees it; the supervisor opens that early, so it can be written after the driver has ended. Outside Linux the report goes
-only to the log.
+When an in-memory engine ends, its data is lost. The loss is reported on the driver's standard error, where the user
+sees it. The supervisor opens this file early, so that it can write after the driver has ended. Outside Linux the report
+goes only to the log.
 
-On Linux the engine also ends if the supervisor is killed. The supervisor depends on Spark and the engine only by two
-lines of output: the one above, and `missing package NAME`, by which `streamwire.bootstrap` reports a missing package.
+On Linux the engine also ends if the supervisor is killed. The supervisor depends on the engine only through two lines
+of output: the ready line above, and `missing package NAME`, by which `streamwire.bootstrap` reports a missing package.
+It does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def _port_url(host: str, port: int) -> str:
 class Notices:
     """Messages about the engine's end to the driver's user: on the driver's standard error, and in the log.
 
-    The file is opened again, so that a full pipe does not block other users. It is closed after the last message:
-    programs that read the driver's standard error to its end wait until then.
+    The file is opened again in non-blocking mode, so that a full pipe does not block the supervisor. It is closed after
+    the last message, because programs that read the driver's standard error to its end wait until then.
     """
 
     def __init__(self, driver: Process) -> None:
@@ -131,7 +132,8 @@ class ProcessHost:
         self._reported: set[Event] = set()
         self._engine: subprocess.Popen[bytes] | None = None
         self._output: Output | None = None
-        #: Descriptors that become readable when a process ends; empty on systems without them, which are polled.
+        #: Descriptors that become readable when a process ends. Empty on systems without such descriptors, where
+        #: processes are polled.
         self._ends: dict[Event, int] = {}
         self._asked, asking = os.pipe()
         os.set_blocking(self._asked, False)
@@ -189,7 +191,7 @@ class ProcessHost:
             self._lock = None
 
     def _loss(self, state: State) -> str:
-        """Consequences of the end of a ready engine, as text."""
+        """Return a text about the data lost when a ready engine ends."""
         if not discards.notices():
             return ""
         if state is State.STOPPING:
@@ -200,7 +202,7 @@ class ProcessHost:
         )
 
     def _reason(self, state: State) -> str:
-        """Return the reason of a failure; empty if the engine has not failed."""
+        """Return the reason for a failure; empty if the engine has not failed."""
         if state is State.GIVING_UP:
             return f"it was not ready after {life.LIMITS[State.STARTING][0]:g} seconds"
         if state is State.FAILED:
@@ -243,7 +245,10 @@ class ProcessHost:
         select.select(watched, [], [], seconds)
 
     def close(self) -> None:
-        """Kill the engine if it is running, even after an error here. Remove the directory if the driver has ended."""
+        """Kill the engine if it is running, even after an error in the supervisor.
+
+        Remove the directory if the driver has ended.
+        """
         if self._engine is not None:
             self._engine.kill()
             self._engine.wait()
@@ -271,7 +276,10 @@ def _remove(directory: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run with the arguments DIR DRIVER LOCK COMMAND... Returns 0 if the engine was ready or a stop was requested."""
+    """Run the supervisor with the arguments DIR DRIVER LOCK COMMAND...
+
+    Returns 0 if the engine was ready or a stop was requested.
+    """
     directory, name, lock, *command = arguments
     driver = Process.parse(name)
     if driver is None:

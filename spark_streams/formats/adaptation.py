@@ -1,8 +1,8 @@
 """Conversion of arrays from the types of a schema to the types of columns, and the reverse for writing.
 
-A number fits if no digit is lost, a time if it is in range. Structs are matched by the names of their fields; missing
-fields are null. A string is parsed like a field's text. A string column accepts any value, as text or as JSON if it is
-nested.
+A number fits if no digit is lost, and a time fits if it is in range. Structs are matched by the names of their fields;
+missing fields are null. A string is parsed like a field's text. A string column accepts any value, as text or as JSON
+if it is nested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _FAMILIES = (
 
 
 def adapted(column: Any, kind: Any) -> Converted:
-    """Return the array as that type, null for values that do not fit, and a boolean array of these (None: none)."""
+    """Return the array as that type, and a boolean array that flags values that do not fit (None: none).
+
+    These values become null.
+    """
     try:
         return as_type(column, kind), None
     except _REFUSED:
@@ -51,7 +54,10 @@ def can_adapt(source: Any, kind: Any) -> bool:
 
 
 def _in_halves(column: Any, kind: Any) -> Any:
-    """Return the array as that type. It is bisected until a part has no misfits, and each such part is cast at once."""
+    """Return the array as that type.
+
+    The array is bisected into parts without misfits, and each such part is cast at once.
+    """
     if len(column) == 1:
         try:
             return as_type(column, kind)
@@ -60,7 +66,7 @@ def _in_halves(column: Any, kind: Any) -> Any:
     middle = len(column) // 2
     parts = []
     for part in (column.slice(0, middle), column.slice(middle)):
-        whole = pa.concat_arrays([part, part.slice(0, 0)])  # a copy, for offsets of its own
+        whole = pa.concat_arrays([part, part.slice(0, 0)])  # a copy, so that the part has its own offsets
         try:
             parts.append(as_type(whole, kind))
         except _WRONG:
@@ -69,7 +75,10 @@ def _in_halves(column: Any, kind: Any) -> Any:
 
 
 def as_type(column: Any, kind: Any) -> Any:
-    """Return the array as that type. Raises ArrowInvalid if a value does not fit, and TypeError if none can."""
+    """Return the array as that type.
+
+    Raises ArrowInvalid if a value does not fit, and TypeError if no value of the array's type can fit.
+    """
     source, types = column.type, pa.types
     if source == kind:
         return column

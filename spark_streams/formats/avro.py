@@ -29,9 +29,10 @@ from streamwire.lazy import compute as pc
 
 @dataclass(frozen=True)
 class AvroReader:
-    """Reads Avro values. `schema`: the reader's schema; without it, values are read with the schema of their writer.
+    """Reads Avro values. `schema`: the reader's schema. Without it, values are read with their writer's schema.
 
-    `registry`: registry with the writers' schemas, named by the values' headers. Without it, values have no header.
+    `registry`: registry with the writers' schemas, which the values' headers identify. Without it, values have no
+    header.
     """
 
     schema: Schema | None
@@ -50,7 +51,10 @@ class AvroReader:
         )
 
     def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
-        """Return the same, all values at once; None to decline, for several schemas or one that is not plain."""
+        """Return the same, decoding all values at once.
+
+        Decline by returning None if there are several schemas or the schema is not plain.
+        """
         if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
             return None
         plan, skipped = None, 0
@@ -113,7 +117,7 @@ class AvroReader:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How to decode values of one schema: `read` decodes a record, `fields` has the types of its fields."""
+    """Decoder of values with one schema: `read` decodes a record, and `fields` has the types of its fields."""
 
     read: Callable[[bytes], Any]
     fields: dict[str, AvroType]
@@ -139,7 +143,7 @@ def _plan(schema: Schema, source: str) -> _Plan:
 def _record(found: avro.Parsed, source: str) -> Any:
     """Return the record at the top of a schema."""
     if not isinstance(found.schema, dict) or found.schema["type"] != "record":
-        fail("SCHEMA_UNUSABLE", source=source, reason="it is not that of a record")
+        fail("SCHEMA_UNUSABLE", source=source, reason="it is not the schema of a record")
     return found.schema
 
 
@@ -165,7 +169,7 @@ def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any
 
 
 def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return these fields of records as arrays of the schema's types, without fields that the schema lacks."""
+    """Return these fields of records as arrays of the schema's types. Fields that the schema lacks are omitted."""
     there = [name for name in names if name in plan.fields]
     kind = pa.struct([(name, plan.fields[name].arrow) for name in there])
     return dict(zip(there, pa.array(rows, kind).flatten(), strict=True))
@@ -180,7 +184,7 @@ class AvroWriter:
     source: str
 
     def check(self, fields: Any) -> None:
-        """Raise SCHEMA_UNUSABLE if rows with these Arrow fields cannot be written with the schema."""
+        """Raise SCHEMA_UNUSABLE if the schema cannot represent rows with these Arrow fields."""
         record = _record(avro.parsed(self.schema, self.source), self.source)
         kinds = _plan(self.schema, self.source).fields
         there = {field.name: field.type for field in fields}
@@ -196,7 +200,7 @@ class AvroWriter:
             fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
         for field in record["fields"]:
             if field["name"] not in there and "default" not in field and not _may_be_null(field["type"]):
-                reason = f"the field '{field['name']}' has no default, and the rows have no such column"
+                reason = f"the field '{field['name']}' has no default value, and the rows have no such column"
                 fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
 
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:

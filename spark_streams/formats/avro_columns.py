@@ -1,8 +1,9 @@
-"""Avro records to columns, many at once: the fast form of `fastavro`, the slow twin.
+"""Fast conversion of many Avro records to columns. Its slow twin is `fastavro`.
 
 All records are decoded in parallel, field by field, each from its own offset. Only records with plain fields are
 supported: numbers, booleans, texts, bytes and enums, each with or without null. Every step moves the offsets forward.
-The page is declined unless each record ends exactly at the end of its value; so no step has read past a value.
+The page is declined unless each record ends exactly at the end of its value, which also proves that no step has read
+past a value.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def plain_fields(record: Any, types: dict[str, AvroType]) -> tuple[PlainField, .
 
 
 def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: set[str]) -> dict[str, Any] | None:
-    """Return these fields of the records in a binary array without nulls; None to decline.
+    """Return these fields of the records in a binary array without nulls, or None to decline.
 
     `skipped`: bytes before each record.
     """
@@ -86,7 +87,7 @@ class _Walk:
         self.ends = ends
 
     def numbers(self, rows: Any) -> Any:
-        """Decode the next integer of these rows, as int64, and advance their offsets."""
+        """Decode the next integer of each of these rows as int64, and advance their offsets."""
         at = self.at[rows]
         octets = self.octets[at]
         made = (octets & 127).astype(np.uint64)
@@ -118,7 +119,10 @@ class _Walk:
 
 
 def _column(walk: _Walk, field: PlainField, *, is_needed: bool) -> Any:
-    """Decode the next field of all records, and advance. Returns an array; None if the field is not needed."""
+    """Decode the next field of all records, and advance.
+
+    Returns the field's values as an array; None if the field is not needed.
+    """
     everywhere = np.arange(len(walk.at))
     rows, gone = everywhere, None
     if field.null is not None:

@@ -28,7 +28,8 @@ Change = Callable[[Any], Any] | None
 class AvroType:
     """An Avro type. `arrow`: its Arrow type.
 
-    `read` converts a value of `fastavro` to one for Arrow, `write` is the reverse; None if the value stays the same.
+    `read` converts a value of `fastavro` to a value for Arrow, and `write` is the reverse. Either is None if the value
+    stays the same.
     """
 
     arrow: Any
@@ -133,7 +134,7 @@ class AvroTypes:
 
 
 def members(changes: Mapping[str, Change]) -> Change:
-    """Return a function that changes these members of a record; None if no member has a change."""
+    """Return a function that applies these changes to the members of a record; None if there are no changes."""
     there = [(name, change) for name, change in changes.items() if change is not None]
     if not there:
         return None
@@ -173,7 +174,7 @@ def _uuid_bytes(text: str | None) -> Any:
 
 
 def schema_of(fields: Any) -> Schema:
-    """Return a schema for rows with these Arrow fields: a record whose fields are nullable, with null as default."""
+    """Return a schema for rows with these Arrow fields: a record whose fields are nullable and null by default."""
     return Schema("AVRO", json.dumps(_record_of(fields, "Row", "")))
 
 

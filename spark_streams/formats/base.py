@@ -1,4 +1,4 @@
-"""Shared parts of the formats: rows of several schemas as columns, stored forms of values, types of columns."""
+"""Parts that the formats share: rows of several schemas as columns, stored forms of values, and types of columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)
 
 
 class Rows:
-    """The values of a page, one for each entry, grouped by the plan that made them."""
+    """The values of a page, one for each entry, grouped by the plan that decoded them."""
 
     def __init__(self) -> None:
         self.wrong: list[int] = []
@@ -44,7 +44,10 @@ class Rows:
 def columns_of(
     rows: Rows, kinds: Mapping[str, Any], arrays: Callable[[Any, list[Any], list[str]], dict[str, Any]]
 ) -> dict[str, Converted]:
-    """Return the columns of rows. `arrays(plan, values, names)` returns the arrays of a plan, for the names it has."""
+    """Return the columns of rows.
+
+    `arrays(plan, values, names)` returns a plan's arrays for those of the names that it has.
+    """
     names = list(kinds)
     parts: dict[str, list[Converted]] = {name: [] for name in names}
     order: list[int] = []
@@ -79,7 +82,7 @@ def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str
 
 
 def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:
-    """Return a column made of its parts. `order`: the rows of the parts' values; other rows are null."""
+    """Return a column that combines these parts. `order`: the rows of the parts' values; other rows are null."""
     if not parts:
         return pa.nulls(count, kind), undecoded
     if len(parts) == 1 and len(order) == count:
@@ -100,7 +103,7 @@ def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, 
 
 
 def stored(column: Any) -> list[Any]:
-    """Return the values of an array as a list, with integers in place of dates, times and durations."""
+    """Return the values of an array as a list, with dates, times and durations as integers."""
     kind = json_writer.nullable(with_scalars(column.type, _stored_kind))
     return column.to_pylist() if kind == column.type else column.cast(kind).to_pylist()  # type: ignore[no-any-return]
 

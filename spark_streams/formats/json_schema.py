@@ -1,7 +1,7 @@
 """Rows as JSON with a registry's header, and conversion between JSON Schema and column types.
 
-Values are not validated against the schema when they are read. A member that does not fit its column is malformed, as
-without a schema.
+Values are not validated against the schema when they are read. As without a schema, a member that does not fit its
+column is malformed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class JsonReader:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as cause:
             raise error("SCHEMA_UNUSABLE", source=self.source, reason=f"{type(cause).__name__}: {cause}") from cause
         if not pa.types.is_struct(kind):
-            raise error("SCHEMA_UNUSABLE", source=self.source, reason="it is not that of an object with properties")
+            raise error(
+                "SCHEMA_UNUSABLE", source=self.source, reason="it is not the schema of an object with properties"
+            )
         return spark_fields({field.name: field.type for field in kind})
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
@@ -63,7 +65,7 @@ def _without_header(value: bytes) -> bytes:
 
 
 def without_header(texts: Any) -> Any:
-    """Return the texts without their headers. A header starts with a zero byte, which no JSON does."""
+    """Return the texts without their headers. A header starts with a zero byte, and no JSON does."""
     headed = pc.fill_null(pc.starts_with(texts, b"\0"), False)
     if not pc.any(headed, min_count=0).as_py():
         return texts
@@ -71,7 +73,7 @@ def without_header(texts: Any) -> Any:
 
 
 def _type(schema: Any, whole: Any, depth: int) -> Any:
-    """Return the Arrow type of a schema; string if the schema allows several types or any."""
+    """Return the Arrow type of a schema; string if the schema allows several types or any type."""
     if depth > _DEEPEST or not isinstance(schema, dict):
         return pa.string()
     if "$ref" in schema:

@@ -1,8 +1,8 @@
 """Rows as Protobuf messages: conversion of a page's values to columns, and of columns to values.
 
 Messages are parsed in C, then their fields are extracted column by column. A missing field is null if the field has
-presence (messages, `optional`, members of a oneof), and its type's zero otherwise. Of Google's types, Timestamp and
-Duration are times, wrappers are nullable values, and Struct, Value, ListValue and Any are JSON texts.
+presence (messages, `optional`, members of a oneof). Otherwise it has its type's zero value. Of Google's types,
+Timestamp and Duration are times, wrappers are nullable values, and Struct, Value, ListValue and Any are JSON texts.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "S
 
 @dataclass(frozen=True)
 class ProtobufReader:
-    """Reads messages. `schema`: the schema of the columns, and of values without a header. `message`: its message.
+    """Reads messages. `schema`: schema of the columns, and of values without a header. `message`: its message.
 
-    `registry`: registry with the writers' schemas, named by the values' headers.
+    `registry`: registry with the writers' schemas, which the values' headers identify.
     """
 
     schema: Schema | None
@@ -95,7 +95,10 @@ class ProtobufReader:
     def _message(
         self, value: bytes, own: _Plan | None, known: dict[tuple[int, tuple[int, ...]], _Plan]
     ) -> tuple[Any, _Plan]:
-        """Return the message of a value, and its plan. `own`: for values without a header; `known`: plans so far."""
+        """Return the message of a value, and its plan.
+
+        `own`: plan for values without a header. `known`: plans found so far.
+        """
         if own is not None:
             return protobuf.parse(own.kind, value), own
         schema_id, rest = split(value)
@@ -126,13 +129,13 @@ class _Field:
 
     arrow: Any
     decode: Callable[[Sequence[Any]], Any]
-    #: Converts a stored value to one for the message's constructor; None if the value stays the same.
+    #: Converts a stored value to a value for the message's constructor; None if the value stays the same.
     encode: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How to read messages of one class: the message class and its fields."""
+    """Reader of messages of one class: the message class and its fields."""
 
     kind: Any
     fields: dict[str, _Field]
@@ -159,13 +162,13 @@ def _plan(messages: Messages, kind: Any) -> _Plan:
 
 
 def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return these fields of messages as arrays of the schema's types, without fields that the schema lacks."""
+    """Return these fields of messages as arrays of the schema's types. Fields that the schema lacks are omitted."""
     return {name: plan.fields[name].decode(messages) for name in names if name in plan.fields}
 
 
 @dataclass(frozen=True)
 class _Making:
-    """A plan in the making: its messages, and the number of members that it may still have."""
+    """State while a plan is built: its messages, and the number of members that it may still have."""
 
     messages: Messages
     budget: Budget
@@ -236,7 +239,7 @@ def _map(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
 
 
 def _value(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
-    """Return the conversion of a field's single values, regardless of whether the field is repeated."""
+    """Return the conversion of single values of a field, which may be repeated."""
     if field.type in (_GROUP, _MESSAGE):
         return _message(field.message_type, making, inside)
     arrow = _ARROW[field.type]
@@ -293,7 +296,7 @@ def _keywords(value: Mapping[str, Any], fields: Mapping[str, _Field]) -> dict[st
 
 
 def _times(arrow: Any) -> Callable[[Sequence[Any]], Any]:
-    """Return a function from Timestamps or Durations to an array of microseconds; null for those out of range."""
+    """Return a function from Timestamps or Durations to an array of microseconds, with null for values out of range."""
 
     def decode(values: Sequence[Any]) -> Any:
         micros = [None if value is None else value.seconds * _MICROS + value.nanos // _NANOS for value in values]
@@ -310,7 +313,7 @@ def _seconds(micros: int) -> dict[str, int]:
 
 
 def _duration(micros: int) -> dict[str, int]:
-    """Return the fields of a Duration, which must have the same sign."""
+    """Return the fields of a Duration. They must have the same sign."""
     seconds, rest = divmod(abs(micros), _MICROS)
     sign = -1 if micros < 0 else 1
     return {"seconds": sign * seconds, "nanos": sign * rest * _NANOS}
@@ -326,7 +329,7 @@ class ProtobufWriter:
     message: str | None = None
 
     def check(self, fields: Any) -> None:
-        """Raise SCHEMA_UNUSABLE if rows with these Arrow fields cannot be written with the schema."""
+        """Raise SCHEMA_UNUSABLE if the schema cannot represent rows with these Arrow fields."""
         known = self._plan()[0].fields
         for field in fields:
             if field.name not in known:
@@ -357,7 +360,7 @@ class ProtobufWriter:
         for row in zip(*found, strict=True) if found else itertools.repeat((), count):
             try:
                 message = plan.kind(**_keywords(dict(zip(names, row, strict=True)), plan.fields))
-                made.append(head + message.SerializeToString(deterministic=True))  # the same bytes in a replay
+                made.append(head + message.SerializeToString(deterministic=True))  # so that a replay has the same bytes
             except (ValueError, TypeError, AttributeError, package("google.protobuf.message").EncodeError) as cause:
                 raise value_refused("Protobuf", len(made), cause) from cause
         return pa.array(made, pa.binary())

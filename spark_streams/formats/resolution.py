@@ -1,4 +1,7 @@
-"""Choice of the schema for a query's values, once on the driver: from an option, a file, or a registry's subject."""
+"""Choice of the schema for a query's values from an option, a file, or a registry's subject.
+
+The driver makes it once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _KINDS: dict[str, Kind] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON
 
 
 def reader(options: ReadOptions) -> Reader:
-    """Return the reader of values with a schema (`SchemaOptions.has_schema`).
+    """Return the reader of values that have a schema (`SchemaOptions.has_schema`).
 
     Raises SCHEMA_UNUSABLE and errors of a registry.
     """
@@ -120,7 +123,7 @@ def _check_kind(options: ReadOptions | WriteOptions, schema: Schema, source: str
 
 
 def _own(options: ReadOptions | WriteOptions) -> Schema | None:
-    """Return the schema given by an option or in a file; None if there is neither."""
+    """Return the schema given by an option or in a file; None if neither is set."""
     if options.value_schema_file is not None:
         return schema_in(options.value_format, options.value_schema_file, options.value_message)
     if options.value_schema is None:

@@ -1,7 +1,7 @@
-"""Batch reads: both ends are fixed when the query is planned, so every attempt of a task reads the same entries.
+"""Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries.
 
-Every task gets a copy of the reader, for `read`: it has the schema and nothing else, since the partition has all facts
-that a task needs. Streaming readers answer other calls of Spark: `spark_streams.read.stream`.
+Every task gets a copy of the reader to call `read`. The copy has only the schema, because the partition has all other
+facts that a task needs. Streaming readers, in `spark_streams.read.stream`, answer other calls of Spark.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 class BatchReader(DataSourceReader):
     """Reads each stream from its start to its end position.
 
-    Raises STREAM_MISSING unless the options allow that, and NOTHING_FROM_GROUP if reading is to start at a group that
-    the stream does not have.
+    Raises STREAM_MISSING unless the options allow missing streams. Raises NOTHING_FROM_GROUP if the start is a group
+    that the stream does not have.
     """
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
@@ -51,7 +51,7 @@ class BatchReader(DataSourceReader):
         return {"_schema": self._schema}
 
     def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
-        """Restrict the read to some streams (None: all) and to IDs in (after, upto]; repeated calls intersect."""
+        """Restrict the read to some streams (None: all) and to IDs in (after, upto]. Repeated calls intersect."""
         if only is not None:
             self._only = only if self._only is None else self._only & only
         self._after, self._upto = max(self._after, after), min(self._upto, upto)

@@ -1,24 +1,25 @@
-"""Answers to Spark's calls to a streaming reader, as far as they do not depend on Spark's release.
+"""Answers to Spark's calls to a streaming reader that are the same for all Spark releases.
 
 Spark's behaviour, and its consequences:
 
 * `initialOffset` is called several times, and again after a restart before the first batch. The answer is fixed once:
   in the consumer group, which is created at that ID, and in this object.
-* `commit` of a batch is called only when the next one has been planned, so an idle stream would leave its last batch
-  pending. So the last batch is finished when the next one is requested: everything up to there is acknowledged.
+* `commit` of a batch is called only when the next batch has been planned, so an idle stream would leave its last batch
+  pending. So the last batch is finished when the next batch is requested: everything up to its end is acknowledged.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
   acknowledgements, and changes of options, must not affect the result.
 * With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart asks for entries before it.
-  Spark calls `commit` for batches in the checkpoint. If it was called for the start of a batch when that batch was
-  planned, progress is synchronous, and `start` can be acknowledged and trimmed; otherwise only the committed part can.
-  Before the second batch of a run this is unknown: then entries are acknowledged, but not trimmed. With the trigger
-  AvailableNow progress is always synchronous: Spark refuses the combination.
-* A query runs an empty batch if the text of the returned offset differs from the last one. So if there are no new
+  Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of a batch before that batch
+  was planned, progress is synchronous, and everything up to `start` can be acknowledged and trimmed. Otherwise only the
+  committed part can. Before the second batch of a run this is unknown, so entries are acknowledged but not trimmed.
+  With the trigger AvailableNow progress is always synchronous, because Spark refuses the combination.
+* Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
-This object lives in a planner process as long as the query runs. Every task gets a copy, for `read`: it has the schema
-and nothing else, so a task's cost does not grow with the query's streams. The partition has all facts that a task
-needs. How the next batch is requested is in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier).
+This object lives in a planner process as long as the query runs. Every task gets a copy to call `read`. The copy has
+only the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a
+task needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
+releases).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from spark_streams.read.ranges.source import RangeSource
     from spark_streams.read.shared.source import SharedSource
 
-_KEPT_OFFSETS = 3  # the two of a batch, and the end of the streams
+_KEPT_OFFSETS = 3  # the start and end of a batch, and the end of the streams
 
 
 class StreamCalls(DataSourceStreamReader):
@@ -58,7 +59,7 @@ class StreamCalls(DataSourceStreamReader):
         self._source = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
         self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # offsets of the last calls
-        self._planned_from: dict[str, Any] | None = None  # start of the batch that was planned last
+        self._planned_from: dict[str, Any] | None = None  # start of the last planned batch
         self._durable: bool | None = None  # whether a restart begins at `start` or later; None: unknown
         self._first_end: dict[str, Any] | None = None  # end of the first batch of this run
 
@@ -75,8 +76,9 @@ class StreamCalls(DataSourceStreamReader):
         return RangeSource(self._options, self._address)
 
     def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
-        """Return the query's source. With groupIdPrefix, the group is named in these offsets; a new query gets a new
-        one.
+        """Return the query's source.
+
+        With groupIdPrefix, these offsets have the group's name. A new query gets a new group.
         """
         if self._source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]
@@ -103,7 +105,7 @@ class StreamCalls(DataSourceStreamReader):
         return form
 
     def _offset(self, form: dict[str, Any]) -> Offsets:
-        """Return the offset of a stored form: the same object for the same form, so that it is parsed once."""
+        """Return the offset of a stored form. The same form gives the same object, so that it is parsed only once."""
         for known, offset in self._parsed:
             if known == form:
                 return offset
@@ -116,7 +118,7 @@ class StreamCalls(DataSourceStreamReader):
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the partitions of the batch between two offsets, the same whenever it is replayed."""
+        """Return the partitions of the batch between two offsets. A replay gets the same partitions."""
         offsets = self._offset(start), self._offset(end)
         planned = self._source_of(*offsets).partitions(*offsets)
         if self._first_end is None:
@@ -133,7 +135,7 @@ class StreamCalls(DataSourceStreamReader):
 
     @headed
     def commit(self, end: dict[str, Any]) -> None:
-        """Acknowledge and trim everything up to `end`, which is finished."""
+        """Acknowledge and trim everything up to `end`, because these batches are finished."""
         offset = self._offset(end)
         self._source_of(offset).commit(offset)
         self._durable = end == self._planned_from

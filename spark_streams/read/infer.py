@@ -20,7 +20,10 @@ from streamwire.stream_id import LAST, ZERO
 
 
 def schema(options: ReadOptions, address: Address) -> StructType:
-    """Return the schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA without entries."""
+    """Return the schema of the first `samplingSize` entries of each stream.
+
+    Raises CANNOT_INFER_SCHEMA if there are no entries.
+    """
     entries: list[Entry] = []
     with borrow(address) as connection:
         streams = streams_of(options, open_server(connection))
@@ -31,7 +34,7 @@ def schema(options: ReadOptions, address: Address) -> StructType:
                 left -= page.count
                 if left <= 0:
                     break
-            connection.close()  # the next page may already be requested, and is not needed
+            connection.close()  # the next page may already have been requested, but is not needed
     if not entries:
         fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
     return inference.schema(entries, options.row_field, options.null_value)

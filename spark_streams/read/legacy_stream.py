@@ -1,16 +1,17 @@
-"""Streaming reads on Spark 4.0 and 4.1, which ask for the latest offset without passing the start of the batch.
+"""Streaming reads on Spark 4.0 and 4.1, which request the latest offset without passing the start of the batch.
 
-So the source keeps the start itself. Spark's behaviour there, and its consequences:
+So the reader keeps the start itself. Spark's behaviour, and its consequences:
 
-* A query that continues first passes the end of its last logged batch, as an empty batch: `partitions(end, end)`. If
-  that batch was not finished, it runs again before the next one is requested. So the next batch starts at the last
-  offset that was passed or returned, and everything before it is finished.
-* Trigger.AvailableNow is one batch of all existing entries; a run that repeats an unfinished batch ends with it. So a
-  limit would leave the rest unread, and no call reveals the trigger: limits are refused.
-* With spark.sql.streaming.triggerAvailableNowWrapper.enabled Spark asks once, before any other call. At that moment a
-  continuing query and a new one look the same. So the first answer of a run is the end of the streams, independent of
-  the batch's start (`Offsets.starts`), and changes nothing on the server.
-* After the batch of AvailableNow there is no further call: it is acknowledged at the start of the next run.
+* For a query that continues, Spark first passes the end of its last logged batch as an empty batch: `partitions(end,
+  end)`. If that batch was not finished, it runs again before the next one is requested. So the next batch starts at the
+  last offset that was passed or returned, and everything before it is finished.
+* Trigger.AvailableNow is one batch of all existing entries, and a run that repeats an unfinished batch ends after that
+  batch. So a limit would leave the remaining entries unread. Limits are always refused, because no call reveals the
+  trigger.
+* With spark.sql.streaming.triggerAvailableNowWrapper.enabled Spark requests the latest offset once, before any other
+  call. A continuing query and a new one cannot be distinguished then. So the first answer of a run is the end of the
+  streams, independent of the batch's start (`Offsets.starts`), and changes nothing on the server.
+* After the batch of AvailableNow there is no further call. The batch is acknowledged at the start of the next run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
 
 
 class LegacyStreamReader(StreamCalls):
-    """Reads streams in micro-batches, each from the end of the last one."""
+    """Reads streams in micro-batches, each from the end of the previous batch."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
         for field in _NEEDS_ADMISSION:
@@ -47,7 +48,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark had it
-        """Return the end of the next batch, or of the last one if there are no new entries.
+        """Return the end of the next batch, or the last batch's end if there are no new entries.
 
         Acknowledges finished batches.
         """
@@ -61,7 +62,10 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return the start of a new query, from the end of its first batch, so that a repeated batch has the same."""
+        """Return the start of a new query.
+
+        It follows from the end of the first batch, so that a repeated batch has the same start.
+        """
         if self._initial is None:
             end = Offsets({}) if self._at is None else self._offset(self._at)
             self._initial = self._source_of().initial(end, is_new=not self._goes_on).to_json()

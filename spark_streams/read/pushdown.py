@@ -1,8 +1,8 @@
 """Filter pushdown: filters on `_stream` and `_timestamp` narrow the streams and ranges of a batch read.
 
-Spark accepts a reader with `pushFilters` only while `spark.sql.python.filterPushdown.enabled` is on, and refuses it
-otherwise; so such a reader is created only in the worker process that asks for filters. Every filter is returned for
-Spark to apply again: the read may be narrowed too little, never too much.
+Spark refuses a reader with `pushFilters` unless `spark.sql.python.filterPushdown.enabled` is on. So such a reader is
+created only in the worker process that pushes filters down. Spark applies every filter again: the read may be narrowed
+too little, but never too much.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class PushdownReader(BatchReader):
     """A batch reader with filter pushdown."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow the read by the filters, and return all of them: Spark applies them again."""
+        """Narrow the read by the filters, and return all filters, so that Spark applies them again."""
         for one in filters:
             self.narrow(*_streams(one), *_times(one))
         return filters
 
 
 def _streams(one: Filter) -> tuple[set[str] | None]:
-    """Return a tuple with the set of streams whose rows can pass the filter; with None if it restricts no streams."""
+    """Return a tuple of the set of streams whose rows can pass the filter, or of None if it restricts no streams."""
     if getattr(one, "attribute", None) != (STREAM,):
         return (None,)
     if isinstance(one, EqualTo):
@@ -60,7 +60,7 @@ def _times(one: Filter) -> tuple[StreamId, StreamId]:
     if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST
     if value.tzinfo is None:
-        # Without a zone: allow for every zone.
+        # Without a zone, allow for every zone.
         low = _milliseconds(value.replace(tzinfo=datetime.UTC) - datetime.timedelta(hours=15))
         high = _milliseconds(value.replace(tzinfo=datetime.UTC) + datetime.timedelta(hours=15))
     else:

@@ -1,4 +1,4 @@
-"""Streaming reads on Spark 4.2 and later, which passes the batch's start and the trigger, and asks for progress.
+"""Streaming reads on Spark 4.2 and later, which passes the batch's start and the trigger to the reader.
 
 `latestOffset` is called at every trigger with the end of the last finished batch.
 """
@@ -49,7 +49,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # The limits are applied from the options. Spark's value only distinguishes Trigger.Once, which has no limit.
+        # The limits come from the options. Spark's value is used only to recognise Trigger.Once, which has no limit.
         options = self._options
         if options.max_entries is not None:
             return ReadMaxRows(options.max_entries)
@@ -66,7 +66,10 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
+        """Return the end of the next batch; `start` itself if there is no next batch.
+
+        Acknowledges everything up to `start`.
+        """
         return self._next(start, unlimited=isinstance(limit, ReadAllAvailable))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802

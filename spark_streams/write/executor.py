@@ -1,7 +1,7 @@
-"""The exactly-once record on servers: reads the evidence, and executes the transitions of `protocol`.
+"""The exactly-once record on servers: reads its state, the evidence, and executes the transitions of `protocol`.
 
-Owns the steps that take several requests: the evidence at many streams, the number of a driver, changes under WATCH.
-A task's transactions, which add rows as well, are in `tasks`.
+Owns the steps that need several requests: reading the evidence of many streams, numbering a driver, changes under
+WATCH. A task's transactions, which also add rows, are in `tasks`.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ def stream_state(connection: Connection, info: object) -> StreamState:
 def gone_streams(
     connection: Connection, seen: Mapping[bytes, tuple[BatchRecord, StreamState, int]], attempt: str
 ) -> set[bytes]:
-    """Return the streams that are gone, given record, state and number of rows counted by fences of each.
+    """Return the streams that are gone.
 
-    The recorded last entry is requested if another attempt has written the record. If the user may not read, it
-    counts as present. Raises SERVER_REFUSED.
+    `seen`: record, state and number of rows counted by fences, for each stream. The recorded last entry is requested if
+    another attempt has written the record. If the user may not read, the entry counts as present. Raises
+    SERVER_REFUSED.
     """
     wanted: list[bytes] = []
     commands: list[Command] = []
@@ -81,7 +82,7 @@ def gone_streams(
 
 
 def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[bytes]) -> Account:
-    """Close the ledger, as a driver at the end of the batch. Raises BATCH_COMMITTED."""
+    """Close the ledger, on behalf of the driver at the end of the batch. Raises BATCH_COMMITTED."""
     if not protocol.has_ledger:
         return Account(tuple(streams))
     streams, number, is_mine = [*streams], 1, False
@@ -180,7 +181,7 @@ def prepare(connection: Connection, protocol: Protocol, account: Account) -> Non
 def number_of_write(
     connection: Connection, query: str, batch: int, run: str, execution: str, options: WriteOptions
 ) -> int:
-    """Return the number of this execution among those that write in this batch and run, from 0.
+    """Return the number of this execution among the executions that write in this batch and run, from 0.
 
     Raises ATTEMPT_REPLACED if a later batch has begun, and WRITE_CONTENDED.
     """

@@ -1,6 +1,6 @@
 """The exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
 
-A query, or a batch write with a name, leaves hashes on servers, whose keys `streamclient.record_keys` defines:
+A query, or a batch write with a name, leaves hashes on servers. `streamclient.record_keys` defines their keys:
 
     fence           number of a task's rows in the stream, and their digest
     batch record    the attempt that may write to the stream, and the stage
@@ -9,12 +9,12 @@ A query, or a batch write with a name, leaves hashes on servers, whose keys `str
     ledger          the streams of the batch, its drivers, and whether it is committed
     writes          the executions that write from foreachBatch, in their order
 
-`TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`: it
-takes the values that were read, and returns the commands that change them, or raises. Tasks and drivers execute them. A
-transition that depends on values that were read is executed under WATCH of their keys. Why no interleaving writes
-a row twice or drops one: docs/design/exactly-once.md.
+`TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`. It takes
+the values that were read, and returns the commands that change them, or raises an error. Tasks and drivers execute
+these commands. A transition that depends on values that were read is executed under WATCH of their keys.
+docs/design/exactly-once.md explains why no interleaving writes a row twice or drops a row.
 
-The names of fields are stored on servers: add some, never rename one.
+Field names are stored on servers, so never rename a field; only add new fields.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STAGED_MS = 86_400_000
 RECORD_MS = 86_400_000
 #: The same for a batch write without a name.
 _UNNAMED_MS = 30 * RECORD_MS
-#: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records state
+#: Retention of a finished batch write's fences, for copies of its tasks that are still running. Its other records show
 #: for a day that it is finished.
 _LATE_MS = 600_000
 _REMOVED_AT_ONCE = 1000
@@ -54,9 +54,10 @@ _REMOVED_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class WriterId:
-    """Identity of a task: `name` is the query's ID, or one generated for a batch write; the batch; and the partition.
+    """Identity of a task: the name, the batch and the partition.
 
-    `attempt` is the same for all tasks that were planned together, and another one after a restart.
+    `name` is the query's ID, or an ID generated for a batch write. `attempt` is the same for all tasks that were
+    planned together, and changes after a restart.
     """
 
     name: str
@@ -96,7 +97,7 @@ def writes_key(query: str) -> bytes:
 
 
 def shown(key: Any) -> str:
-    """Return a key in a message."""
+    """Return the text of a key for a message."""
     return bytes(key).decode("utf-8", "backslashreplace")
 
 
@@ -107,7 +108,7 @@ class State(Enum):
     """The state of a stream in a batch."""
 
     NEW = "there is no record of the batch"
-    DIRECT = "tasks of one attempt write, each behind its fence"
+    DIRECT = "tasks of one attempt write, each with its own fence"
     SEALED = "a driver has begun to end the batch, and tasks may write no more"
     PREPARED = "a driver publishes the rows that the record's manifest names"
     COMMITTED = "all rows of the batch are in the stream"
@@ -137,7 +138,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.PREPARED, Event.PUBLISH): State.PREPARED,
     (State.PREPARED, Event.COMMIT): State.COMMITTED,
     (State.COMMITTED, Event.SEAL): State.COMMITTED,
-    (State.COMMITTED, Event.CLAIM): State.PREPARED,  # the stream was deleted since
+    (State.COMMITTED, Event.CLAIM): State.PREPARED,  # the stream was deleted meanwhile
     (State.COMMITTED, Event.COMMIT): State.COMMITTED,
 }
 
@@ -147,7 +148,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
 
 @dataclass(frozen=True)
 class FenceState:
-    """Value of a fence; the defaults if there is no fence.
+    """Value of a fence, with the default values if there is no fence.
 
     `rows` of `batch` are in the stream, with that `digest`, written in `chunk` transactions. `refused`: the number of a
     row that the server refused, and why.
@@ -189,10 +190,10 @@ class FenceState:
 class BatchRecord:
     """Value of a batch record; `batch` is -1 without a record.
 
-    `added`: entries ever added to the stream at that time. `last`: its last ID at the same time; empty if an earlier
-    version wrote the record. `floor`: the stream's last ID before the batch. `sealed`: the batch whose tasks may write
-    no more. `driver`: the number of the driver that has claimed the stream (`Account.driver`); 0 if tasks or an earlier
-    version wrote the record.
+    `added`: entries ever added to the stream when the record was written. `last`: the stream's last ID at that time;
+    empty if an earlier version wrote the record. `floor`: the stream's last ID before the batch. `sealed`: the batch
+    whose tasks may write no more. `driver`: the number of the driver that has claimed the stream (`Account.driver`); 0
+    if tasks or an earlier version wrote the record.
     """
 
     batch: int = -1
@@ -219,7 +220,7 @@ class BatchRecord:
         return cls(int(batch), attempt, stage, done, manifest=manifest, floor=floor, last=last, **numbers)
 
     def state(self, batch: int) -> State:
-        """Return the state of the stream in a batch; of a later batch than the record's it is new."""
+        """Return the state of the stream in a batch. A batch after the record's batch is new."""
         if self.batch == batch and self.is_committed:
             return State.COMMITTED
         if self.batch == batch and self.stage == "prepared":
@@ -229,7 +230,7 @@ class BatchRecord:
         return State.DIRECT if self.batch == batch else State.NEW
 
     def allows(self, writer: WriterId, event: Event) -> bool:
-        """Return whether this attempt may add rows with that event."""
+        """Return whether this attempt may add rows by that event."""
         state = self.state(writer.batch)
         is_mine = state is State.NEW or self.attempt == writer.attempt
         return (state, event) in TRANSITIONS and is_mine
@@ -251,11 +252,11 @@ class StreamState:
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows that one task brought to one stream.
+    """The rows that one task has for one stream.
 
-    `digest`: of all of its rows. `base`: of those that are already in the stream. The others were staged: they are
-    `chunks` chunks in the hash `key`. `differs`: whether its rows differ from those of its fence, so that it staged
-    nothing. `floor`: the stream's last ID when the task started to stage.
+    `digest`: digest of all of these rows. `base`: digest of the rows that are already in the stream. The other rows
+    were staged as `chunks` chunks in the hash `key`. `differs`: whether the task's rows differ from those of its fence,
+    so that it staged nothing. `floor`: the stream's last ID when the task started to stage.
     """
 
     stream: bytes
@@ -292,7 +293,10 @@ def parse_manifest(text: str) -> list[TaskRows]:
 
 @dataclass(frozen=True)
 class ChunkState:
-    """The value of a task's fence once a staged chunk is in the stream. `movable`: the server can move it itself."""
+    """The value of a task's fence after a staged chunk is in the stream.
+
+    `movable`: whether the server can move the chunk itself.
+    """
 
     digest: RowDigest
     movable: bool
@@ -345,7 +349,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A stream and the records next to it, as they were read. `fences`: those of this batch, by partition.
+    """A stream and the records next to it, as they were read. `fences`: the fences of this batch, by partition.
 
     `is_gone`: whether the stream whose rows the fences count was deleted.
     """
@@ -373,7 +377,7 @@ class Protocol:
 
     @classmethod
     def of(cls, writer: WriterId, options: WriteOptions, lasting: bool) -> Protocol:
-        """Return the protocol according to the options. `lasting`: whether the write may be repeated under its name."""
+        """Return the protocol for these options. `lasting`: whether the write may be repeated under its name."""
         return cls(writer, kept_ms(options, lasting), lasting or options.mode == "staged")
 
     def of_partition(self, partition: int) -> Protocol:
@@ -393,7 +397,7 @@ class Protocol:
     # Tasks
 
     def enter(self, streams: Iterable[bytes]) -> list[Command]:
-        """Return the commands with which a task registers its streams, and then asks for the attempt that may write."""
+        """Return the commands by which a task registers its streams and then asks for the attempt that may write."""
         if not self.has_ledger:
             return []
         writer, first = self.writer, f"first:{self.writer.batch}"
@@ -420,7 +424,7 @@ class Protocol:
             fail("BATCH_COMMITTED", ledger=shown(self.writer.ledger_key), found=committed, batch=self.writer.batch)
 
     def is_open(self, stream: bytes, event: Event, found: BatchRecord, entered: BatchRecord) -> bool:
-        """Return whether the record is this attempt's own. If not, the next rows open the batch at the stream.
+        """Return whether the record is this attempt's own. If not, the next rows open the batch in the stream.
 
         `found`: the current record. `entered`: the record when the task registered. Raises ATTEMPT_REPLACED if rows may
         not be added.
@@ -431,7 +435,8 @@ class Protocol:
         return state is not State.NEW
 
     def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
-        """Return the commands that count rows, after them in the same transaction. `fence`: its state with the rows.
+        """Return the commands that count rows, which follow the rows in the same transaction. `fence`: its state with
+        the rows.
 
         `opened`: the stream before the batch, if these are the first rows.
         """
@@ -444,7 +449,7 @@ class Protocol:
         return [*commands, *self._keep(*keys)]
 
     def enrol(self, stream: bytes, fence: FenceState) -> list[Command]:
-        """Return the commands that add the partition to the roll, with its first rows of the batch."""
+        """Return the commands that add the partition to the roll, together with its first rows of the batch."""
         return [("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)] * (fence.chunk == 1)
 
     def _claimed(
@@ -465,10 +470,10 @@ class Protocol:
     # The driver
 
     def close(self, streams: Iterable[bytes], driver: int) -> list[Command]:
-        """Return the commands with which a driver starts to end the batch: no task may start to write. It tries this
-        number.
+        """Return the commands by which a driver starts to end the batch: no task may start to write after them.
 
-        The last reply is the ledger. `streams`: those to which the driver's own tasks brought rows.
+        The driver tries the number `driver`. The last reply is the ledger. `streams`: streams for which the driver's
+        own tasks have rows.
         """
         ledger, batch = self.writer.ledger_key, self.writer.batch
         return [
@@ -479,8 +484,9 @@ class Protocol:
         ]
 
     def driver_number(self, found: Sequence[bytes]) -> tuple[int, bool]:
-        """Return the driver's number, from the last reply to `close`. If it has none yet: the number to
-        try, and False.
+        """Return the driver's number and True, from the last reply to `close`.
+
+        If the driver has no number yet, return the number to try and False.
         """
         prefix = b"driver:%d:" % self.writer.batch
         fields = zip(found[::2], found[1::2], strict=True)
@@ -535,8 +541,8 @@ class Protocol:
     ) -> tuple[list[Command], BatchRecord | None]:
         """Return the commands that write this attempt and its staged rows into the record, and the new record.
 
-        `now`: the record and the fences of `seen`, as read under WATCH. No record if they have changed since they
-        were seen. Raises ATTEMPT_REPLACED.
+        `now`: the record and the fences of `seen`, as read under WATCH. The record is None if they have changed since
+        they were seen. Raises ATTEMPT_REPLACED.
         """
         writer, found = self.writer, BatchRecord.parse(now[0])
         if found.allows(writer, Event.PUBLISH):
@@ -584,13 +590,14 @@ class Protocol:
         return [] if found == mine else [("HSET", ledger, f"prepared:{self.writer.batch}", mine)]
 
     def publish(self, stream: bytes, fence: FenceState) -> list[Command]:
-        """Return the commands that follow staged rows which the server itself moves and counts."""
+        """Return the commands that follow staged rows if the server itself moves and counts the rows."""
         keys = [self.writer.fence_key(stream), *([self.writer.roll_key(stream)] if fence.chunk == 1 else [])]
         return [*self.enrol(stream, fence), *self._keep(*keys)]
 
     def commit(self, seen: Mapping[bytes, Evidence], account: Account, rows: RowDigest | None) -> list[Command]:
-        """Return the commands that mark the batch as complete in each stream's record, and then in the ledger without
-        old fields.
+        """Return the commands that mark the batch as complete in each stream's record, and then in the ledger.
+
+        They also delete the ledger's old fields.
         """
         writer, batch, commands = self.writer, self.writer.batch, list[Command]()
         for stream, each in seen.items():
@@ -624,8 +631,8 @@ def kept_ms(options: WriteOptions, lasting: bool) -> int:
     """Return the retention of records after their last change, in milliseconds; 0 keeps them permanently.
 
     A write that cannot be repeated (not `lasting`) retires its records when it ends. Until then they are kept for at
-    least 30 days, whatever the user's retention: if the server's clock jumps ahead and they expire, a retried task
-    writes its rows twice.
+    least 30 days, regardless of the user's retention. If they expired because the server's clock jumped ahead, a
+    retried task would write its rows twice.
     """
     if not lasting:
         return max(options.fence_retention, _UNNAMED_MS)
@@ -635,8 +642,8 @@ def kept_ms(options: WriteOptions, lasting: bool) -> int:
 def number_write(
     query: str, batch: int, run: str, execution: str, keep_ms: int, found: Sequence[bytes]
 ) -> tuple[int, list[Command]]:
-    """Return the number of an execution among those that write in this batch and run, from 0, and the commands that
-    note it.
+    """Return an execution's number, from 0, among those that write in this batch and run, and the commands that record
+    it.
 
     `found`: the reply to HGETALL of `writes_key`. Raises ATTEMPT_REPLACED if a later batch has begun.
     """
@@ -655,7 +662,7 @@ def number_write(
 
 
 def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
-    """Return words of HSET that set these fields to empty values."""
+    """Return the HSET arguments that set these fields to empty values."""
     return [word for name in names for word in (prefix.encode() + name, b"")]
 
 
@@ -670,8 +677,8 @@ def _floor(seen: Evidence, staged: Sequence[TaskRows]) -> StreamId:
 class StreamFence:
     """One task's progress in writing rows to one stream, and the fence that counts them.
 
-    The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` follows each read of the fence. Rows
-    are passed as their hashes (`rows.digest`). `done`: rows that this task need not bring.
+    The calls for each chunk are `unwritten`, `next_state` and `advance`. `update` follows each read of the fence. Rows
+    are passed as their hashes (`rows.digest`). `done`: rows that this task need not write.
     """
 
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
@@ -679,14 +686,14 @@ class StreamFence:
         self.key = writer.fence_key(stream)
         #: Digest of the task's rows that are in the stream.
         self.digest = done or RowDigest()
-        #: The stream's last ID, if the rows' own IDs must be checked.
+        #: The stream's last ID, if the rows have their own IDs, which must be checked.
         self.last = ZERO
         #: The fence's value when it was last read.
         self.state = FenceState()
         self.writer = writer
         self._address = address
         self._next: tuple[Any, RowDigest] | None = None  # rows in flight, and the digest including them
-        self._reordered = False  # the fence's rows are complete, but differ or are in another order
+        self._reordered = False  # the task's rows so far are the fence's rows in another order
 
     @property
     def rows(self) -> int:
@@ -694,7 +701,7 @@ class StreamFence:
         return self.digest.rows
 
     def update(self, values: Values) -> None:
-        """Use the fence's value: the reply to HMGET of `FENCE_FIELDS`.
+        """Take over the fence's value, the reply to HMGET of `FENCE_FIELDS`.
 
         Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED if this task must not continue.
         """
@@ -714,11 +721,11 @@ class StreamFence:
         self.state = state
 
     def unwritten(self, hashes: Any) -> int:
-        """Return how many of the next rows are already in the stream.
+        """Return the number of the next rows that are already in the stream.
 
-        If the fence's rows end among them, or right before them, their digest must be the fence's (REPLAY_DIFFERS).
-        If they end with the last one of these rows, they may be the same in another order, but then no more
-        rows may follow.
+        If the fence's rows end among the next rows or directly before them, the digests must be equal. Otherwise
+        REPLAY_DIFFERS is raised. If the fence's rows end with the last of the next rows, they may have another order,
+        but then no more rows may follow.
         """
         done = max(0, min(self.state.rows - self.rows, len(hashes)))
         if self._reordered and len(hashes):
@@ -748,7 +755,7 @@ class StreamFence:
         self._next = None
 
     def finish(self) -> None:
-        """End the task's rows. Raises REPLAY_DIFFERS if the fence counts more."""
+        """End the task's rows. Raises REPLAY_DIFFERS if the fence counts more rows."""
         if self.state.rows > self.rows:
             self.differs()
 

@@ -1,11 +1,11 @@
-"""Reconciliation of a batch at its end: whether the rows of an attempt fit the streams and their fences. Pure.
+"""Reconciliation of a batch at its end: whether the rows of an attempt fit the streams and their fences.
 
-Either all rows are in the stream, in any order and partitions; or each fence counts rows that the same partition
-brought again, and the rest can be written; or the rows differ, and the attempt is refused.
+Pure. There are three cases. All rows are in the stream, in any order and any partitions. Or each fence counts rows that
+the same partition has again, and the remaining rows can be written. Or the rows differ, and the attempt is refused.
 
-If a stream is deleted, its records remain. They must not count for another stream of that name. A stream counts the
-entries that were ever added, which shows how many XTRIM and XDEL have removed. So a stream that lacks entries can be
-distinguished from a new one. If that is uncertain, it counts as the same stream.
+If a stream is deleted, its records remain. They must not count for a new stream of that name. A stream counts the
+entries that were ever added, which shows the number removed by XTRIM and XDEL. So a stream that lacks entries can be
+distinguished from a new stream. If this is uncertain, the stream counts as the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streamwire.stream_id import StreamId
 
 
 def joined(digests: Iterable[RowDigest]) -> RowDigest:
-    """Return the digest of all of these rows, without an order."""
+    """Return the digest of all of these rows, regardless of their order."""
     total = RowDigest()
     for digest in digests:
         total = total.joined(digest)
@@ -39,15 +39,13 @@ def joined(digests: Iterable[RowDigest]) -> RowDigest:
 
 
 def is_there(seen: Evidence, brought: Sequence[TaskRows]) -> bool:
-    """Return whether all rows of these tasks are in the stream, whichever tasks wrote them, and no others
-    of the batch.
-    """
+    """Return whether the batch's rows in the stream are exactly the rows of these tasks, whichever tasks wrote them."""
     written = joined(state.row_digest for state in seen.fences.values())
     return written.same_rows(joined(each.digest for each in brought))
 
 
 def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | None:
-    """Return a partition whose fence counts rows that these tasks did not bring again; None if all fit."""
+    """Return a partition whose fence counts rows that these tasks do not have again; None if all rows fit."""
     again = {each.partition: each.base for each in brought if not each.differs}
     for partition, state in sorted(seen.fences.items()):
         if again.get(partition, RowDigest()) != state.row_digest:
@@ -62,7 +60,7 @@ def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | Non
 def is_left(stream: bytes, seen: Evidence, brought: Sequence[TaskRows], writer: WriterId, address: object) -> bool:
     """Return whether rows are left to be published.
 
-    Raises REPLAY_DIFFERS if they do not fit the stream, FENCE_BEHIND if rows that this attempt wrote are gone.
+    Raises REPLAY_DIFFERS if the rows do not fit the stream, and FENCE_BEHIND if rows that this attempt wrote are gone.
     """
     if seen.is_gone:
         return any(each.chunks for each in brought)
@@ -87,9 +85,9 @@ def _refuse(
 
 
 def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: bool = True) -> bool:
-    """Return whether the stream that the record's batch was written to was deleted since.
+    """Return whether the stream to which the record's batch was written has been deleted.
 
-    `rows`: number of rows counted by fences. `has_last`: whether the stream has the entry that was its last one when
+    `rows`: number of rows counted by fences. `has_last`: whether the stream still has the entry that was its last when
     the record was written.
     """
     written = rows if record.stage == "direct" and not record.is_committed else 0
@@ -109,8 +107,9 @@ def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: b
 
 
 def last_recorded(record: BatchRecord, stream: StreamState) -> StreamId | None:
-    """Return the stream's last ID when it had had `record.added` entries. None if that is not known, or there were
-    none.
+    """Return the stream's last ID at the time when `record.added` entries had been added.
+
+    None if it is unknown or there were no entries.
     """
     if record.added <= 0 or stream.added < 0 or not record.last:
         return None

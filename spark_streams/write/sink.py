@@ -1,12 +1,12 @@
-"""The writers that Spark calls: a batch, or a streaming query's micro-batches, each task separately.
+"""The writers that Spark calls: one for a batch, one for a streaming query's micro-batches.
 
-Owns the identity of a task. A query's ID comes from its checkpoint and a batch's number from its log, so a
-replay has the same identity. A batch write gets a name when it is planned, for all of its tasks and their retries;
-or the user names it (`writeId`), for all repetitions of the whole write. A write from foreachBatch has the query's
-identity, and its number among the batch's writes: Spark passes the query, the batch, the run (new whenever a
-batch is attempted) and the execution (new for each action) to a task. Executions of a run are numbered on the server in
-the order of their starts, so the first write of a repeated batch gets the same number again. How rows are written is in
-`tasks.exactly_once` and `tasks.at_least_once`, and how a batch ends in `commit.publishing`.
+Owns the identity of a task. A query's ID comes from its checkpoint and a batch's number from the query's log, so a
+replay has the same identity. A batch write gets a name when it is planned, for all of its tasks and their retries. The
+user can instead give a name (`writeId`) for all repetitions of the whole write. A write from foreachBatch has the
+query's identity and a number among the batch's writes. Spark passes the query, the batch, the run (new for each attempt
+of a batch) and the execution (new for each action) to a task. Executions of a run are numbered on the server in the
+order of their starts, so the first write of a repeated batch gets the same number again. `tasks.exactly_once` and
+`tasks.at_least_once` write the rows, and `commit.publishing` ends a batch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if hasattr(datasource, "DataSourceStreamArrowWriter"):
 else:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
-        """Spark 4.0 gives record batches to every writer that is a DataSourceArrowWriter, in queries as well."""
+        """Spark 4.0 passes record batches to every DataSourceArrowWriter, also in streaming queries."""
 
 
 _log = logging.getLogger("spark_streams")
@@ -60,10 +60,11 @@ _RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The result of one task. `writer` is the task's identity, None if it wrote without fences.
+    """The result of one task.
 
-    `brought`: its rows for each stream, in the stream or staged. `floors`: each stream's last ID before a task without
-    fences wrote there, used only for overwriting.
+    `writer` is the task's identity, or None if it wrote without fences. `brought`: its rows for each stream, which are
+    in the stream or staged. `floors`: each stream's last ID before a task without fences wrote to it, used only for
+    overwriting.
     """
 
     writer: WriterId | None = None
@@ -73,7 +74,7 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Sink:
-    """Destination and manner of writing rows. It is pickled into the workers within the writer.
+    """Destination and mode of a write. It is sent to the workers as part of the writer.
 
     `name` identifies a batch write; a streaming write's identity comes from the task. `overwrite` (remove existing
     entries) and `skip` (write nothing) are for batch writes.
@@ -172,14 +173,14 @@ class Sink:
             connection.commands(commands)
 
     def _removals(self, floors: dict[bytes, str]) -> list[Command]:
-        """Return the XTRIMs that remove the entries from before the write."""
+        """Return the XTRIMs that remove the entries that are older than the write."""
         commands: list[Command] = [
             ("XTRIM", stream, "MINID", str(StreamId.parse(floor).next())) for stream, floor in floors.items()
         ]
         return commands + [("XTRIM", stream, "MAXLEN", 0) for stream in self.named() if stream not in floors]
 
     def named(self) -> list[bytes]:
-        """Return the streams that the options name. Overwriting empties them even if no row goes there."""
+        """Return the streams that the options name. Overwriting empties them even if they get no rows."""
         name, count = self.options.stream, self.options.partitions
         if name is None:
             return []
@@ -187,7 +188,7 @@ class Sink:
 
 
 class _TaskWriter:
-    """The part of both writers that runs in the worker."""
+    """Part of both writers that runs in the worker."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -213,18 +214,19 @@ class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
 
     @headed
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Publish staged rows, and mark the batch as committed; the next batch advances the fences."""
+        """Publish staged rows, and mark the batch as committed. The next batch advances the fences."""
         self._sink.commit(messages)
 
     @headed
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: rows in the streams stay, and a replay skips them by their fences. Staged rows expire."""
+        """Do nothing: rows in the streams stay, and their fences make a replay skip them. Staged rows expire."""
 
 
 def run_in(tags: str) -> str | None:
-    """Return the run in a job's tags: the session and execution of the whole batch.
+    """Return the run in a job's tags: the session, and the execution of the whole batch.
 
-    Tags are used because users do not set them, unlike a job group. A streaming query has a new session at each start.
+    Tags are used because, unlike a job group, they are not set by users. A streaming query has a new session at each
+    start.
     """
     return next((tag for tag in tags.split(",") if _RUN_TAG.fullmatch(tag)), None)
 
@@ -248,7 +250,9 @@ def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming
 
 
 def _check_groups(address: Address, options: WriteOptions, streams: Sequence[bytes]) -> None:
-    """Warn of entries that groups have not finished and that overwriting removes, or raise OVERWRITE_UNREAD."""
+    """Warn about entries that groups have not read or acknowledged and overwriting removes, or raise
+    OVERWRITE_UNREAD.
+    """
     if not options.overwrites_unread and not streams:
         refuse(options, "overwrites_unread", "it needs the option 'stream'")
     questions = [(kind, stream) for stream in streams for kind in ("STREAM", "GROUPS")]

@@ -268,7 +268,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a group that a batch would not use": (
         lambda at: at.batch(stream="s", group="g"),
-        r"\[INVALID_OPTION\] Option 'group' is 'g', but a batch read needs it for startingOffsets=group only",
+        r"\[INVALID_OPTION\] Option 'group' is 'g', but a batch read uses it only with startingOffsets=group",
         r"remove it",
     ),
     "a list as the name of one stream": (

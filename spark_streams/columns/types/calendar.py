@@ -1,8 +1,8 @@
 """Dates and times of any year as integers: days and microseconds since 1970 in the proleptic Gregorian calendar.
 
 Python's datetime is limited to the years 1 to 9999, and Arrow's text form to 32767. Spark allows all days in 32 bits
-and all microseconds in 64 bits. Common sentinels (9999-12-31 in New York, 0001-01-01 in Berlin) leave Python's range
-when they are converted to UTC. The text form is that of Spark's CSV source, with all digits of a fraction.
+and all microseconds in 64 bits. Common placeholder dates (9999-12-31 in New York, 0001-01-01 in Berlin) leave Python's
+range when they are converted to UTC. The text form is that of Spark's CSV source, with all digits of a fraction.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Return the days from 1970 to a date. Raises ValueError if the date is invalid, or does not fit 32 bits."""
+    """Return the number of days from 1970-01-01 to a date.
+
+    Raises ValueError if the date is invalid or does not fit 32 bits.
+    """
     if not 1 <= month <= 12 or not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and _is_leap(year)):
         raise ValueError("no such day")
-    # Count years from March, so that the leap day is the last day of a year.
+    # Years are counted from March, so that the leap day is the last day of a year.
     year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
     cycle, year = divmod(year, _CYCLE_YEARS)
     number = cycle * _CYCLE_DAYS + year * 365 + year // 4 - year // 100 + (153 * month + 2) // 5 + day - 1 - _EPOCH_DAYS
@@ -33,7 +36,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_of(days: int) -> tuple[int, int, int]:
-    """Return the year, month and day of a number of days since 1970."""
+    """Return the year, month and day for a number of days since 1970-01-01."""
     cycle, day = divmod(days + _EPOCH_DAYS, _CYCLE_DAYS)
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
     day -= 365 * year + year // 4 - year // 100
@@ -55,7 +58,7 @@ def checked(micros: int) -> int:
 
 
 def to_utc(local: int, zone: datetime.tzinfo) -> int:
-    """Return the moment of a local time; the first one if the local time occurs twice."""
+    """Return the moment of a local time; the earlier moment if the local time occurs twice."""
     offset = _in_python(local).replace(tzinfo=zone).utcoffset()
     assert offset is not None
     return local - offset // datetime.timedelta(microseconds=1)
@@ -69,7 +72,7 @@ def offset_at(moment: int, zone: datetime.tzinfo) -> int:
 
 
 def _in_python(micros: int) -> datetime.datetime:
-    """Return a datetime with the same zone rules, moved by calendar cycles into the years that Python supports."""
+    """Return the moment shifted by whole calendar cycles into Python's years. The same zone rules apply."""
     days, rest = divmod(micros, DAY)
     year, month, day = date_of(days)
     if year < 2:
@@ -95,7 +98,7 @@ def local_text(micros: int, between: str = " ", *, short: bool = False) -> str:
 
 
 def offset_text(offset: int) -> str:
-    """Return an offset as `+hh:mm`, or with seconds if they are not zero."""
+    """Return an offset as `+hh:mm`, with seconds if they are not zero."""
     seconds = abs(offset) // SECOND
     text = f"{'-' if offset < 0 else '+'}{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
     return f"{text}:{seconds % 60:02d}" if seconds % 60 else text

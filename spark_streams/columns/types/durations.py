@@ -25,7 +25,7 @@ _LARGEST = 2**63  # microseconds
 
 
 def read_time(text: str) -> datetime.time | None:
-    """Return the time of day; None if the text is not one. Digits below a microsecond are dropped."""
+    """Return the time of day; None if the text is not a time of day. Digits below a microsecond are dropped."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -34,7 +34,10 @@ def read_time(text: str) -> datetime.time | None:
 
 
 def read_interval(text: str) -> int | None:
-    """Return the interval in microseconds; None if the text is not one. Digits below a microsecond are dropped."""
+    """Return the interval in microseconds; None if the text is not an interval.
+
+    Digits below a microsecond are dropped.
+    """
     found = _INTERVAL.fullmatch(text)
     if found is None:
         return None

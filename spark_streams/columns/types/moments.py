@@ -1,4 +1,4 @@
-"""Dates and timestamps, with or without a zone: integers in Arrow, since Python lacks some of Spark's values.
+"""Dates and timestamps, with or without a zone, as integers in Arrow, since Python lacks some of Spark's values.
 
 Texts are read as in Spark's CSV source, which allows surrounding blanks. Compact dates (20130704) and, depending on the
 option `timestampFormat`, epochs are also read. A time without a zone is in the zone of its type.
@@ -26,7 +26,7 @@ _USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
 
 
 def epochs_of(name: str) -> int | None:
-    """Return the unit of a timestamp format, in microseconds.
+    """Return the unit of a timestamp format in microseconds.
 
     Returns 0 if the unit depends on a number's size, and None if numbers are not times.
     """
@@ -47,7 +47,10 @@ def _has_year(year: str, text: Any) -> bool:
 
 
 def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
-    """Return the value of JSON: a string is parsed; a number is a year, or an epoch whose unit depends on its size."""
+    """Return the value of a JSON value.
+
+    A string is parsed. A number is a year, or an epoch whose unit depends on its size.
+    """
     return parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
 
 
@@ -182,7 +185,8 @@ def _parts(text: str) -> tuple[int, str | None] | None:
 _UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](?:(?:0\d|1[0-7]):?[0-5]\d|18:?00))$"
 _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
-#: From 1970 to 2037, in microseconds. Outside, Arrow's offsets differ from Python's and Java's in some zones.
+#: The years 1970 to 2037, in microseconds. Outside this range, Arrow's offsets differ from Python's and Java's in some
+#: zones.
 _SAME_CLOCKS = (0, 2_145_916_800_000_000)
 
 
@@ -207,7 +211,10 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
 
 
 def _epochs(column: Any, kind: Any, unit: int) -> Any:
-    """Return the epochs in the column; None unless all are whole numbers of one unit (`unit`, or by `_UNITS` if 0)."""
+    """Return the epochs in the column; None unless all are whole numbers of one unit.
+
+    If `unit` is 0, `_UNITS` determines the unit.
+    """
     if not len(column) or column.null_count == len(column) or not made_of(b"0123456789", column):
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
@@ -244,7 +251,10 @@ def _micros(column: Any) -> Any:
 
 
 def _clock_text(micros: Any) -> Any:
-    """Return the texts of local times. Arrow's own text form of times with a zone takes forty times as long."""
+    """Return the texts of local times.
+
+    Arrow's own conversion of times with a zone to text takes forty times as long.
+    """
     return pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string())
 
 
@@ -265,7 +275,7 @@ def _local(micros: Any, zone: str) -> tuple[Any, Any]:
 
 
 def _offset_texts(offsets: Any, colon: str) -> Any:
-    """Return the text of each offset. Texts are made once per distinct offset, since a zone has few."""
+    """Return the text of each offset. Texts are made once per distinct offset, because a zone has few offsets."""
     coded = offsets.dictionary_encode()
     texts = [calendar.offset_text(offset).replace(":", colon) for offset in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)
@@ -320,7 +330,7 @@ def _iso_zoned_text(micros: Any, zone: str) -> Any:
 
 
 def _iso_text(micros: Any) -> Any:
-    """Return the times in ISO 8601 with a `T`, without a fraction if it is zero."""
+    """Return the times in ISO 8601 with a `T`, and without a fraction if the fraction is zero."""
     text = pc.binary_replace_slice(pc.cast(_clock_text(micros), pa.binary()), 10, 11, b"T")
     is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, calendar.SECOND), calendar.SECOND)), 0)
     return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())

@@ -53,7 +53,7 @@ def _integers_from_page(page: Any, name: bytes, kind: Any) -> Any:
 def _cast(numbers: Any, kind: Any, *, safe: bool) -> Any:
     try:
         return numbers if numbers is None or numbers.type == kind else pc.cast(numbers, kind, safe=safe)
-    except pa.ArrowInvalid:  # a number is too large for the type; parsing the texts finds it
+    except pa.ArrowInvalid:  # A number is too large for the type. Parsing the texts one by one finds it.
         return None
 
 
@@ -116,7 +116,7 @@ def _show_floats(column: Any) -> Any:
 
 
 def number(value: Any) -> int | decimal.Decimal:
-    """Return the JSON value, if it is a number; numbers with a fraction are decimals. Raises TypeError."""
+    """Return the JSON value if it is a number; numbers with a fraction are decimals. Raises TypeError."""
     if isinstance(value, bool) or not isinstance(value, (int, decimal.Decimal)):
         raise TypeError(value)
     return value
@@ -151,7 +151,7 @@ FLOAT = ScalarType(
     show=_show_floats,
     from_json=lambda _: _float_from_json,
     to_json=lambda kind: _float32_to_json if kind == pa.float32() else float_to_json,
-    json_kind=lambda _: pa.float64(),  # like the slow twin: a double first, then rounded
+    json_kind=lambda _: pa.float64(),  # converted to a double first and then rounded, as in the slow twin
     from_page=lambda page, name, kind: _cast(page.floats(name), kind, safe=False),
 )
 
@@ -177,7 +177,9 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 
 def _decimals(column: Any, kind: Any, _epochs: int | None) -> Any:
-    """Return the decimals. Numbers with too many digits are declined: Arrow does not check its scaling for overflow."""
+    """Return the decimals. Declines numbers with too many digits, because Arrow scales without checking for
+    overflow.
+    """
     if not made_of(b"+-.0123456789", column):
         return None
     text = pc.cast(column, pa.string())

@@ -1,4 +1,4 @@
-"""Scalar types: the record of one type, and helpers shared by the families, for texts of numbers and array checks."""
+"""Scalar types: the record of one type, and the helpers that all families share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from streamwire.lazy import compute as pc
 
-#: Converts a text to a value for `pyarrow.array`. None, ValueError or ArithmeticError if the text is not of the type.
+#: Converts a text to a value for `pyarrow.array`. Returns None or raises ValueError or ArithmeticError if the text is
+#: not of the type.
 Read = Callable[[str], Any]
 #: Converts a value, in the form of `to_pylist`, to JSON text.
 Write = Callable[[Any], str]
@@ -22,13 +23,13 @@ Write = Callable[[Any], str]
 class ScalarType:
     """One scalar type of columns. Its functions get the Arrow type as `kind`.
 
-    Each `..._fast` function converts whole arrays. It returns None, to decline, unless its result certainly equals that
-    of its slow twin.
+    Each `..._fast` function converts whole arrays. It declines by returning None unless its result certainly equals the
+    result of its slow twin.
     """
 
     #: IDs of its Arrow types.
     ids: tuple[int, ...]
-    #: Names of its Spark types; those missing in a release of Spark are ignored.
+    #: Names of its Spark types. Names that a Spark release does not have are ignored.
     spark: tuple[str, ...]
     #: Returns the function that reads a text, given the type and the unit of epochs (`epochs_of`).
     read: Callable[[Any, int | None], Read]
@@ -38,17 +39,19 @@ class ScalarType:
     show: Callable[[Any], Any]
     #: Returns the function that converts a JSON value to the type. It raises ValueError or TypeError for misfits.
     from_json: Callable[[Any], Callable[[Any], Any]]
-    #: Returns the function that converts a value to JSON text; with a `stored_kind`, its integer.
+    #: Returns the function that converts a value to JSON text. With a `stored_kind`, the function gets the integer.
     to_json: Callable[[Any], Write]
     #: Returns the column as JSON texts.
     to_json_fast: Callable[[Any], Any] | None = None
-    #: Returns the type for Arrow's JSON parser, from which a cast or `read_fast` converts; None if it has none.
+    #: Returns the type that Arrow's JSON parser produces, which a cast or `read_fast` converts to this type; None
+    #: without such a type.
     json_kind: Callable[[Any], Any] | None = None
-    #: Arrow type of the integers that represent its values in Python; None if Python's types have all its values.
+    #: Arrow type of the integers that represent its values in Python; None if Python's own types can represent all of
+    #: them.
     stored_kind: Any = None
     #: Whether an empty text is null, as in Spark's CSV source.
     empty_is_null: bool = True
-    #: Returns the column of a page, given the field's name and the type, without creating texts first.
+    #: Returns the column of a page without creating texts first. The arguments are the field's name and the type.
     from_page: Callable[[Any, bytes, Any], Any] | None = None
 
 
@@ -57,7 +60,7 @@ def as_is(kind: Any) -> Any:
 
 
 def made_of(characters: bytes, column: Any) -> bool:
-    """Return whether all texts consist of these characters. Without them, Arrow cannot read other forms such as hex."""
+    """Return whether all texts consist only of these characters. If so, Arrow reads no other forms, such as hex."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return True
@@ -78,7 +81,10 @@ def within(limits: tuple[int, int], numbers: Any) -> bool:
 
 
 def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slow: Callable[[int], str]) -> Any:
-    """Return the texts of numbers: `fast` converts the whole array, `slow` each number outside the limits."""
+    """Return the texts of numbers.
+
+    `fast` converts the whole array, and `slow` converts each number outside the limits.
+    """
     if within(limits, numbers):
         return fast(numbers)
     outside = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater_equal(numbers, limits[1])), False)

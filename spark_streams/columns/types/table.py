@@ -32,7 +32,7 @@ def is_nested(kind: Any) -> bool:
 
 
 def with_scalars(kind: Any, changed: Callable[[Any], Any]) -> Any:
-    """Return the type with each scalar type in it replaced by `changed`. Variants are not changed."""
+    """Return the type with each scalar type in it replaced by the result of `changed`. Variants are not changed."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(with_scalars(kind.value_type, changed)))
     if pa.types.is_map(kind):

@@ -1,17 +1,17 @@
-"""Required contents of a range, and whether a reader received them: one decision for batch and streaming reads.
+"""Required contents of a range, and the check whether a reader received them, for batch and streaming reads alike.
 
-`expect` adds facts of the server to each range at planning time, in one round of questions: its number of entries, or
-its first entry if counting would mean reading. `find_missing` compares these with the entries that were read and with
-the stream's state afterwards. Both are pure; `spark_streams.read.query.loss` decides whether the stream is still the
-same one.
+At planning time, `expect` adds facts from the server to each range in one round of requests: its number of entries, or
+its first entry if counting would require reading. `find_missing` compares these facts with the entries that were read
+and with the stream's state afterwards. Both functions are pure. `spark_streams.read.query.loss` decides whether the
+stream is still the same one.
 
-A range with a count is judged by it. For any other range this much can be proven:
+A range with a count is checked by its count. For any other range, these facts can be proven:
 
 * if nothing was removed from the stream since, the range is complete;
 * if its first entry is missing, or the stream's first entry has overtaken the reader, entries were trimmed;
 * if the largest deleted ID is new and lies in the range, that entry was deleted.
 
-Not detected there: a deleted entry, if a larger ID was deleted earlier, or beyond the range.
+In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from streamwire.stream_id import LAST, StreamId
 
 @dataclass
 class Read:
-    """Entries that a reader received of a range: their number, and more facts for a range without a count.
+    """Entries of a range that a reader received: their number, and further facts for a range without a count.
 
     `first`: ID of the first entry. `sure`: last ID read before the last check of the stream's first entry. `overtaken`:
-    whether that check found the first entry after the reader's position.
+    whether that check found the stream's first entry after the reader's position.
     """
 
     entries: int = 0
@@ -45,7 +45,7 @@ class Read:
     ) -> None:
         """Record a page of a range without a count: `id_at` gives the IDs of its first and last entry.
 
-        After the 2nd, 4th, 8th ... page the stream's state is read by `read_state`: it shows whether a trim may have
+        After the 2nd, 4th, 8th ... page `read_state` reads the stream's state, which shows whether a trim may have
         overtaken the reader. So a few requests are enough if the reader is twice as fast as the trims.
         """
         if self.first is None:
@@ -68,9 +68,9 @@ class Read:
 def expect(
     parts: Sequence[Range], states: Mapping[str, StreamState | None], *, counts_cheaply: bool
 ) -> Planning[list[Range]]:
-    """Return the ranges with their number of entries; or with their first one, if the server counts by sending them.
+    """Return the ranges with their number of entries, or with their first entry if counting would require reading.
 
-    `states`: of all existing streams. Ranges of other streams stay unchanged.
+    `states`: states of all existing streams. Ranges of other streams stay unchanged.
     """
     found = [_deduced(part, states.get(part.stream)) for part in parts]
     left = [
@@ -105,8 +105,8 @@ def _deduced(part: Range, state: StreamState | None) -> Range:
 def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
     """Return the loss in the range; None if no loss is known.
 
-    `known`: facts of the stream when the range was planned. `state`: its state after everything was read. Without
-    `read` nothing was read yet.
+    `known`: facts of the stream when the range was planned. `state`: its state after everything was read. `read` is
+    None if nothing was read yet.
     """
     if state is None:
         whole = part.count == 0 or (read is not None and part.count == read.entries)

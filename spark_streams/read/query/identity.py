@@ -1,4 +1,4 @@
-"""Checks whether a checkpoint belongs to the query that continues it: same way of consuming, same streams and group.
+"""Check that a checkpoint belongs to the query that continues it: same way of consuming, same streams and group.
 
 A query may add and remove streams. If it shares no stream with its checkpoint, it is another query: it would read
 everything again, or wait indefinitely. Pure except for the log.
@@ -22,23 +22,30 @@ _log = logging.getLogger("spark_streams")
 
 
 def source_of(options: ReadOptions, address: Address, begin: Offsets | None = None) -> Source:
-    """Return the identity of a query with these options, for its offsets; the query's ID is the previous offset's."""
+    """Return the identity of a query with these options, for its offsets.
+
+    The query's ID is that of the previous offset.
+    """
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()
     return Source(options.consume, streams, pattern, options.group, query_of(begin), address.login.database)
 
 
 def source_without_begin(options: ReadOptions, address: Address) -> Source:
-    """Return the identity without a previous offset: the query's ID is derived from its streams and its group."""
+    """Return the identity of a query without a previous offset.
+
+    The query's ID is derived from its streams and its group.
+    """
     made = replace(source_of(options, address), query="")
     said = json.dumps([made.to_json(), options.consumer])
     return replace(made, query=hashlib.sha256(said.encode()).hexdigest()[:16])
 
 
 def query_of(begin: Offsets | None) -> str:
-    """Return the ID of the query that has this offset; a new one for a new query.
+    """Return the ID of the query that has this offset, or a new ID for a new query.
 
-    An offset of an earlier version has none: its ID is derived from the offset, so that a restart finds the same.
+    An offset of an earlier version has no ID. Then the ID is derived from the offset, so that a restart finds the same
+    ID.
     """
     if begin is None:
         return secrets.token_hex(8)
@@ -48,7 +55,7 @@ def query_of(begin: Offsets | None) -> str:
 
 
 def same_streams(options: ReadOptions, begin: Offsets) -> bool:
-    """Return whether the query selects its streams in the same way as in the offset, as far as that is known."""
+    """Return whether the query selects its streams in the same way as the offset, as far as known."""
     source = begin.source
     return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
 

@@ -1,17 +1,17 @@
-"""The lease on a consumer group: of two queries with one group, the second is refused.
+"""Lease on a consumer group: if two queries use one group, the second query is refused.
 
-A lease is a key next to the stream with the IDs of the query and the run: `<query>:<run>`. It expires by itself. A
-thread renews it every third of its time as long as the process lives, so neither a long batch nor a paused JVM loses
-it, and it expires soon after its process was killed. A query that is started again with its checkpoint has the same ID
-and takes the lease from its earlier run at once. If the earlier run is still active, because the checkpoint was copied,
-it finds its lease taken and fails.
+A lease is a key next to the stream with the IDs of the query and the run: `<query>:<run>`. A lease expires by itself. A
+thread renews it at intervals of a third of its duration while the process lives. So neither a long batch nor a paused
+JVM loses the lease, and it expires soon after the process is killed. A query that is started again with its checkpoint
+has the same ID and takes the lease from its earlier run at once. If the earlier run is still active because the
+checkpoint was copied, it finds that its lease was taken, and fails.
 
-Rows never depend on a lease, only on offsets. The lease keeps a second query from moving the group and acknowledging,
-and in a shared group from using the first one's consumer names.
+Rows never depend on a lease, only on offsets. The lease prevents a second query from moving the group and from
+acknowledging entries. In a shared group, it prevents a second query from using the first query's consumer names.
 
-A query whose lease is refused continues without it and logs a warning. It retries every half of the lease's time, since
-most refusals are temporary: the server is a replica for the moment, or its memory is full. It does not retry only if
-the user is never permitted to write the key.
+A query whose lease is refused continues without it and logs a warning. It retries at intervals of half the lease's
+duration, because most refusals are temporary: the server is currently a replica, or its memory is full. The only
+exception is a user who has never been permitted to write the key.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from streamclient.streams.stream_server import StreamServer, open_server
 
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # maximum wait at the end of a query for a renewal in progress
-#: Permanent refusals. They are retried only for a user who could write a lease before.
+#: Permanent refusals, which are retried only if the user could write a lease before.
 _FOR_GOOD = frozenset({"NOT_PERMITTED", "UNKNOWN_COMMAND"})
 
 
@@ -59,7 +59,7 @@ class Work(Protocol):
 
 
 class Lease:
-    """One run's leases on its group in each of its streams. `clock` gives seconds; `work` ends with the leases."""
+    """One run's leases on its group in each of its streams. `clock` returns seconds. `work` ends with the leases."""
 
     def __init__(
         self,
@@ -91,19 +91,24 @@ class Lease:
         return f"{self._query}:{self._run}"
 
     def mark_new(self) -> None:
-        """Record that there is no earlier run: a lease with its ID belongs to another query with the same options."""
+        """Record that there is no earlier run: a lease with this query's ID belongs to another query with the same
+        options.
+        """
         self._is_new = not self._renewed
 
     def renew(self, server: StreamServer) -> None:
-        """Renew the leases if the thread could not. Raises like `hold` if another query has taken one meanwhile."""
+        """Renew the leases if the thread could not.
+
+        Raises the errors of `hold` if another query has taken a lease meanwhile.
+        """
         if self._renewed:
             self.hold(server, self._query, self._renewed)
 
     def hold(self, server: StreamServer, query: str, streams: Iterable[str]) -> None:
         """Take the leases on these streams, or renew those that are due.
 
-        Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query holds one, RUN_REPLACED if a later run
-        of this query holds one.
+        Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query holds a lease, and RUN_REPLACED if a
+        later run of this query holds a lease.
         """
         if self._has_none:
             return
@@ -117,7 +122,7 @@ class Lease:
         old = [stream for stream in wanted if stream in self._renewed]
         new = [stream for stream in wanted if stream not in self._renewed]
         try:
-            # Of two queries that start at the same time, the one that gets the first stream also gets the others.
+            # If two queries start at the same time, the query that gets the first stream also gets the others.
             taken = (
                 self._acquire(server, old) or self._acquire_new(server, new[:1]) or self._acquire_new(server, new[1:])
             )
@@ -154,7 +159,7 @@ class Lease:
         return next(iter(others.items()), None)
 
     def _acquire_new(self, server: StreamServer, streams: Sequence[str]) -> tuple[str, str] | None:
-        """Like `_acquire`, but also take leases from an earlier run of this query; with groupTakeover, from any run."""
+        """Like `_acquire`, but also take leases from earlier runs of this query, or with groupTakeover from any run."""
         forced: Sequence[str] = streams if self._options.takeover else ()
         taken = self._acquire(server, streams, forced)
         while taken is not None and taken[1].partition(":")[0] == self._query and not self._is_new:
@@ -199,13 +204,13 @@ class Lease:
 
 
 def lease_name(options: ReadOptions, *, shared: bool) -> str:
-    """Return the subject of a query's lease: its group, or the names of its consumers if the group is `shared`."""
+    """Return the name of a query's lease on its group, or on its consumer names if the group is `shared`."""
     group = options.group or ""
     return f"{len(group)}:{group}" + (f":{options.consumer}" if shared else "")
 
 
 def _keep(lease: weakref.ref[Lease], ended: threading.Event, seconds: float) -> None:
-    """Renew a lease until its query has ended or was garbage-collected."""
+    """Renew a lease until its query ends or is garbage-collected."""
     while not ended.wait(seconds):
         held = lease()
         if held is None:
@@ -215,9 +220,10 @@ def _keep(lease: weakref.ref[Lease], ended: threading.Event, seconds: float) -> 
 
 
 def _when_spark_ends_this_process(give_back: Callable[[], None]) -> None:
-    """Call `give_back` when Spark ends this process, if Spark has started it to plan a query.
+    """Call `give_back` when Spark ends this process, if Spark started it to plan a query.
 
-    Spark sends a SIGTERM there and does not call the reader's `stop`. Other processes keep their own handlers.
+    Spark sends SIGTERM to such a process and does not call the reader's `stop`. Other processes keep their own
+    handlers.
     """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if (
@@ -230,6 +236,6 @@ def _when_spark_ends_this_process(give_back: Callable[[], None]) -> None:
     def end(number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark may send it twice
         give_back()
-        os._exit(128 + number)  # without the traceback of an exception
+        os._exit(128 + number)  # ends the process without the traceback of an exception
 
     signal.signal(signal.SIGTERM, end)

@@ -1,9 +1,9 @@
 """Detection of lost data from a stream's state, for entries that the query has not read yet.
 
-In a stream that only grows, the last ID is at or after every position ever read, at least as many entries were added as
-were counted, and all entries after the position still exist. Any contradiction means that entries were deleted or
-trimmed, or that the stream was recreated: its counters and its first ID only ever grow. Pure: states and positions in,
-losses out. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
+In a stream that only grows, the last ID is at or after every position ever read, and all entries after the position
+still exist. The number of entries added is at least the number counted. Any contradiction means that entries were
+deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID never decrease. Pure:
+computes losses from states and positions. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("spark_streams")
 class Baseline:
     """Facts of a stream when it was read up to `after`.
 
-    `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
+    `added`: entries ever added up to `after`; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
     ID of the stream's first entry at that time; None if unknown. `gone`: number of entries after `after` that were
     already gone; None if unknown.
     """
@@ -37,10 +37,10 @@ class Baseline:
 
 
 class Known(NamedTuple):
-    """Facts of a stream at one moment. None: unknown.
+    """Facts of a stream at one moment. None means unknown.
 
-    `last`: an ID that the stream had reached. `added`: entries ever added up to there. `first`: the
-    ID of the first entry. `removed`: entries ever removed. `deleted`: the largest deleted ID.
+    `last`: an ID that the stream had reached. `added`: entries ever added up to `last`. `first`: the ID of the first
+    entry. `removed`: entries ever removed. `deleted`: the largest deleted ID.
     """
 
     last: StreamId
@@ -56,14 +56,14 @@ class Known(NamedTuple):
         return cls(state.last_id, state.entries_added, state.first_id, removed, state.max_deleted_id)
 
     def upto(self, upto: StreamId, added: int | None) -> Known:
-        """Return the facts at an ID up to which the stream is read; `added`: entries ever added up to there.
+        """Return the facts at the ID `upto`, up to which the stream is read. `added`: entries ever added up to `upto`.
 
         Later entries are left to the next batch: a failover may lose them, and other clients may write them again.
         """
         return self._replace(last=upto, added=self.added if added is None and upto >= self.last else added)
 
 
-#: For a shared batch planned by an earlier run: entries may have been gone before the query started.
+#: For a shared batch that an earlier run planned, entries may have been gone before the query started.
 UNKNOWN = Baseline(ZERO, deleted=LAST)
 
 
@@ -71,8 +71,8 @@ UNKNOWN = Baseline(ZERO, deleted=LAST)
 class Loss:
     """Entries that are gone. `count`: their number, None if unknown. `upto`: the last ID that may be among them.
 
-    `recreated`: the stream is a different one now, to be read from its beginning. `found`: the contradiction that
-    revealed this; empty if single entries are missing.
+    `recreated`: whether the stream is a different one now, to be read from its beginning. `found`: the contradiction
+    that revealed this; empty if single entries are missing.
     """
 
     found: str
@@ -95,7 +95,7 @@ class Loss:
 
 
 def find_another(known: Known, state: StreamState) -> Loss | None:
-    """Return a contradiction that shows that the stream is a different one; None without one.
+    """Return a contradiction that proves that the stream is a different one; None if there is no contradiction.
 
     The last ID, the first ID, the largest deleted ID and the numbers of entries added and removed only ever grow.
     """
@@ -151,8 +151,9 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
 def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
     """Return the loss among the entries that a consumer group has yet to read; None if no loss is known.
 
-    `known`: a result of `group_baseline` for an earlier state; then only later losses count. Without it, single deleted
-    entries do not count for a group that has read nothing: they may have been deleted before the group was created.
+    `known`: a result of `group_baseline` for an earlier state, after which only later losses count. Without it, single
+    deleted entries do not count for a group that has read nothing, because they may have been deleted before the group
+    was created.
     """
     group = state.group
     if group is None or group.last_delivered_id >= state.last_id:
@@ -170,7 +171,7 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
     """Return the baseline of the entries that a consumer group has yet to read. The stream must have the group.
 
     `known`: the baseline of an earlier state. A group that has skipped missing entries may count them as unread until
-    it has caught up (Redis 7), so entries that are known to be gone are remembered.
+    it has caught up (Redis 7). So the baseline carries over the number of entries that are known to be gone.
     """
     assert state.group is not None
     after, added, deleted = state.group.last_delivered_id, state.group.entries_read, state.max_deleted_id
@@ -191,7 +192,7 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
-    """Return the last ID that may be missing: before the first entry if the head was trimmed, otherwise anywhere."""
+    """Return the last ID that may be missing. If the head was trimmed, it is before the first entry."""
     if state.first_id is not None and state.first_id > baseline.after:
         return max(state.first_id.before(), state.max_deleted_id)
     return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id

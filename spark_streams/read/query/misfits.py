@@ -1,4 +1,4 @@
-"""Counts of a task's malformed values by column: logged, and reported to the server for the monitor.
+"""Counts of a task's malformed values by column, which are logged and added to a stream for the monitor.
 
 Spark accepts no metrics from a Python data source. So a task of a streaming query adds its counts to the stream
 `MALFORMED_STREAM` of `spark_streams.reports`, and a `StreamMonitor` sums them for each batch. A task without malformed
@@ -23,7 +23,7 @@ _warned: set[str] = set()
 
 
 def report(connection: Connection, streams: Sequence[str], counts: Counter[str]) -> None:
-    """Log the counts by column, once for each column and process, and add them to the stream. Never fails."""
+    """Log the counts once for each column and process, and add them to the stream. Never fails."""
     if not counts:
         return
     for column, count in counts.items():

@@ -1,40 +1,41 @@
-"""Offsets of a streaming query: the position in each stream, and the plan of the batch that ends there.
+"""Offsets of a streaming query: the position in each stream, and the plan of the batch that ends at these positions.
 
-Owns the text form that is stored in checkpoints. It is versioned, and today's code must read every version that was
-ever written: add versions, never change one. Pure: does not depend on a server or on Spark.
+Owns the text form that is stored in checkpoints. The form is versioned, and the current code must read every version
+that was ever written: add versions, never change an existing one. Pure: does not depend on a server or on Spark.
 
 An offset contains everything that a replay needs to read the same rows in the same partitions, independent of later
 options and of the server's state. Version 4 consists of:
 
-* `source`: identity of the checkpoint: the way of consuming, the streams or the pattern, the group, the database number
-  unless it is 0, and a random ID of the query.
+* `source`: identity of the checkpoint. It has the way of consuming, the streams or the pattern, the group, the database
+  number unless it is 0, and a random ID of the query.
 * `streams`: the last ID read in each stream.
-* `added`: number of entries ever added to the stream up to there, if known. The difference between two offsets is the
-  number of entries that a batch must have; fewer means that data was lost.
-* `deleted`: the largest ID known to be deleted, if it is after the position; for a stream with a head, after the
-  batch's start.
+* `added`: number of entries ever added to the stream up to this position, if known. The difference between two offsets
+  is the number of entries that a batch must have. If the batch has fewer, data was lost.
+* `deleted`: the largest ID known to be deleted, if it is after the position (for a stream in `heads`, after the batch's
+  start).
 * `cuts`: the ends of the batch's partitions, each with its number of entries if known.
-* `tasks`: the number of ranges that each task reads, in the order of the ranges; empty if each has a task of its own.
-* `begins`: start of this batch in a stream if it is not the previous offset: the stream was recreated; or the query
-  began at the stream's end, which is elsewhere when the batch is repeated; or the query is to begin at an ID that the
-  stream has not reached yet.
+* `tasks`: the number of ranges that each task reads, in the order of the ranges; empty if each range has its own task.
+* `begins`: start of this batch in a stream if it differs from the previous offset. There are three reasons: the stream
+  was recreated; the query began at the stream's end, which has moved when the batch is repeated; or the query is to
+  begin at an ID that the stream has not reached yet.
 * `lost`: number of entries that the query has noticed as lost so far.
-* `firsts`: ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one shows
+* `firsts`: ID of each stream's first entry when the batch was planned. This ID never decreases, so a smaller ID proves
   that the stream was replaced.
-* `heads`: first entry of the batch in each stream whose entries in it were not counted. Releases that do not know it
-  ignore it.
+* `heads`: first entry of the batch in each stream whose entries in the batch were not counted. Releases that do not
+  know this field ignore it.
 * `unread`: the streams that had more entries than the batch when it was planned.
-* `starts`: start of a new query in each stream, in an offset that was made without knowing the start of its batch
-  (Spark 4.0 and 4.1): its `cuts` and `tasks` are those of a read of the streams from 0-0, and the batch is a part of
-  that. It is written as version 5, which is version 4 with this list, in the order of `streams`.
-* `shared`: instead of positions, the limits of tasks of a batch that read from a shared consumer group (see
-  `spark_streams.read.shared.protocol`).
-  `spark_streams.read.shared.protocol`).
+* `starts`: start of a new query in each stream, for an offset that was made without knowing the start of its batch
+  (Spark 4.0 and 4.1). The offset's `cuts` and `tasks` then belong to a read of the streams from 0-0, and the batch is a
+  part of this read. Such an offset is written as version 5, which is version 4 with this list, in the order of
+  `streams`.
+* `shared`: for a batch that reads from a shared consumer group, the limits of its tasks instead of positions (see
+  `spark_streams.read.shared.protocol`). `spark_streams.read.shared.protocol`).
 
-`added`, `firsts` and `unread` have a value for almost every stream. In the text they do not repeat the names: they are
-lists in the order of `streams`, `unread` of positions in it. `firsts` are milliseconds after the smallest of them,
-`since`, with `-<sequence number>` if that is not 0. Version 3 has objects and a list of names there, and no
-`tasks`. Version 2 has no `source`, `firsts` and `unread` besides; version 1 has nothing but `streams`.
+`added`, `firsts` and `unread` have a value for almost every stream. To avoid repeating the names, the text stores them
+as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are milliseconds after the
+smallest of them, `since`, with `-<sequence number>` if the sequence number is not 0. Version 3 stores them as objects
+and a list of names, and has no `tasks`. Version 2 additionally lacks `source`, `firsts` and `unread`. Version 1 has
+only `streams`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from streamclient.streams.model import Cut
 from streamwire.stream_id import ZERO, StreamId
 
 VERSION = 5
-#: Version of offsets without `starts`, which earlier releases can read.
+#: Version of offsets without `starts`. Earlier releases can read it.
 _WITHOUT_STARTS = 4
 _NONE: Mapping[str, Any] = {}
 
@@ -92,7 +93,7 @@ class Source:
 class SharedBatch:
     """A batch of a shared group.
 
-    `number` continues from `since`, the last batch of the query's earlier runs. `reads`: number of new entries that
+    `number` counts on from `since`, the last batch of the query's earlier runs. `reads`: number of new entries that
     each partition of a stream may read. `claims`: number of pending entries of other consumers that the first partition
     of a stream may claim.
     """
@@ -110,8 +111,9 @@ class SharedBatch:
 
 @dataclass(frozen=True)
 class Offsets:
-    """A position in each stream; the module's docstring explains the fields. Streams without a position
-    begin at 0-0.
+    """A position in each stream.
+
+    The module's docstring explains the fields. Streams without a position begin at 0-0.
     """
 
     streams: Mapping[str, StreamId]
@@ -143,8 +145,9 @@ class Offsets:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that Spark stores, in the newest version. Spark compares it as text, so streams
-        are sorted.
+        """Return the form that Spark stores, in the newest version.
+
+        Streams are sorted, because Spark compares offsets as text.
         """
         version = _WITHOUT_STARTS if self.starts is None else VERSION
         form: dict[str, Any] = {"version": version, "streams": _sorted(self.streams, str)}
@@ -212,7 +215,7 @@ def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, 
 
 
 def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str, Any]:
-    """Return IDs as short texts in the order of `names`; by name if there are other names too."""
+    """Return IDs as short texts in the order of `names`, or by name if there are further names."""
     if not values or not values.keys() <= set(names):
         return _sorted(values, str)
     since = min(one.ms for one in values.values())
@@ -234,7 +237,7 @@ def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId
 def _in_order(
     values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]
 ) -> list[Any] | dict[str, Any]:
-    """Return the values of these names, None for a missing one; by name if there are other names too."""
+    """Return the values in the order of `names` (None if missing), or by name if there are further names."""
     if not values.keys() <= set(names):
         return _sorted(values, text)
     return [text(values[name]) if name in values else None for name in names] if values else []

@@ -1,4 +1,4 @@
-"""Base class of a query's partitions, which tasks read."""
+"""Base class of the partitions of a query. Tasks read them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Planning arithmetic for both ways of reading: limits, shares of streams, cuts into ranges, and tasks.
+"""Planning arithmetic for both ways of consuming: limits, shares of streams, cuts into ranges, and tasks.
 
-Pure: plain data in and out, without Spark, a server or a clock. If the data is not enough to find a cut, a function
-asks for counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union is the
+Pure: converts plain data without Spark, a server or a clock. If the data is not enough to find a cut, a function
+requests counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union is the
 batch.
 """
 
@@ -64,7 +64,7 @@ def cuts(
     counts_cheaply: bool,
     exact: bool,
 ) -> Planning[dict[str, Sequence[Cut]]]:
-    """Return where streams are cut into partitions. Streams that need no cut are left out.
+    """Return the positions at which streams are cut into partitions. Streams that need no cut are omitted.
 
     `counts`: known numbers of entries between two positions. `exact`: count the entries of every part.
     """
@@ -95,7 +95,7 @@ def ranges(
     counts: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> list[Range]:
-    """Return the ranges between two positions: one per stream with entries, or one per cut of it.
+    """Return the ranges between two positions: one for each stream with entries, or one for each cut of the stream.
 
     `counts`: known numbers of entries of streams that are not cut. `sizes`: estimates.
     """
@@ -115,10 +115,10 @@ def ranges(
 
 
 def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[int, ...]:
-    """Return the number of ranges that each task reads, in order; empty if each range has a task of its own.
+    """Return the number of ranges that each task reads, in order; empty if each range has its own task.
 
-    The limits are on the number of tasks and on the entries per task. Without a limit there is a task per core, or more
-    if there are enough entries to justify them.
+    The limits apply to the number of tasks and to the entries per task. Without a limit there is one task per core, or
+    more if there are enough entries.
     """
     most, limit = limits.max_per_partition, limits.max_partitions
     costs = [_RANGE_COST + (one.size or 0) for one in ranges]
@@ -144,7 +144,7 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[in
 
 
 def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
-    """Return the ranges of each task: as many as in `tasks`, in order. Remaining ranges have a task each."""
+    """Return the ranges of each task in order, with the numbers in `tasks`. Each remaining range has its own task."""
     if sum(tasks) != len(ranges):
         return [(one,) for one in ranges]
     ends = list(itertools.accumulate(tasks))
@@ -154,8 +154,8 @@ def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...
 def parts(sizes: Mapping[str, int], at_least: int, most: int | None) -> dict[str, int]:
     """Return the number of partitions of each stream that has entries.
 
-    `sizes` are numbers of entries. No partition gets more than `most` entries; all streams together get `at_least`
-    partitions, in proportion to their sizes, but no stream gets more partitions than it has entries.
+    `sizes` are numbers of entries. No partition gets more than `most` entries. All streams together get at least
+    `at_least` partitions in proportion to their sizes, but no stream gets more partitions than entries.
     """
     waiting = {stream: size for stream, size in sizes.items() if size > 0}
     total = sum(waiting.values())
@@ -168,10 +168,11 @@ def parts(sizes: Mapping[str, int], at_least: int, most: int | None) -> dict[str
 
 
 def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[str, int]:
-    """Divide `limit` entries among streams in proportion to their backlogs: at least one each, at most what it has.
+    """Divide `limit` entries among streams in proportion to their backlogs.
 
-    The shares add up to the limit, or to the whole backlog if that is smaller. With fewer entries than streams, that
-    many streams get one each, starting with the one given by `rotation`.
+    Each stream gets at least one entry and at most its backlog. The shares add up to the limit, or to the total backlog
+    if it is smaller. If the limit is smaller than the number of streams, only `limit` streams get one entry each,
+    starting with the stream at `rotation`.
     """
     waiting = {name: backlog[name] for name in sorted(backlog) if backlog[name] > 0}
     total = sum(waiting.values())
@@ -199,8 +200,9 @@ def limited(
 ) -> Planning[tuple[dict[str, StreamId], dict[str, int]]]:
     """Return ends for exactly `limit` entries, or for all entries if there are fewer.
 
-    `backlog` may be an estimate: it only determines the proportions, and entries that a stream turns out not to have go
-    to the others. Returns the ends, and the number of entries of each stream up to there.
+    `backlog` may be an estimate, because it only determines the proportions. If a stream has fewer entries than
+    estimated, the other streams get the remaining entries. Returns the ends, and the number of entries of each stream
+    up to its end.
     """
     reached = dict(starts)
     counts = dict.fromkeys(starts, 0)

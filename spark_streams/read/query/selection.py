@@ -1,4 +1,4 @@
-"""Selection of streams of a query, and the user's start and end positions in each."""
+"""Selection of a query's streams, and the user's start and end positions in each stream."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ALONE = (
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
-    """Return the streams that the options name, or those that match their pattern now."""
+    """Return the streams that the options name, or the streams that match their pattern now."""
     return options.streams if options.pattern is None else server.streams.find(options.pattern)
 
 
 def fails_missing(options: ReadOptions, *, available_now: bool) -> bool:
-    """Return whether a missing stream is an error of a streaming query, rather than one that the query waits for."""
+    """Return whether a missing stream is an error in a streaming query. Otherwise the query waits for the stream."""
     return available_now if options.fails_missing is None else options.fails_missing
 
 
@@ -49,7 +49,7 @@ class Selection:
         self._due = 0.0
 
     def streams(self, server: StreamServer) -> Sequence[str]:
-        """Return the streams that the options name, or those that the pattern matched when it was last resolved."""
+        """Return the streams that the options name, or the streams found when the pattern was last resolved."""
         if self._found is None or (self._options.pattern is not None and self._clock() >= self._due):
             self._found = streams_of(self._options, server)
             self._due = self._clock() + self._options.pattern_refresh / 1000
@@ -59,7 +59,8 @@ class Selection:
 def start_of(options: ReadOptions, stream: str, otherwise: Position, state: StreamState | None) -> Position:
     """Return the start position in a stream; `otherwise` if the user did not set one.
 
-    Raises NO_ENTRY_AT_TIME if the start is a time that the stream has not reached, and the options make that an error.
+    Raises NO_ENTRY_AT_TIME if the start is a time that the stream has not reached and the options treat this as an
+    error.
     """
     position = otherwise if options.starting is None else options.starting.get(stream, otherwise)
     if position.time and position.after is not None and position.after >= last_id_of(state):

@@ -1,9 +1,9 @@
 """Change detection: selection of the streams that a trigger must examine, because they may have new entries.
 
-Requesting and evaluating the state of a stream costs far more than asking whether it has changed, and the server can
-block until a stream has changed (`StreamKeys.changed`). So a trigger's cost depends on the number of changed streams,
-and an idle query waits at the server. Batches never depend on this module: a stream that has changed, or about which
-nothing is known, is examined.
+Requesting and evaluating the state of a stream costs far more than asking whether the stream has changed. The server
+can also block until a stream has changed (`StreamKeys.changed`). So a trigger's cost depends on the number of changed
+streams, and an idle query waits at the server. Batches never depend on this module: a stream is examined if it has
+changed or if nothing is known about it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from streamclient.streams.stream_server import StreamServer
 
 _LOOK_SECONDS = 10.0  # interval in which all streams are examined
 _STREAM_SECONDS = 0.005  # addition to the interval per stream
-_WAIT_STREAMS = 1000  # number of streams from which the wait is longer, since asking costs as much as a wait saves
+_WAIT_STREAMS = 1000  # streams above which the wait is longer, because asking costs as much as a wait saves
 _LONGEST_WAIT = 1000
 
 
 class Watch:
-    """State of the streams in which a query has nothing to read.
+    """State of the streams that have no entries for a query.
 
     `wait`: time for which a trigger waits for a change, in milliseconds. `group`: a consumer group whose changes are
     also detected. `clock` returns seconds.
@@ -34,7 +34,7 @@ class Watch:
         self._clock = clock
         self._after: Offsets | None = None  # the offset after which the streams have no entries to read
         self._states: dict[str, StreamState | None] = {}
-        self._noted: set[str] = set()  # those of them that every batch must record
+        self._noted: set[str] = set()  # those of these streams that every batch must record
         self._until = 0.0
 
     def due(self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, waits: bool) -> Sequence[str]:
@@ -62,9 +62,10 @@ class Watch:
     def settle(
         self, after: Offsets, states: Mapping[str, StreamState | None], noted: Collection[str] = frozenset()
     ) -> None:
-        """Record that these streams, and those that `due` left out, have no entries after that offset.
+        """Record that these streams, and the streams that `due` omitted, have no entries after that offset.
 
-        If any stream is due, the streams `noted` are due as well: the next batch's offset must record facts about them.
+        If any stream is due, the streams in `noted` are due too, because the next batch's offset must record facts
+        about them.
         """
         self._after = after
         self._states.update(states)

@@ -1,8 +1,9 @@
 """Background work while the tasks of a batch read: deliveries to a group, and the search for the next batch's end.
 
 The rows of a batch do not depend on this work, so the tasks need not wait for it. The batch's acknowledgement and the
-next batch depend on it and wait for it to finish. Each kind does one thing at a time, in a thread with a connection of
-its own. It does not use the process's connection, since replacing that one would look to the query like a new server.
+next batch depend on it and wait for it to finish. Each kind of work does one thing at a time, in a thread with its own
+connection. It does not use the process's connection, because a replaced connection would look like a new server to the
+query.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _STOP_SECONDS = 2.0  # maximum wait at the end of a query for a page in progress
 
 
 class Background:
-    """At most one piece of work in the background, on the server of an address."""
+    """Runs one piece of work at a time in the background, on the server at an address."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -29,7 +30,7 @@ class Background:
         self._ended = threading.Event()
 
     def start(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
-        """Do the work in the background, after earlier work. It may be stopped at every step of the iterator."""
+        """Do the work in the background, after earlier work. It can be stopped at every step of the iterator."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
@@ -47,7 +48,7 @@ class Background:
             self._failure = failure
 
     def wait(self) -> None:
-        """Wait for the work to finish. Raises its failure, once."""
+        """Wait for the work to finish. Raises the work's failure, but only once."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -62,7 +63,7 @@ class Background:
             thread.join()
 
     def give_up(self) -> None:
-        """Stop: the query has ended, and another one may use the group next."""
+        """Stop the work at the end of the query, because another query may use the group next."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""Exact number of entries after a position, if it is available at a low cost."""
+"""Exact number of entries after a position, if available at low cost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from streamwire.stream_id import StreamId
 
 
 def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the exact number of entries after `after` in that state; None if the server would have to send
-    them all.
-    """
+    """Return the exact number of entries after `after` in that state; None if the server would have to send them."""
     if state is None:
         return 0
     backlog = state.exact_backlog(after)
     if backlog is None and server.entries.counts_cheaply:
-        # Count only up to the state's last ID, since its other numbers do not include newer entries.
+        # Count only up to the state's last ID, because the state's other numbers do not include newer entries.
         backlog = yield from rounds.count(stream, after, state.last_id)
     return backlog
 

@@ -1,7 +1,7 @@
-"""Continuity of a stream: the start of its next batch, and losses before it.
+"""Continuity of a stream: the start of its next batch, and losses before that start.
 
-Owns the facts of each stream that are kept from one trigger to the next. Which contradictions between an offset and a
-stream's state mean a loss is decided in `spark_streams.read.query.loss`.
+Owns the facts of each stream that are carried from one trigger to the next. `spark_streams.read.query.loss` decides
+which contradictions between an offset and a stream's state are losses.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ _log = logging.getLogger("spark_streams")
 
 
 class Continuity:
-    """One query's facts about its streams. States go in; starts of batches come out, or errors and warnings of loss."""
+    """One query's facts about its streams.
+
+    From states it determines starts of batches, and errors and warnings about losses.
+    """
 
     def __init__(self, options: ReadOptions, address: Address, group: OwnedGroup) -> None:
         self._options = options
         self._address = address
         self._group = group
-        #: By stream, at the last count without missing entries: number of removed entries, and ID of the first entry.
+        #: By stream: the number of removed entries and the ID of the first entry at the last count that found no
+        #: missing entries.
         self._counted: dict[str, tuple[int, StreamId | None]] = {}
         self._seen: dict[str, StreamId] = {}  # each stream's last ID when it last existed
         self._gone: set[str] = set()  # missing streams that were retired, or whose loss was already logged
         self._ends: dict[str, StreamId] = {}  # the last entry of each stream's last batch
-        self._generation = 0  # of the connection that the streams were seen through
-        self._forgotten: set[str] = set()  # streams that lost that last entry but still have older ones
+        self._generation = 0  # generation of the connection through which the streams were last seen
+        self._forgotten: set[str] = set()  # streams that lost this last entry but have older entries
 
     def see(self, states: Mapping[str, StreamState | None]) -> None:
         """Record the current ends of the existing streams."""
@@ -68,10 +72,10 @@ class Continuity:
                 self._ends[stream] = end
 
     def check_history(self, generation: int, server: StreamServer, states: Mapping[str, StreamState | None]) -> None:
-        """If the connection was replaced, check whether the streams still have the last entries read.
+        """If the connection was replaced, check whether the streams still have the last entries that were read.
 
-        A replica that takes over, or a server that restarts, may have lost entries that were read, and others may have
-        been added since. If these have smaller IDs than the position, no other check detects that.
+        A replica that takes over, or a server that restarts, may have lost entries that were read, and clients may have
+        added other entries since. If these have smaller IDs than the position, no other check detects the loss.
         """
         if self._generation == generation:
             return
@@ -90,7 +94,7 @@ class Continuity:
     def find_starts(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
     ) -> dict[str, BatchStart]:
-        """Return the starts of the next batch in these streams, after losses."""
+        """Return the start of the next batch in each of these streams. It takes losses into account."""
         found = {stream: self._find_start(server, begin, stream, state) for stream, state in states.items()}
         starts = rounds.for_each(server, found)
         self.see(states)
@@ -112,7 +116,7 @@ class Continuity:
             yield from self._group.create(stream, state)
             return BatchStart((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
         ahead = begin.begins.get(stream, ZERO)
-        if ahead > begin.of(stream):  # the query's start is an ID or a time that the stream has not reached yet
+        if ahead > begin.of(stream):  # the query starts at an ID or a time that the stream has not reached yet
             return BatchStart((yield from baseline_of(server, stream, ahead, state)), jumps=True)
         baseline = baseline_in(begin, stream)
         backlog = yield from self._backlog(server, stream, baseline, state)
@@ -139,8 +143,8 @@ class Continuity:
     ) -> Steps[int | None]:
         """Return the exact number of entries after a position; None if it is unknown.
 
-        They are counted only if entries were removed from the stream since the last complete count, or if its first
-        entry has changed. Otherwise their number follows from the number of added entries. So a trigger's cost does not
+        Entries are counted only if some were removed from the stream since the last complete count, or if its first
+        entry has changed. Otherwise the number follows from the number of added entries. So a trigger's cost does not
         depend on the length of the stream.
         """
         added = None if state is None else state.entries_added
@@ -155,8 +159,9 @@ class Continuity:
         return backlog
 
     def check_ends(self, begin: Offsets, end: Offsets) -> None:
-        """Report streams that were replaced between start and end. Used for an end that was planned without
-        its start.
+        """Report streams that were replaced between start and end.
+
+        Used for an end that was planned without knowing the start.
         """
         for stream in sorted(begin.streams.keys() & end.streams):
             if end.is_another(begin, stream):
@@ -189,7 +194,7 @@ class Continuity:
             baseline = Baseline(parts[0].after, deleted=baseline.deleted, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # losses before the batch was planned are already reported
-        # Without a head the offset does not tell which entries of the batch were deleted when it was planned.
+        # Without a head, the offset does not show which entries of the batch had been deleted when it was planned.
         known = Known(upto, end.added.get(stream), first, deleted=None if head is None else deleted)
         found = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, state)
         if found is None:
@@ -206,7 +211,7 @@ def baseline_in(offset: Offsets, stream: str) -> Baseline:
 
 
 def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[Baseline]:
-    """Return the present facts of a stream, at the start of reading: earlier losses are not counted."""
+    """Return the current facts of a stream, for the start of reading. Earlier losses are not counted."""
     if state is None:
         return Baseline(after, 0 if after == ZERO else None)
     backlog = yield from counted_backlog(server, stream, after, state)

@@ -1,9 +1,9 @@
-"""Delivery ahead: the next batch of a query that is behind, delivered to its group before it is planned.
+"""Delivery ahead: if a query is behind, its next batch is delivered to the group before the batch is planned.
 
-This also finds the batch's end (`streamclient.streams.delivery_ahead`), and does not affect the contents of batches:
-delivered entries are pending, like those of a batch whose driver was killed, and a later batch does not deliver them
-again. Owns the choice of their consumers, so that the running batch can be acknowledged separately, and undoes the
-delivery when the query is stopped, since the entries might not be read soon.
+This also finds the batch's end (`streamclient.streams.delivery_ahead`). It does not affect the contents of batches:
+delivered entries are pending, like the entries of a batch whose driver was killed, and a later batch does not deliver
+them again. Owns the choice of consumers for these entries, so that the running batch can be acknowledged separately.
+Undoes the delivery when the query is stopped, because the entries might not be read soon.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from streamwire.stream_id import LAST, StreamId
 
 @dataclass
 class _Delivery:
-    """Delivery of the entries after `after`, up to which `added` entries were ever added.
+    """Delivery of the entries after `after`.
 
-    The other fields are None until they are known.
+    `added`: entries ever added up to `after`. The other fields are None until they are known.
     """
 
     after: StreamId
@@ -32,14 +32,14 @@ class _Delivery:
 
 
 class DeliveryAhead:
-    """Deliveries of a batch that is not planned yet, certain or possible; one stream at a time."""
+    """Certain and possible deliveries of a batch that is not planned yet. There is one stream at a time."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._deliveries: dict[str, _Delivery] = {}
 
     def furthest(self, stream: str) -> StreamId | None:
-        """Return the furthest position of the stream's group after a delivery ahead; None without one."""
+        """Return the furthest position of the stream's group after a delivery ahead; None without a delivery."""
         delivery = self._deliveries.get(stream)
         return None if delivery is None else delivery.reached or LAST
 
@@ -53,7 +53,7 @@ class DeliveryAhead:
         """Deliver this number of entries in parts of equal size; see `GroupReads.ahead`."""
         group, delivery = self._options.group or "", self._deliveries[stream]
         consumers = server.groups.consumers([stream], group)[stream]
-        if not consumers:  # the running batch has consumers, so the user may not list them
+        if not consumers:  # the running batch has consumers, so the user is not permitted to list them
             return None
         delivery.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
         ends = [count * part // parts for part in range(parts + 1)]
@@ -65,7 +65,7 @@ class DeliveryAhead:
         return found
 
     def _free_names(self, taken: set[bytes], parts: int) -> list[str]:
-        """Return the query's first `count` consumer names that are free, in order."""
+        """Return the first `parts` consecutive consumer names of the query that are free."""
         for first in itertools.count(0, parts):
             names = [f"{self._options.consumer}-{first + part}" for part in range(parts)]
             if taken.isdisjoint(name.encode() for name in names):
@@ -73,7 +73,7 @@ class DeliveryAhead:
         raise AssertionError("numbers do not end")
 
     def planned(self, stream: str, after: StreamId) -> None:
-        """Record that a planned batch of the stream, which begins there, includes the entries delivered ahead."""
+        """Record that a planned batch of the stream that begins after `after` includes the entries delivered ahead."""
         delivery = self._deliveries.get(stream)
         if delivery is not None and after >= delivery.after:
             del self._deliveries[stream]

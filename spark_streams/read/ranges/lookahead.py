@@ -1,12 +1,12 @@
-"""Lookahead: the end of the next batch, found while the tasks of this one read.
+"""Lookahead: search for the end of the next batch while the tasks of the current batch read.
 
-A server without the engine's commands does not count: to find a batch's last entry, all of its entries are read once
-(`Entries.nths`), or they are delivered to the query's group, which is necessary sooner or later (`GroupReads.ahead`). A
-query with more entries than fit into a batch starts that when the tasks of a batch start, in a thread with its own
-connection, so that the next trigger does not wait for it.
+A server without the engine's commands cannot count entries. To find a batch's last entry, all of its entries are read
+once (`Entries.nths`) or delivered to the query's group, which is necessary anyway (`GroupReads.ahead`). If a query has
+more entries than fit into a batch, it starts this search when the tasks of a batch start. The search runs in a thread
+with its own connection, so that the next trigger does not wait for it.
 
-The result never determines a batch by itself: it answers the next batch's question if that is the same one and no entry
-after the position is gone. Otherwise it is dropped, and the server is asked.
+The result never determines a batch by itself. It is used if the next batch has the same question and no entry after the
+position is gone. Otherwise it is dropped, and the server is asked.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from streamclient.streams.stream_server import StreamServer
 
 _log = logging.getLogger("spark_streams")
 
-#: A question, and the generation of the connection from whose states it follows: after a failover the stream may
-#: differ.
+#: A question, and the generation of the connection whose states led to it, because the stream may differ after a
+#: failover.
 Noted = tuple[Question, int]
 
 
@@ -36,13 +36,13 @@ class Lookahead:
     def __init__(self, address: Address, group: OwnedGroup) -> None:
         self._background = Background(address)
         self._group = group
-        self._next: Noted | None = None  # asked when the tasks of this batch start
+        self._next: Noted | None = None  # to be asked when the tasks of the current batch start
         self._asked: Noted | None = None
         self._found: Counted | None = None
 
     @property
     def delivers(self) -> frozenset[str]:
-        """The stream whose next batch `start` delivers after all of this one; empty if it does not deliver."""
+        """The stream whose next batch `start` delivers directly after the current batch; empty without a delivery."""
         is_due = self._next is not None and self._group.delivers_ahead
         return frozenset([self._next[0].stream] if self._next is not None and is_due else ())
 
@@ -70,7 +70,7 @@ class Lookahead:
         yield
 
     def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
-        """Pass the answer to `server`, if the next batch begins there and the answer is still valid."""
+        """Pass the answer to `server` if the next batch begins at its position and the answer is still valid."""
         requested, self._asked = self._asked, None
         if requested is None or facts.starts.get(requested[0].stream) != requested[0].after:
             return

@@ -1,7 +1,7 @@
 """The consumer group that a query owns: its start position, delivery, acknowledgement and trimming.
 
-The group is bookkeeping for observers (pending entries, lag): the rows of a batch are determined by offsets alone.
-Every method does nothing if the query has no group.
+The group serves only observers (pending entries, lag): offsets alone determine the rows of a batch. Every method does
+nothing if the query has no group.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from streamclient.streams.rounds import Steps
 from streamclient.streams.stream_server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-#: A stream's ranges in order, its state, and the number of entries ever added before them (None: unknown).
+#: A stream's ranges in order, its state, and the number of entries ever added before the ranges (None: unknown).
 Batch = tuple[Sequence[Range], StreamState, int | None]
 
-#: A stream's ranges in order, and the group's position: entries up to there were delivered before.
+#: A stream's ranges in order, and the group's position, up to which entries were already delivered.
 Delivered = tuple[Sequence[Range], StreamId]
 
 _log = logging.getLogger("spark_streams")
@@ -37,23 +37,23 @@ _ATTEMPTS = 3  # attempts of a delivery in the background, which a failover may 
 
 
 class OwnedGroup:
-    """A query's group in each of its streams, by the options `group`, `consumer`, `ack` and `trimOnCommit`."""
+    """A query's group in each of its streams. Uses the options `group`, `consumer`, `ack` and `trimOnCommit`."""
 
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
         # Redis does not replicate the number of entries that a group reads by XREADGROUP, only an explicitly set
-        # number: a replica that takes over would continue from an old number. Without a number it estimates.
+        # number. A replica that takes over would continue from an old number. Without a number, Redis estimates it.
         self._tells_count = options.ack == "cursor" or address.kind == "single"
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
-        self._delivered_from: dict[str, StreamId] = {}  # start of the batch that was delivered last
+        self._delivered_from: dict[str, StreamId] = {}  # start of the last delivered batch
         self._left_at: dict[str, StreamId] = {}  # furthest position to which this query can have moved the group
         self._background = Background(address)
         self._ahead = DeliveryAhead(options)
-        self._tidied: set[str] = set()  # streams that were searched for an earlier run's marks
+        self._tidied: set[str] = set()  # streams in which marks of an earlier run were removed
         self._may_mark = True
-        self._last: tuple[Offsets, bool | None] | None = None  # the offset that was finished last
+        self._last: tuple[Offsets, bool | None] | None = None  # the last finished offset
 
     def start(
         self,
@@ -65,15 +65,15 @@ class OwnedGroup:
         resumes: bool,
         changes: bool = True,
     ) -> Steps[StreamId]:
-        """Return the start of a new query that is to begin at `after`; an existing group is moved there.
+        """Return the start of a new query that is to begin at `after`, and move an existing group to this position.
 
-        `resumes`: an existing group is not moved, and the query begins at its position. The group is also not moved
-        unless `changes`. Raises GROUP_IN_USE for a group that other programs use.
+        `resumes`: an existing group is not moved, and the query begins at the group's position. Nothing is changed
+        without `changes`. Raises GROUP_IN_USE for a group that other programs use.
         """
         group = self._options.group
         if group is None:
             return after
-        if changes and (state is None or state.group is None):  # another client has just created it
+        if changes and (state is None or state.group is None):  # another client may have just created it
             state = yield from rounds.state(stream, group)
         found = state.group if state is not None else None
         if found is None:
@@ -120,15 +120,13 @@ class OwnedGroup:
     def _count(
         self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None
     ) -> Steps[int | None]:
-        """Return the number of entries ever added up to `after`, to be set in the group; None if it is not
-        to be set.
-        """
+        """Return the number of entries ever added up to `after`, to set in the group; None to set no number."""
         if not self._tells_count:
             return None
         return (yield from added_upto(server, stream, after, state))
 
     def check_consumers(self, stream: str) -> Steps[bool]:
-        """Return whether the group has consumers of a query with the same prefix. Raises GROUP_IN_USE if it has others.
+        """Return whether the group has consumers of a query with this prefix. Raises GROUP_IN_USE for other consumers.
 
         Consumers left by a query with consume=shared do not count as others unless that query is running.
         """
@@ -148,12 +146,15 @@ class OwnedGroup:
         return len(names) > len(others)
 
     def _mark(self, stream: str, group: str) -> Steps[None]:
-        """Create a consumer in the group that marks it as created or used by a query."""
+        """Create a consumer in the group to mark the group as created or used by a query."""
         if self._options.ack != "none":
             yield from rounds.create_consumer(stream, group, f"{self._options.consumer}-query")
 
     def create(self, stream: str, state: StreamState | None) -> Steps[None]:
-        """Create the group in a stream that was found while the query runs. GROUP_IN_USE if others use it there."""
+        """Create the group in a stream that was found while the query runs.
+
+        Raises GROUP_IN_USE if other consumers use it.
+        """
         group = self._options.group
         if state is None or group is None:
             return
@@ -167,9 +168,9 @@ class OwnedGroup:
     ) -> frozenset[str]:
         """Add the ranges of a batch to the group's pending list. Returns the streams whose task must deliver instead.
 
-        `alone`: streams with one range, which has a task of its own. `aside`: streams that are always delivered here,
+        `alone`: streams with one range, which has its own task. `aside`: streams that are always delivered here,
         because the next batch is delivered directly after this one. Raises GROUP_BEHIND if the group's position in a
-        stream is before the batch, with entries in between.
+        stream is before the batch and there are entries in between.
 
         Large deliveries run in the background if they take the server as long as reading.
         """
@@ -194,11 +195,11 @@ class OwnedGroup:
     def _mark_large(
         self, server: StreamServer, group: str, wanted: Mapping[str, Delivered], aside: Collection[str]
     ) -> set[str]:
-        """Return the streams with a delivery so large that it is done in the background, and leave a mark in each.
+        """Return the streams whose delivery is large enough for the background, and leave a mark in each.
 
-        The mark is a consumer whose name contains the end of the delivery. It exists until all entries are delivered:
-        if the driver is killed before that, and the batch is finished nevertheless, it shows the next run why the group
-        is behind.
+        The mark is a consumer whose name contains the end of the delivery. It exists until all entries are delivered.
+        If the driver is killed earlier and the batch is finished nevertheless, the mark shows the next run why the
+        group is behind.
         """
         if server.entries.counts_cheaply or not self._may_mark:
             return set()
@@ -226,10 +227,10 @@ class OwnedGroup:
         return {stream for stream, is_marked in marked.items() if is_marked}
 
     def _mark_until(self, stream: str, group: str, upto: StreamId) -> Steps[bool]:
-        """Leave the mark of a delivery; return False if the server cannot.
+        """Leave the mark of a delivery.
 
-        The first time, marks of earlier runs are removed, and also this one: a user who may not remove it must not
-        leave it.
+        Returns False if the server cannot create it. The first call removes the marks of earlier runs, and this mark
+        too, so that a user who may not remove a mark does not leave one.
         """
         mark = self._mark_name(upto)
         if stream not in self._tidied:
@@ -254,7 +255,7 @@ class OwnedGroup:
         server.groups.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
 
     def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
-        """Return the rest of a delivery, with the group's position. Deleted entries are not delivered."""
+        """Return the undelivered rest of a delivery, with the group's position. Deleted entries are not delivered."""
         behind: dict[str, Delivered] = {}
         for stream, state in server.states.of(list(wanted), group).items():
             parts, _ = wanted[stream]
@@ -276,12 +277,12 @@ class OwnedGroup:
     def deliver_ahead(
         self, server: StreamServer, stream: str, count: int, parts: int
     ) -> Generator[None, None, Counted | None]:
-        """Deliver the next batch after the one that is being delivered. Returns its end if that is certain."""
+        """Deliver the next batch after the current delivery. Returns the next batch's end if it is certain."""
         self._background.join()
         return (yield from self._ahead.deliver(server, stream, count, parts))
 
     def stop(self) -> None:
-        """Stop delivering: the query has ended."""
+        """Stop delivering, at the end of the query."""
         self._background.give_up()
 
     def undo(self, server: StreamServer) -> None:
@@ -289,7 +290,7 @@ class OwnedGroup:
         self._ahead.undo(server, tells_count=self._tells_count)
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
-        """Make sure that the group is at the batch's start, or after it. Returns its position."""
+        """Make sure that the group is at or after the batch's start. Returns the group's position."""
         after, stream = parts[0].after, parts[0].stream
         added = counted if self._tells_count else None
         position = after
@@ -307,10 +308,10 @@ class OwnedGroup:
         return position
 
     def _check_ahead(self, group: str, stream: str, position: StreamId, upto: StreamId) -> Steps[None]:
-        """Log a warning that another client has moved the group. Rows do not depend on it, but skipped entries are
-        never pending.
+        """Log a warning if another client has moved the group.
 
-        A delivery ahead by an earlier run that was killed, after `upto`, is not such a move.
+        Rows do not depend on the group, but skipped entries are never pending. A position after `upto` is not such a
+        move if an earlier run that was killed delivered entries ahead.
         """
         expected = self._ahead.furthest(stream) or self._left_at.get(stream, upto)
         if position <= expected:
@@ -322,11 +323,14 @@ class OwnedGroup:
         )
 
     def _has_pending(self, group: str, stream: str) -> Steps[bool]:
-        """Return whether the query, or an earlier run of it, has entries pending."""
+        """Return whether the query, including its earlier runs, has pending entries."""
         return (yield from rounds.first_pending_id(stream, group, self._options.consumer)) is not None
 
     def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
-        """Move a group that is before the batch's start; raise an error if it has not read entries in between."""
+        """Move a group that is before the batch's start.
+
+        Raises GROUP_BEHIND if there are entries in between that the group has not read.
+        """
         first, found = yield from rounds.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):
             mark = self._mark_name(after)
@@ -343,18 +347,21 @@ class OwnedGroup:
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Return whether the group may be behind only because a failover lost the last batch's delivery.
 
-        The batch is finished, and none of its entries is missing, since the stream's state would show that.
+        The batch is finished, and none of its entries is missing, because the stream's state would show missing
+        entries.
         """
         begin = self._delivered_from.get(stream)
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
     def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
-        """Acknowledge everything up to the offset's position in each stream, and trim it if the query trims.
+        """Acknowledge everything up to the offset's position in each stream. Trim these entries if the query trims.
 
-        It is trimmed only if the offset is `durable` (no restart asks for entries before it), and acknowledged unless
-        it is known not to be, since other queries trim entries that this group has acknowledged.
+        They are trimmed only if the offset is `durable` (no restart asks for entries before it). They are acknowledged
+        unless the offset is known not to be durable, because other queries trim entries that this group has
+        acknowledged.
 
-        The first call may come after a restart and covers every stream; later calls only those that have moved.
+        The first call may come after a restart and covers every stream. Later calls cover only streams whose position
+        has moved.
         """
         options, group = self._options, self._options.group
         if self._last is not None and self._last[0] is finished and self._last[1] == durable:

@@ -1,4 +1,4 @@
-"""Parts of a batch: the ranges and tasks that follow from two offsets, the same for every replay."""
+"""Parts of a batch: the ranges and tasks that follow from two offsets. They are the same in every replay."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None
 
 
 def whole_from(state: StreamState | None) -> StreamId:
-    """Return the start of a part of a stream that includes all entries the query may still have to read, according to
-    its group.
+    """Return the position after which a stream has all entries that the query may still read, according to its group.
 
-    If the group is wrong, earlier entries are read as well, in the first partition.
+    If the group's position is wrong, the first partition also reads earlier entries.
     """
     group = None if state is None else state.group
     return ZERO if group is None or group.pending else group.last_delivered_id
@@ -45,7 +44,7 @@ def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
                 continue
             index = seen[stream] = seen.get(stream, -1) + 1
             count = part.count
-            if not index:  # the first part may begin earlier
+            if not index:  # the planned part may begin before the batch
                 count = None if replaced or stream in end.cuts else counts.get(stream)
             rest.append(Range(stream, after, part.upto, index, count))
         if rest:
@@ -59,7 +58,7 @@ def ranges_of_whole(end: Offsets, sizes: Mapping[str, int] | None = None) -> lis
 
 
 def _entries_between(begin: Offsets, end: Offsets, streams: Iterable[str]) -> dict[str, int]:
-    """Return each stream's number of entries in a batch, if both offsets have it and nothing was lost in between."""
+    """Return each stream's number of entries in a batch, if both offsets count them and none were lost in between."""
     entries: dict[str, int] = {}
     for stream in streams:
         added, before = end.added.get(stream), begin.added.get(stream)

@@ -1,9 +1,9 @@
-"""Planning of a micro-batch of a query that owns its positions: its end, and its cuts into partitions.
+"""Planning of a micro-batch of a query that owns its positions: the batch's end, and its cuts into partitions.
 
 `plan` is pure. It gets an offset, facts and limits, and requests further facts in rounds
 (`streamclient.streams.rounds.Planning`). It calls no server, reads no clock, changes nothing and logs nothing, so the
-same facts and answers always make the same batch. `spark_streams.read.ranges.source` collects the facts, answers the
-rounds and carries out the plan. The answers are written into the offset, so a batch is planned only once.
+same facts and answers always give the same batch. `spark_streams.read.ranges.source` collects the facts, answers the
+rounds and carries out the plan. The answers become part of the offset, so a batch is planned only once.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from streamclient.streams.model import Cut, Range, StreamState, last_id_of
 from streamclient.streams.rounds import Planning
 from streamwire.stream_id import ZERO, StreamId
 
-_SAMPLED = 20  # maximum number of streams sampled at a time, for the size or number of their entries
-_MANY = 10_000  # number of entries below which finding the end takes no longer than starting a thread
+_SAMPLED = 20  # maximum number of streams that are sampled together, for the size or number of their entries
+_MANY = 10_000  # below this number of entries, finding the end takes no longer than starting a thread
 
 
 @dataclass(frozen=True)
 class BatchStart:
     """Start of a stream's part of the next batch.
 
-    `jumps`: whether it differs from the end of the last batch. `loss`: loss found there. `backlog`: exact number of
-    entries after it; None if unknown. `retired`: whether the stream was deleted after all of it had been read.
+    `jumps`: whether it differs from the end of the last batch. `loss`: loss found at the start. `backlog`: exact number
+    of entries after the start; None if unknown. `retired`: whether the stream was deleted after all of it had been
+    read.
     """
 
     baseline: Baseline
@@ -53,13 +54,12 @@ class BatchStart:
 class Facts:
     """Facts for planning a batch.
 
-    `streams`: all streams of the query. `states` and `begins`: those of the streams that may have changed.
-    `finds_streams`: whether a pattern names the streams, so that those it no longer finds are dropped.
-    `acknowledges`: whether batches are pending in a group until they are finished.
-    `targets`: for Trigger.AvailableNow, each stream's last ID and
-    number of entries ever added at the query's start; None for other triggers.
-    `latest_starts`: the position of the first batch in streams that the query reads from their end.
-    `waited`: milliseconds since the last batch was planned; None before the first. `rotation`: counts limited batches.
+    `streams`: all streams of the query. `states` and `begins`: states and starts of the streams that may have changed.
+    `finds_streams`: whether a pattern finds the streams, so that streams it no longer finds are dropped.
+    `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
+    each stream's last ID and number of entries ever added at the query's start; None for other triggers.
+    `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`: milliseconds
+    since the last batch was planned; None before the first batch. `rotation`: number of limited batches so far.
     `cores`: cores for which tasks are planned.
     """
 
@@ -116,8 +116,9 @@ class Question:
     parts: int = 1
 
     def has_all(self, state: StreamState) -> bool:
-        """Return whether the state shows that no entry after `after` is gone, and that the stream was not replaced by a
-        smaller one.
+        """Return whether the state proves that no entry after `after` is gone.
+
+        It also excludes replacement by a smaller stream.
         """
         if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
             return False
@@ -131,10 +132,10 @@ class BatchPlan:
     """Plan of a trigger.
 
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
-    `losses`: losses to report first. `quiet`: states of the streams without entries for the batch; those in `noted`
-    change the next offset nevertheless. `seen`: states of the streams whose positions are in the end. `moved`: streams
-    with entries in the batch. `is_limited`: whether entries are left for the next one. `question`: search to start for
-    the next batch while the tasks read; None if that does not pay off.
+    `losses`: losses to report first. `quiet`: states of the streams without entries for the batch. Streams in `noted`
+    change the next offset nevertheless. `seen`: states of the streams whose positions are in `end`. `moved`: streams
+    with entries in the batch. `is_limited`: whether entries are left for the next batch. `question`: search for the
+    next batch's end, to start while the tasks read; None if a search does not pay off.
     """
 
     end: Offsets
@@ -154,7 +155,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class _Admitted:
-    """A batch's end in each stream, and its number of entries there if known.
+    """A batch's end in each stream, and the batch's number of entries in the stream if known.
 
     `limited`: streams whose end was found by counting.
     """
@@ -165,9 +166,7 @@ class _Admitted:
 
 
 def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
-    """Return the batch after `begin`: as many entries as the limits allow; none if there are fewer than
-    their minimum.
-    """
+    """Return the batch after `begin`, with as many entries as the limits allow. It is empty below their minimum."""
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
     admitted = (yield from _admit(facts, limits)) if facts.has_news else None
@@ -185,7 +184,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
 
 
 def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
-    """Return the start of a new query that reads each stream from its baseline, which may be ahead of the stream."""
+    """Return the start of a new query. Each stream is read from its baseline, which may be beyond the stream's end."""
     lasts = {stream: last_id_of(state) for stream, state in states.items()}
     ahead = {stream: known.after for stream, known in baselines.items() if known.after > lasts[stream]}
     there = {stream: state for stream, state in states.items() if state is not None}
@@ -228,7 +227,7 @@ def plan_without_begin(
 
 
 def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
-    """Return the entries that the limits admit; None to wait for more of them."""
+    """Return the entries that the limits admit; None to wait for more entries."""
     if limits.max_entries is None and limits.min_entries is None and limits.max_bytes is None:
         return _Admitted(facts.reach, {})
     backlogs = yield from _backlogs(facts)
@@ -287,7 +286,7 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
     if most_bytes is None:
         return limit
     waiting = {stream: count for stream, count in sizes.items() if count}
-    # Of many streams, those with the most entries represent all.
+    # If there are many streams, those with the most entries represent all of them.
     sampled = heapq.nlargest(_SAMPLED, waiting, key=lambda stream: (waiting[stream], stream))
     averages = yield from rounds.entry_bytes([(stream, facts.starts[stream]) for stream in sampled])
     total = sum(waiting[stream] * average for stream, average in zip(sampled, averages, strict=True))
@@ -307,7 +306,7 @@ def _offset(
     """
     begins, ends = facts.begins, admitted.ends
     retired = {stream for stream, found in begins.items() if found.retired}
-    # Found by an earlier pattern.
+    # The stream was found by an earlier pattern.
     dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()
     kept = begin.streams.keys() - retired - dropped
     old = kept - seen.keys()
@@ -347,8 +346,8 @@ def _offset(
 
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
-    """Return the batch's start in the streams for which the previous offset may not determine it in a replay."""
-    # If the first batch is repeated, Spark requests the query's start again, and the streams may have grown since.
+    """Return the batch's start in each stream in which the previous offset may not determine the start in a replay."""
+    # If the first batch is repeated, Spark requests the query's start again, and the streams may have grown meanwhile.
     latest = {
         stream: after
         for stream, after in facts.latest_starts.items()
@@ -390,10 +389,10 @@ def _parts(
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
-    """Return the cuts of streams into partitions, and the required contents that do not follow from the two offsets.
+    """Return the cuts of streams into partitions, and the heads.
 
-    The required contents are a number of entries, which is recorded as a cut. If it is unknown, they are the ID of the
-    first entry, the head. Returns the cuts and the heads.
+    Both record required contents that do not follow from the two offsets. A known number of entries is recorded as a
+    cut. If the number is unknown, the ID of the first entry is recorded as the head.
     """
     several = yield from planning.cuts(
         facts.starts,
@@ -431,7 +430,7 @@ def _parts(
 
 
 def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...]]:
-    """Return the cuts of the streams that have more than one part."""
+    """Return the cuts of those streams that have more than one part."""
     return {stream: tuple(found) for stream, found in cuts.items() if len(found) > 1}
 
 
@@ -449,7 +448,7 @@ def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offs
         return None
     total = state.entries_added if facts.targets is None else facts.targets[stream][1]
     parts = planning.parts({stream: limit}, limits.min_partitions, limits.max_per_partition)[stream]
-    # The end of a last batch that just fits is known; a delivery also finds its cuts.
+    # The end of a last batch that fits exactly is known. A delivery also finds its cuts.
     least = limit if parts > 1 and facts.acknowledges else limit + 1
     if total is None or total - added < least:
         return None

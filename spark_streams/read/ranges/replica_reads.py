@@ -1,9 +1,9 @@
 """Reading ranges from replicas: the same rows as from the primary, with the load on other servers.
 
-The driver records the replication offset of each primary when the batch is planned. A task asks a replica whether it
-has reached that offset in the same history of writes, before reading and after it. If it has not, does not reply or
-fails, the primary sends the rest. So a lagging replica costs a question, never an entry. Groups are not affected:
-entries to deliver are read from the primary.
+The driver records the replication offset of each primary when the batch is planned. A task asks a replica before and
+after reading whether it has reached that offset in the same history of writes. If the replica has not, does not reply
+or fails, the primary sends the rest. So a lagging replica costs a request, but never an entry. Groups are not affected:
+entries that must be delivered are read from the primary.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from streamclient.streams.model import Range
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
-#: Environment variable of an executor.
+#: Environment variable of an executor with its availability zone.
 ZONE = "PYSTREAMS_AVAILABILITY_ZONE"
 
 
 @dataclass(frozen=True)
 class Preference:
-    """Choice of servers from which tasks read ranges. `zone`: the zone preferred with `az`; else the executor's
-    environment.
+    """Choice of servers from which tasks read ranges.
 
-    `marks`: replication offsets of the primaries when the batch was planned. A primary without one is read itself.
+    `zone`: the zone preferred with `az`; if empty, the zone in the executor's environment. `marks`: replication offsets
+    of the primaries when the batch was planned. If a primary has no mark, its replicas are not read.
     """
 
     kind: Literal["primary", "preferReplica", "az"] = "primary"
@@ -64,9 +64,7 @@ def pages(
     preference: Preference,
     fields: Sequence[bytes] | None = None,
 ) -> Pages:
-    """Yield pages like `small_ranges.pages`, from replicas that have the entries, else from the
-    connection's primary.
-    """
+    """Yield pages like `small_ranges.pages`, from replicas that have the entries, otherwise from the primary."""
     if preference.kind == "primary" or not ranges or (preference.kind == "az" and not preference.own_zone):
         yield from small_ranges.pages(connection, ranges, most, fields)
         return
@@ -74,7 +72,7 @@ def pages(
     for part in ranges:
         nodes.setdefault(connection.node_of(part.stream), []).append(part)
     left: list[Range] = []
-    planned: dict[Range, Range] = {}  # the planned ranges of rests that a replica did not finish
+    planned: dict[Range, Range] = {}  # the planned range of each rest that a replica did not send
     marks = dict(preference.marks)
     for node, of_node in nodes.items():
         for candidate in replicas.of_node(connection, node) if node in marks else ():
@@ -118,7 +116,7 @@ def _from(
                         last = page.last_id() if at == page.count else page.ids()[at - 1].as_py()
                         reached[part] = StreamId.parse(last)
                 yield page, parts
-            # The replica may have lost its data meanwhile, or follow another primary, and so have sent fewer entries.
+            # Meanwhile the replica may have lost its data or followed another primary, and so have sent fewer entries.
             if replicas.has_reached(replica, mark):
                 return []
     except (ServerError, StreamError) as problem:

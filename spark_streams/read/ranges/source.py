@@ -1,4 +1,4 @@
-"""Consuming by ranges: a query that owns its positions, and its consumer group if it has one.
+"""Consuming by ranges, by a query that owns its positions, and its consumer group if it has one.
 
 Answers Spark's calls: collects the facts of a batch, plans it (`plan`), and carries the plan out. The rows of a batch
 follow from its two offsets alone; the group (`owned_group`) never determines them.
@@ -40,11 +40,11 @@ from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
-_FEW = 8  # number of streams up to which requesting their states costs no more than asking which have changed
+_FEW = 8  # up to this number of streams, requesting all states costs no more than asking which streams have changed
 
 
 class RangeSource:
-    """The driver's half of a query that reads ranges. Its methods answer Spark's calls in terms of `Offsets`.
+    """Driver side of a query that reads ranges. Its methods answer Spark's calls in terms of `Offsets`.
 
     `clock` returns seconds.
     """
@@ -59,7 +59,7 @@ class RangeSource:
         self._lookahead = Lookahead(address, self._group)
         self._lease = Lease(options, address, work=self._lookahead)
         self._continuity = Continuity(options, address, self._group)
-        # End of Trigger.AvailableNow: last ID, entries added.
+        # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
         self._latest: Offsets | None = None
         self._latest_starts: dict[str, StreamId] = {}  # start of a new query without a group at the end of a stream
@@ -73,9 +73,10 @@ class RangeSource:
         return self._latest
 
     def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
-        """Return the start of a new query. With a group, it is fixed in the group.
+        """Return the start of a new query.
 
-        `end`: the end of its first batch, if that contains the start. `is_new`: no earlier run has created the group.
+        With a group, the start is stored in the group. `end`: the end of the first batch, if that offset contains the
+        start. `is_new`: no earlier run has created the group.
         """
         starts = None if end is None else end.starts
         if is_new:
@@ -83,7 +84,7 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
-            # Spark calls this for restarts too. Only `next` can tell a stream that was lost from one that is missing.
+            # Spark calls this for restarts too. Only `next` can distinguish a lost stream from a missing stream.
             is_missing = self._fails_missing and None in states.values()
             begins = self._new_starts(server, states, starts or {}, changes=not is_missing)
             requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
@@ -95,7 +96,10 @@ class RangeSource:
         return first_offset(baselines, states, source)
 
     def everything(self) -> Offsets:
-        """Return the end of a batch whose start is unknown: the current end of the streams. Changes no server."""
+        """Return the end of a batch whose start is unknown: the current end of the streams.
+
+        Changes nothing on a server.
+        """
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
@@ -112,7 +116,7 @@ class RangeSource:
         return end
 
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
-        """Return the query's streams: those named, or those the pattern matches now and those it matched before."""
+        """Return the streams that the options name, or those that the pattern matches now or has matched before."""
         found = self._selection.streams(server)
         if begin is None:
             return list(found)
@@ -129,9 +133,9 @@ class RangeSource:
     def _new_starts(
         self, server: StreamServer, states: States, starts: Mapping[str, StreamId], *, changes: bool = True
     ) -> dict[str, StreamId]:
-        """Return the position in each stream after which a new query begins; for streams in `starts`, that one.
+        """Return the position in each stream after which a new query begins, which is given for streams in `starts`.
 
-        The group is created or moved accordingly if `changes` is set.
+        With `changes`, the group is created at or moved to this position.
         """
         begins: dict[str, StreamId] = {}
         resumes: dict[str, bool] = {}
@@ -162,7 +166,8 @@ class RangeSource:
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
         """Return the end of the next batch after `begin`; `begin` itself if there are no entries, or not enough yet.
 
-        Acknowledges everything up to `begin`. `durable`: no restart asks for entries before it; None if unknown.
+        Acknowledges everything up to `begin`. `durable`: whether no restart asks for entries before `begin`; None if
+        unknown.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -211,7 +216,9 @@ class RangeSource:
         return fails_missing(self._options, available_now=self._targets is not None)
 
     def _check_new(self, begin: Offsets, states: States) -> None:
-        """Raise STREAM_MISSING, if it is an error, for streams that no batch has read yet or a pattern without any."""
+        """Raise STREAM_MISSING for missing streams that no batch has read, or a pattern without matches, if that is an
+        error.
+        """
         new = {stream: None for stream, state in states.items() if state is None and begin.of(stream) == ZERO}
         if self._fails_missing and (new or not begin.streams):
             check_exist(self._options, new or states, self._address)
@@ -225,7 +232,7 @@ class RangeSource:
         if planned.end is begin:
             return
         self._rotation += planned.is_limited
-        # Not before there is a batch: until then a restarted query has a new ID.
+        # The leases are taken only when there is a batch, because a query that restarts before that has a new ID.
         self._lease.hold(server, identity.query_of(begin), planned.moved)
         self._continuity.go_on(planned)
         if len(streams) > _FEW:
@@ -235,13 +242,13 @@ class RangeSource:
         self._lookahead.note(None if is_scripted else question, connection.generation)
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
-        """Record the current ends of streams; those without a state have not changed."""
+        """Record the current ends of streams. A stream without a state has not changed."""
         before = {} if self._latest is None or len(states) == len(set(streams)) else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
-        """Return the partitions of the batch between two offsets, and deliver them to the group unless their tasks do
-        it.
+        """Return the partitions of the batch between two offsets. Delivers their entries to the group unless the tasks
+        do it.
 
         Raises ENTRIES_LOST or STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
         """
@@ -306,7 +313,7 @@ class RangeSource:
         by_stream: Mapping[str, Sequence[Range]],
         there: Mapping[str, StreamState],
     ) -> frozenset[str]:
-        """Deliver a batch to the group. Returns the streams whose task does that."""
+        """Deliver a batch to the group. Returns the streams whose tasks deliver the entries instead."""
         # Entries that a task delivers itself are read from the primary.
         reads_replicas = self._options.read_from != "primary"
         alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}

@@ -1,4 +1,4 @@
-"""Tasks that read ranges of streams: their entries as record batches, and their delivery to a group.
+"""Tasks that read ranges of streams as record batches and deliver their entries to a group.
 
 The partition is pickled on the driver and unpickled in the worker, which has no other facts of the plan.
 """
@@ -37,9 +37,9 @@ _log = logging.getLogger("spark_streams")
 
 @dataclass(frozen=True)
 class RangePartition(QueryPartition):
-    """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
+    """Entries of `ranges`, read from `address` in pages of at most `page_size` entries.
 
-    The task delivers the entries of the streams in `delivers` to `group` as it reads, to consumers whose names begin
+    As it reads, the task delivers the entries of the streams in `delivers` to consumers of `group` whose names begin
     with `prefix`. Other streams are read according to `preference`. `fails`: whether lost entries are an error or a
     warning. `checks_fields`: see `FieldCheck`. `known`: facts of the streams when the ranges were planned.
     """
@@ -113,12 +113,12 @@ class RangePartition(QueryPartition):
 
         if state is None or state.group is None:
             return None
-        # If the group disappears meanwhile, nothing is delivered; the next batch creates it again.
+        # If the group disappears meanwhile, nothing is delivered. The next batch recreates the group.
         at_start = state.group.last_delivered_id
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
     def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
-        """Yield the streams that have lost entries of a range, with the errors."""
+        """Yield each stream that has lost entries of a range, with the error."""
         known = dict(self.known)
         states = open_server(connection).states.of([*dict.fromkeys(part.stream for part in progress)], None)
         for part, found in progress.items():
@@ -138,5 +138,5 @@ def _state(connection: Connection, stream: str) -> StreamState | None:
 
 
 def known_of(parts: Sequence[Range], known: Mapping[str, Known]) -> tuple[tuple[str, Known], ...]:
-    """Return the facts of the streams of these ranges, for a partition."""
+    """Return the known facts of the streams in these ranges, for a partition."""
     return tuple((stream, known[stream]) for stream in dict.fromkeys(part.stream for part in parts))

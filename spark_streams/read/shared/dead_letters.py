@@ -1,21 +1,21 @@
-"""Dead letters: an entry that was delivered too often is moved, completely, to a stream of its own.
+"""Dead letters: an entry that was delivered too often is moved with all its fields to a separate stream.
 
-There it begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
-the original's fields: everything that is needed to examine the entry, repair it and add it again. None of the names is
-one of the connector's own columns, so a schema can contain them.
+The moved entry, called a letter, has the fields `_original_stream`, `_original_id`, `_original_deliveries` and
+`_reason`, followed by the original's fields. This is everything needed to examine the entry, repair it and add it
+again. None of these names is one of the connector's own columns, so a schema can contain them.
 
 Spark may scan a batch several times at once, and any scan may be killed. Nevertheless each letter is added once:
 
 * In one slot (any two streams outside a cluster) a script checks that the entry is still pending for the consumer, adds
   the letter and acknowledges the entry. WATCH does not help there: XACK and XCLAIM do not count as changes of a stream.
-* Between slots, and without scripts, the letter is added together with a *note* in the target's slot. Then the entry is
-  acknowledged, and after that the note is removed. The script also respects notes.
+* Between slots, or without scripts, the letter is added together with a *note* in the target's slot. Then the entry is
+  acknowledged, and finally the note is removed. The script also respects notes.
 
       WATCH notes target; HGETALL notes; XPENDING: which are still pending?  MULTI; XADD and note each...; EXEC
       XACK; HDEL notes
 
   An existing note belongs to a letter whose scan was killed before it acknowledged the entry. Pending entries are
-  requested after the notes, so of two scans only one adds the letter. This way does not detect another program that
+  requested after the notes, so only one of two scans adds the letter. This method does not detect another program that
   acknowledges or claims the entry between XPENDING and XACK.
 """
 
@@ -67,7 +67,7 @@ class _Letter:
 
     @property
     def note(self) -> bytes:
-        """Digest that differs for another letter with the same ID, in case the stream was recreated."""
+        """Digest that distinguishes letters with the same ID, in case the stream was recreated."""
         made = hashlib.blake2b(digest_size=16)
         for word in self.words[:4] + self.words[8:]:  # without the number of deliveries, which grows
             text = word.encode() if isinstance(word, str) else word
@@ -78,7 +78,7 @@ class _Letter:
 def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[int], deliveries: Sequence[int]) -> None:
     """Add these rows of a page to the dead-letter stream, and acknowledge them, unless an earlier scan has done that.
 
-    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM, before any change, WRITE_CONTENDED,
+    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM before any change, and WRITE_CONTENDED,
     NOT_PERMITTED and SERVER_REFUSED.
     """
     ids = page.ids().to_pylist()
@@ -123,8 +123,9 @@ def _check_target(connection: Connection, target: str, letters: int = 1) -> None
 
 
 def _move_by_script(connection: Connection, task: SharedTask, letters: Sequence[_Letter]) -> bool:
-    """Move the letters. Returns False if scripts are not available or not permitted; some letters may be moved even
-    then.
+    """Move the letters. Returns False if scripts are not available or not permitted.
+
+    Even then, some letters may be moved.
     """
     target, most = task.dead_letters or "", task.max_deliveries or 0
     keys: Command = ("EVAL", _MOVE, 3, task.stream, target, _notes_key(task))

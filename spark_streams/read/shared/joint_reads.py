@@ -1,8 +1,8 @@
 """Joint reads of several tasks of a shared group: first attempts read and claim in one transaction.
 
 A transaction for each of a thousand streams costs more than their entries. Any irregularity, for one task or for all,
-is left to the code for single tasks (`spark_streams.read.shared.task`), which finds in the ledgers what was read.
-Clusters always use that code, since one transaction cannot have keys of several slots.
+is left to the code for single tasks (`spark_streams.read.shared.task`), which finds in the ledgers which entries were
+read. Clusters always use that code, because one transaction cannot have keys of several slots.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MOST_ENTRIES = 10_000
 #: An int32 array: number of deliveries of each entry of a page; None if not requested.
 Counts = Any
 
-#: A page, its streams with their numbers of entries, and its tasks with counts if it belongs to a single task.
+#: A page, its streams with their numbers of entries, and its tasks, with counts if the page belongs to a single task.
 Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
 
 
 def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedTask]]:
-    """Yield the tasks in order: groups that may read together, or single ones. All that a group reads is in memory at
-    once.
+    """Yield the tasks in order, in groups that may read together, or as single tasks.
 
-    `size` adapts while they read: tasks with entries of many megabytes read in pairs.
+    All entries that a group reads are in memory at once. `size` adapts while the tasks read: tasks with entries of many
+    megabytes read in pairs.
     """
     found: list[SharedTask] = []
     entries = 0
@@ -55,7 +55,7 @@ def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedT
 
 
 def _is_plain(task: SharedTask) -> bool:
-    """Return whether the task only needs new entries: then those of several tasks are one page."""
+    """Return whether the task only needs new entries. Entries of several such tasks form one page."""
     return bool(task.reads) and not task.claims and not task.counts and task.max_deliveries is None
 
 
@@ -116,7 +116,7 @@ def _apart(
 
 
 def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Claim]]:
-    """Return the pending entries of other consumers that each task is to claim. Raises RefusedForNowError."""
+    """Return the pending entries of other consumers that each task must claim. Raises RefusedForNowError."""
     claiming = [task for task in tasks if task.claims]
     listed = link.pipeline([("XINFO", "CONSUMERS", task.stream, task.group) for task in claiming])
     requested: list[tuple[SharedTask, int]] = []
@@ -143,9 +143,9 @@ def _answered(reply: Any) -> Any:
 
 
 def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
-    """Watch the tasks' ledgers. Returns the tasks without an earlier attempt, of streams without losses.
+    """Watch the tasks' ledgers.
 
-    Raises RefusedForNowError.
+    Returns the tasks that have no earlier attempt and whose streams have no losses. Raises RefusedForNowError.
     """
     streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
     state_reads = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})

@@ -34,7 +34,10 @@ class Facts:
 
 
 def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets:
-    """Return the batch of that number, which counts from `since`. It is empty if the group has no entries for it."""
+    """Return the batch with that number, which counts from `since`.
+
+    The batch is empty if the group has no entries for it.
+    """
     lag = facts.lag
     if limits.max_entries is not None:
         left = max(0, limits.max_entries - sum(facts.claims.values()))

@@ -1,13 +1,13 @@
-"""Sharing a consumer group with programs other than Spark: names and rules for planner and tasks. Pure.
+"""Names and rules for planner and tasks that share a consumer group with programs other than Spark. Pure.
 
 A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and reads new
-entries exactly once. The *ledger*, a hash in the stream's slot, records which partitions have read, and up to which
-batch all are finished. A task watches the ledger and reads new entries in the same transaction that writes its line. So
-of two attempts only one reads, and every later attempt and every replay gets the same entries: those pending for the
-consumer. Entries cannot be acknowledged without having been among the batch's rows.
+entries exactly once. The *ledger*, a hash in the stream's slot, has a line for each partition that has read, and the
+last batch whose partitions are all finished. A task watches the ledger and reads new entries in the same transaction
+that writes its line. So only one of two attempts reads, and every later attempt and every replay gets the same entries,
+which are pending for the consumer. No entry can be acknowledged unless it was among the batch's rows.
 
-A partition's line names the run of the query that has read it. All scans and retries in one run are one delivery, so
-they see the same rows; if another run repeats the batch, it counts one more delivery and writes its own name.
+A partition's line names the run of the query that has read. All scans and retries in one run count as one delivery, so
+they see the same rows. If another run repeats the batch, it counts one more delivery and writes its own ID.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ DONE = "done"
 class SharedTask:
     """Limits of what one partition of a batch reads from `stream`, as the consumer `consumer` of `group`.
 
-    `reads`: number of new entries. `claims`: number of entries pending for other consumers, either idle for
-    `claim_idle` milliseconds, or of consumers of an earlier run of the query (batches up to `since`). Entries delivered
-    more than `max_deliveries` times go to the stream `dead_letters`. `counts`: whether the rows need the number of
-    deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: the run of the
-    query, from start to end. `fails`: whether missing entries are an error or a warning. `known`: the stream and the
-    group when the batch was planned. `scripted`: whether the stream's entries are large, so that its state is requested
-    by a script.
+    `reads`: number of new entries. `claims`: number of entries to claim from other consumers. These entries are idle
+    for `claim_idle` milliseconds, or belong to consumers of an earlier run of the query (batches up to `since`).
+    Entries delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: whether the rows need
+    the number of deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: ID
+    of the query's run, from start to end. `fails`: whether missing entries are an error rather than a warning. `known`:
+    the stream and the group when the batch was planned. `scripted`: whether the stream's entries are large, so that its
+    state is requested by a script.
     """
 
     stream: str
@@ -75,13 +75,13 @@ def ledger_key(stream: str, group: str, prefix: str) -> bytes:
 
 
 def batch_of(consumer: bytes, prefix: str) -> int | None:
-    """Return the number of the batch that a consumer belongs to; None if it is not one of this query's."""
+    """Return the number of the batch that a consumer belongs to; None if it is not a consumer of this query."""
     found = re.fullmatch(re.escape(prefix.encode()) + rb"-([0-9]+)-[0-9]+", consumer)
     return int(found[1]) if found else None
 
 
 def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
-    """Yield the consumers in a reply of XINFO CONSUMERS from which the task may claim entries, and the minimum idle
+    """Yield the consumers in a reply to XINFO CONSUMERS from which the task may claim entries, with the minimum idle
     time.
     """
     for reply in consumers:
@@ -93,7 +93,7 @@ def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[byte
 
 
 def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:
-    """Return the command that lists pending entries of a consumer, at most `most`, that are idle for at least `idle`
+    """Return the command that lists at most `most` pending entries of a consumer that are idle for at least `idle`
     milliseconds.
     """
     condition: Command = ("IDLE", idle) if idle else ()

@@ -1,7 +1,7 @@
-"""The driver's half of a shared group: batches are numbered, and the tasks read the group's entries for them.
+"""Driver side of a shared group: numbers the batches, for which the tasks read the group's entries.
 
-Owns the decisions when to start a batch, how much each partition may read, and which entries are acknowledged. The
-tasks' half is `spark_streams.read.shared.task`; the rules of both are in `spark_streams.read.shared.protocol`.
+Decides when to start a batch, how much each partition may read, and which entries are acknowledged. The task side is
+`spark_streams.read.shared.task`. The rules of both sides are in `spark_streams.read.shared.protocol`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class SharedSource:
         self._options = options
         self._address = address
         self._selection = Selection(options)
-        self._streams: Sequence[str] = ()  # the streams that were found last
+        self._streams: Sequence[str] = ()  # the streams that were found by the last call
         self._watch = Watch(options.idle_wait, options.group)
         self._target: dict[str, StreamId] | None = None  # end of Trigger.AvailableNow
         self._latest: Offsets | None = None
-        self._finished = -1  # the last batch that was acknowledged
+        self._finished = -1  # the last acknowledged batch
         self._run = secrets.token_hex(8)
         self._lease = Lease(options, address)
-        self._base: SharedBatch | None = None  # batch from which this run counts, if not from its checkpoint
+        self._base: SharedBatch | None = None  # batch from which this run counts if not from its checkpoint
         self._checked = False  # whether the checkpoint is known to be this query's
         self._groups: dict[str, GroupState] = {}  # last known states of the groups
         self._known: dict[str, Baseline] = {}  # baselines of losses at the last states of the groups
@@ -74,8 +74,8 @@ class SharedSource:
     def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
         """Create missing groups, and return the start, which counts from the last batch of the query's earlier runs.
 
-        `end`: the end of the query's first batch, if that contains the groups' starts. `is_new`: no earlier run has
-        created the groups.
+        `end`: the end of the query's first batch, if that offset contains the groups' starts. `is_new`: no earlier run
+        has created the groups.
         """
         if is_new:
             self._lease.mark_new()
@@ -99,7 +99,7 @@ class SharedSource:
             )
 
     def _starts(self, states: Mapping[str, StreamState | None]) -> dict[str, StreamId]:
-        """Return where a new query's groups begin in the streams that do not have them."""
+        """Return the positions at which a new query's groups begin in the streams that do not have the group."""
         starts: dict[str, StreamId] = {}
         for stream, state in states.items():
             if state is None or state.group is None:
@@ -109,10 +109,10 @@ class SharedSource:
         return starts
 
     def everything(self) -> Offsets:
-        """Return a batch of all existing entries, without knowing the previous one. Changes no server.
+        """Return a batch of all existing entries, without knowing the previous batch. Changes nothing on a server.
 
-        The last batch may exist only in Spark's log. Batch numbers must be unique, so this one's is the time in
-        milliseconds. If clocks go back, its entries are left for the next batch.
+        The last batch may exist only in Spark's log. Batch numbers must be unique, so this batch's number is the time
+        in milliseconds. If clocks go back, its entries are left for the next batch.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -208,9 +208,7 @@ class SharedSource:
         return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
-        """Return the streams without entries to read before they or their group change, and without entries
-        to claim.
-        """
+        """Return the streams that have no entries to claim, and no entries to read until they or their group change."""
         waits = self._options.claim_idle is not None  # pending entries may reach the idle time at any moment
         return {
             stream: state
@@ -226,7 +224,7 @@ class SharedSource:
         """Return the batch to count from: `last`, or a later one that an earlier run started without recording it.
 
         With asynchronous progress tracking, or with an old copy of a checkpoint, the group has seen batches that the
-        checkpoint does not contain. Their pending entries may never have been output: they are claimed, as by a new
+        checkpoint does not contain. Their pending entries may never have been output, so they are claimed, as by a new
         query.
         """
         if self._base is None:
@@ -256,8 +254,9 @@ class SharedSource:
         return (yield from self._lag(server, stream, state))
 
     def _ensure_group(self, begin: Offsets, stream: str, state: StreamState | None) -> Steps[bool]:
-        """Create the group if it is missing. Returns whether the stream has it now. Raises GROUP_LOST if it had it
-        before.
+        """Create the group if it is missing.
+
+        Returns whether the stream has the group now. Raises GROUP_LOST if the stream had it before.
         """
         before = self._groups.pop(stream, None)
         if state is not None and state.group is not None:
@@ -266,7 +265,7 @@ class SharedSource:
             self._groups[stream] = state.group
             return True
         if state is None and self._options.pattern is not None:
-            return False  # it was deleted after the pattern was resolved
+            return False  # the stream was deleted after the pattern was resolved
         was_read = self._finished > 0 and (begin.source is None or stream in begin.source.streams)
         if before is not None or was_read:
             if self._options.fails:
@@ -278,9 +277,7 @@ class SharedSource:
         return (yield from rounds.state(stream, self._group)) is not None
 
     def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
-        """Log a warning if the group was moved or recreated: its position changed in a way that reading
-        never causes.
-        """
+        """Log a warning if the group's position changed as reading never does: the group was moved or recreated."""
         was, position = before.last_delivered_id, now.last_delivered_id
         if position < was or (position > was and before.entries_read is not None and now.entries_read is None):
             _log.warning(
@@ -296,7 +293,7 @@ class SharedSource:
         known = self._known.get(stream)
         if state is None or loss.find_group_loss(state, known) is None:
             return
-        # The states of stream and group are from different moments; only a common moment proves a loss.
+        # The states of stream and group may be from different moments. Only states from the same moment prove a loss.
         state = yield from rounds.state_at_once(stream, self._group)
         found = None if state is None else loss.find_group_loss(state, known)
         if state is not None and state.group is not None and found is not None:
@@ -342,14 +339,17 @@ class SharedSource:
         return found
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
-        """Return the partitions of the batch that `end` describes; each has one or more of its consumers."""
+        """Return the partitions of the batch that `end` describes.
+
+        Each partition has one or more of the batch's consumers.
+        """
         del begin
         batch = self._shared(end, self._options.streams or None)
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.hold(server, identity.query_of(end), batch.reads)
-            if end.starts is not None and not options.fails:  # that batch was planned without checking for lost groups
+            if end.starts is not None and not options.fails:  # planned without checking for lost groups
                 states = server.states.of([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}
                 for stream in sorted(server.groups.create(lost, self._group)):
@@ -396,8 +396,8 @@ class SharedSource:
         if self._finished >= finished.number:
             return
         everything = sorted({*finished.reads, *self._selection.streams(server)})
-        # An earlier run may have left traces in any stream; the batch after the last finished one only in its own
-        # streams.
+        # An earlier run may have left consumers in any stream. The batch after the last finished batch has them only in
+        # its own streams.
         streams = sorted(finished.reads) if self._finished == finished.number - 1 >= 0 else everything
         if finished.number > finished.since:
             gone: list[tuple[str, bytes]] = []
@@ -416,9 +416,10 @@ class SharedSource:
         self._finished = finished.number
 
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:
-        """Record in the ledgers that a batch is finished, and remove the lines of its partitions and older ones."""
+        """Record in the ledgers that a batch is finished, and remove the lines of this and older batches."""
         keys = [self._ledger_key(stream) for stream in streams]
-        # The mark is written first: a partition's line is never missing while the mark is older than its batch.
+        # The finished batch is written first, so that a partition's line is never missing while the ledger's finished
+        # batch is older than the partition's batch.
         commands: list[Command] = [("HSET", key, protocol.DONE, batch) for key in keys]
         for key, lines in zip(keys, connection.commands([("HKEYS", key) for key in keys]), strict=True):
             old = [line for line in lines if b"-" in line and int(line.split(b"-")[0]) <= batch]

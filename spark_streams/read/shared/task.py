@@ -1,9 +1,9 @@
-"""Tasks of a shared group: read new entries once, and read the same ones again when a task is repeated.
+"""Tasks of a shared group: read new entries once, and read the same entries again when a task is repeated.
 
-Owns the order of a task's steps: read the ledger; then either check for lost entries and read new ones in the
-transaction that writes the ledger's line, or read the consumer's history. The rules are in
-`spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly those that are acknowledged
-later.
+Owns the order of a task's steps. It reads the ledger. Then it either checks for lost entries and reads new entries in
+the transaction that writes the ledger's line, or it reads the consumer's history. The rules are in
+`spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly the entries that are
+acknowledged later.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Pending = tuple[Page, Any, Any, list[bytes]]
 
 @dataclass(frozen=True)
 class SharedPartition(QueryPartition):
-    """Partition read by some consumers of a shared group. Pickled on the driver, unpickled in the worker."""
+    """Partition that some consumers of a shared group read. Pickled on the driver, unpickled in the worker."""
 
     address: Address
     tasks: tuple[SharedTask, ...]
@@ -97,7 +97,10 @@ def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
-    """Yield the pending entries of the partition's consumer. A lost group is a warning if losses are."""
+    """Yield the pending entries of the partition's consumer.
+
+    A lost group is only a warning if losses are only warnings.
+    """
     try:
         yield from _read(connection, task)
     except StreamError as problem:
@@ -107,9 +110,9 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 
 
 def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
-    """Yield the pending entries of the partition's consumer; the first attempt reads new ones.
+    """Yield the pending entries of the partition's consumer; the first attempt reads new entries.
 
-    If the connection breaks, or the server refuses temporarily, the ledger tells whether they were read.
+    If the connection breaks or the server refuses temporarily, the ledger shows whether the entries were read.
     """
     consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
     key = protocol.ledger_key(task.stream, task.group, task.prefix)
@@ -138,7 +141,7 @@ def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 
 
 def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
-    """Report entries that an earlier attempt read, and that were trimmed or deleted since."""
+    """Report entries that an earlier attempt read and that were trimmed or deleted since."""
     after, upto = StreamId.parse(gone[0]).before(), gone[-1].decode()
     count = f"{len(gone)} entries"
     problem = error("ENTRIES_LOST", stream=task.stream, address=connection.address, after=after, upto=upto, count=count)
@@ -198,7 +201,7 @@ def _attempt(
 
 
 def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> list[Claim]:
-    """Return the pending entries of other consumers that the task is to claim."""
+    """Return the pending entries of other consumers that the task must claim."""
 
     def ask(*words: bytes | str | int) -> Any:
         (reply,) = connection.pipeline([words])
@@ -227,7 +230,7 @@ def _delivered(
     most = task.max_deliveries
     if counts is None and (most is not None or task.counts):
         counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())
-    if most is not None and counts.max(initial=0) > most:  # entries of other consumers have the count 0
+    if most is not None and counts.max(initial=0) > most:  # the count is 0 for entries of other consumers
         poison = np.flatnonzero(counts > most)
         dead_letters.move(connection, task, page, poison.tolist(), counts[poison].tolist())
         ours = counts <= most if ours is None else ours & (counts <= most)

@@ -1,4 +1,4 @@
-"""The driver's end of a batch: examines the streams, judges the rows of the tasks, and publishes staged rows.
+"""End of a batch on the driver: examines the streams, checks the rows of the tasks, and publishes staged rows.
 
 May import all of `write` but `sink`, and client. Does not depend on Spark.
 """

@@ -1,14 +1,14 @@
 """Moving staged rows into their stream within the server, so that they do not pass through the driver.
 
-A chunk is one transaction, counted by the fence of its task, like any other rows:
+A chunk is one transaction, and the fence of its task counts the rows, like all other rows:
 
     WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged
     MULTI; EVAL: add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
 
 A script adds the rows, one by one or on the engine with PS.APPEND, and then advances the fence. A transaction alone
-would advance the fence even if the rows were refused. The user's rights are tried before the first row is added. If a
-later row is refused, the script records that in the fence. If the server runs no scripts, or the user lacks a right,
-nothing is changed and the caller sends the rows.
+would advance the fence even if the rows were refused. The script tests the user's permissions before it adds the first
+row. If a later row is refused, the script records that in the fence. If the server runs no scripts, or the user lacks a
+permission, nothing is changed and the caller sends the rows.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 from streamclient.wire_errors import ResponseError
 
-#: Adds the rows of a chunk, XADD commands in RESP. Rows of the same form as the previous one are parsed by one pattern.
-#: Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the number of rows before it, the
-#: fence's fields.
+#: Adds the rows of a chunk, which are XADD commands in RESP. Rows of the same form as the previous row are parsed by
+#: one pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk, the way of adding, the number of
+#: rows before the chunk, the fence's fields.
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
 local data = ARGV[2] == 'PS.APPEND' and '' or call('HMGET', KEYS[2], ARGV[1])[1]
@@ -120,7 +120,10 @@ return 1
 
 
 def way_of(connection: Connection) -> str:
-    """Return how the server adds rows: `PS.APPEND`, `XADD`, or empty: it runs no scripts, or refused such a one."""
+    """Return the command by which a script adds rows on the server: `PS.APPEND` or `XADD`.
+
+    Empty if the server runs no scripts or has refused this script.
+    """
     known = connection.capabilities
     if not known.moves_rows or not known.may_run_scripts():
         return ""
@@ -142,7 +145,7 @@ class Mover:
         self._link: Link | None = None
 
     def move(self, number: int, state: ChunkState) -> bool:
-        """Move one chunk unless it is in the stream. Returns False, without any effect, if the server cannot."""
+        """Move one chunk unless it is in the stream. Returns False without any effect if the server cannot move it."""
         done = self._connection.retry(lambda: self._attempt(number, state), self._lost)
         if done is None:
             fail("WRITE_CONTENDED", address=self._connection.address)
@@ -203,7 +206,7 @@ class Mover:
     def _watch_and_read(self, number: int) -> tuple[Link, list[Command], bool] | None:
         """Watch the chunk's keys, and read its state.
 
-        Returns the link, the commands that must precede each command there, and whether the chunk is staged.
+        Returns the link, the commands that must precede each command on it, and whether the chunk is staged.
         """
         fence, rows = self._fence, self._rows
         record = fence.writer.record_key(rows.stream)
@@ -214,7 +217,7 @@ class Mover:
             ("HEXISTS", rows.key, number),
             ("XINFO", "STREAM", rows.stream),
         ]
-        if self._connection.topology.is_cluster:  # while a slot moves, all keys must be at the same node
+        if self._connection.topology.is_cluster:  # while a slot moves, all keys must be on the same node
             reads.append(("EXISTS", fence.key, record, rows.key, rows.stream))
         asking: list[Command] = []
         self._link = link = self._connection.link(rows.stream)
@@ -244,7 +247,7 @@ class Mover:
         return [*commands, *self._terms.protocol.publish(stream, after)]
 
     def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
-        """Handle a command that was refused, so that nothing was executed. Returns False if it was the script."""
+        """Handle a refused command, after which nothing was executed. Returns False if the script was refused."""
         for command, reply in zip(commands, replies[1:], strict=False):
             if not isinstance(reply, ResponseError):
                 continue
@@ -259,7 +262,7 @@ class Mover:
         """Handle a refused script. Unless the refusal is about a row, nothing was changed, and the driver sends the
         rows.
 
-        The driver's transaction is then refused with the command that the user may not call or the server cannot
+        The refusal of the driver's transaction then names the command that the user may not call or the server cannot
         execute.
         """
         if refusal_of(refusal) is not Refusal.ROW:

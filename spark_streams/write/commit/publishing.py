@@ -1,18 +1,19 @@
-"""The driver's end of a batch: it publishes staged rows that fit the contents of the streams, and commits the batch.
+"""End of a batch on the driver: publishes staged rows that fit the contents of the streams, and commits the batch.
 
-Rows are staged with writeMode=staged, and if a batch is repeated after tasks may have written. Then the driver has to
+Rows are staged with writeMode=staged, and also when a batch is repeated after tasks may have written. Then the driver
+must
 
-1. stop the tasks of all attempts, and find every stream that any of them used;
-2. read all of these streams, and judge the brought rows (`reconciliation`). If rows of one stream do not fit, or
-   rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
+1. stop the tasks of all attempts, and find every stream that any of these tasks used;
+2. read all of these streams, and check the tasks' rows (`reconciliation`). If rows of one stream do not fit, or rows of
+   an earlier attempt are missing, nothing is published in any stream, and an error is raised;
 3. claim every stream with remaining rows: its record names this attempt and its staged rows (`manifest`), and
    then the ledger records that all are claimed;
 4. publish: each staged chunk is one transaction with the fence of its task. The server moves the rows itself
-   (`commit.mover`), or they pass through here, a chunk at a time;
+   (`commit.mover`), or the driver sends them, a chunk at a time;
 5. mark the records and the ledger as committed, and remove the staged rows of all attempts.
 
-If a driver dies, its successor either finds all streams claimed, and finishes with the claimed rows; or it does not,
-then nothing was published, and its own rows count.
+If a driver dies and all streams are claimed, its successor finishes with the claimed rows. Otherwise nothing was
+published, and the successor uses its own rows.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _ATTEMPTS = 20
 
 
 class Publisher:
-    """Ends one batch of one query. `writer.partition` is ignored; `lasting`: see `ExactlyOnceSender`."""
+    """Ends one batch of one query. `writer.partition` is ignored. `lasting`: see `ExactlyOnceSender`."""
 
     def __init__(self, connection: Connection, writer: WriterId, options: WriteOptions, lasting: bool) -> None:
         self._connection = connection
@@ -64,8 +65,8 @@ class Publisher:
     def commit(self, brought: Sequence[TaskRows]) -> dict[bytes, str]:
         """Publish the staged rows, and mark the batch as committed. Returns each stream's last ID before the batch.
 
-        Errors: REPLAY_DIFFERS, FENCE_AHEAD, FENCE_BEHIND, ATTEMPT_REPLACED, STAGED_LOST, WRITE_CONTENDED, and a
-        transaction's own.
+        Raises REPLAY_DIFFERS, FENCE_AHEAD, FENCE_BEHIND, ATTEMPT_REPLACED, STAGED_LOST and WRITE_CONTENDED, and the
+        errors of a transaction.
         """
         own: dict[bytes, list[TaskRows]] = {}
         for each in brought:
@@ -75,7 +76,7 @@ class Publisher:
         mine = joined(each.digest for each in brought)
         is_over = account.is_committed and self._options.mode == "staged"
         if account.rows is not None and not account.rows.same_rows(mine):
-            if not is_over or self._options.write_id is not None:  # a user may use one name for two writes by mistake
+            if not is_over or self._options.write_id is not None:  # one name may be used for two writes by mistake
                 self._refuse(account.rows, account.streams, brought)
             self._warn(account.rows.rows, mine.rows)
         rows = account.rows if is_over else mine
@@ -106,8 +107,8 @@ class Publisher:
     def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_over: bool) -> dict[bytes, Evidence]:
         """Publish this attempt's rows to all streams, or to none. Returns the evidence in the streams afterwards.
 
-        `is_over`: the batch is already committed and repeated with any rows; only those of deleted streams are
-        published.
+        `is_over`: whether the batch is already committed and may be repeated with any rows. Then only rows of deleted
+        streams are published.
         """
         address, streams = self._connection.address, account.streams
         for _ in range(_ATTEMPTS):
@@ -132,9 +133,10 @@ class Publisher:
         return fail("WRITE_CONTENDED", address=address)
 
     def _finish_other(self, account: Account) -> dict[bytes, Evidence] | None:
-        """Publish the rows for which another attempt has claimed all streams, and which it may have begun to publish.
+        """Publish the rows of another attempt that has claimed all streams and may have begun to publish.
 
-        Returns None if its staged rows are gone: then this attempt's rows are judged by the contents of the streams.
+        Returns None if its staged rows are gone. Then this attempt's rows are checked against the contents of the
+        streams.
         """
         other = replace(self._writer, attempt=account.prepared)
         seen = collect_evidence(self._connection, self._protocol, account.streams)
@@ -162,7 +164,7 @@ class Publisher:
         }
 
     def _write(self, protocol: Protocol, staged: Sequence[TaskRows]) -> None:
-        """Publish stream by stream, partition by partition, in their order."""
+        """Publish the rows in the order of streams and partitions."""
         owners = LinkOwners()
         for each in sorted(staged, key=lambda rows: (rows.stream, rows.partition)):
             if not each.chunks:
@@ -193,7 +195,7 @@ class Publisher:
         transaction.finish()
 
     def _refuse(self, rows: RowDigest, streams: Sequence[bytes], brought: Sequence[TaskRows]) -> NoReturn:
-        """Raise an error: the batch was committed, and this attempt brought other rows or another number of them."""
+        """Raise an error, because the batch was committed and this attempt has other rows or another number of rows."""
         self._forget(each.key for each in brought if each.chunks)
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)

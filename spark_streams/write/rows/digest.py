@@ -1,7 +1,7 @@
 """Digests of rows: a hash per row, and a digest of many rows. Vectorised and pure.
 
-A row's hash depends only on its fields and its own ID, so it can be compared regardless of chunk, task and form of
-sending. A digest has two halves of 64 bits: one depends on the order of the rows, the other does not. They detect
+A row's hash depends only on its fields and its own ID, so hashes can be compared regardless of chunk, task and sending
+method. A digest has two halves of 64 bits: one depends on the order of the rows, the other does not. They detect
 accidents, not attacks.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from streamclient.codec.encode import Column
 
 _MASK = (1 << 64) - 1
-_MARK = "o"  # digests of earlier forms had none, or "m", or "n"
+_MARK = "o"  # earlier forms of digests had no letter, "m" or "n"
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
 _WORD = 8
@@ -67,7 +67,7 @@ def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, id
 
 @functools.lru_cache(maxsize=4096)
 def _seed(name: bytes) -> np.uint64:
-    """Return the factor for the values of a field: odd, and never to be changed."""
+    """Return the factor for the values of a field. It is odd and must never change."""
     return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") | 1)
 
 
@@ -121,7 +121,7 @@ class RowDigest:
         if not len(hashes):
             return self
         places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _ODD
-        places ^= places >> _HALF  # not linear in the place, so that exchanged rows change the digest
+        places ^= places >> _HALF  # not linear in the position, so that exchanged rows change the digest
         ordered = int(np.add.reduce((hashes ^ (hashes >> _THIRD)) * places))
         total = int(np.add.reduce(hashes))
         return RowDigest(self.rows + len(hashes), (self.ordered + ordered) & _MASK, (self.total + total) & _MASK)
@@ -131,7 +131,7 @@ class RowDigest:
         return RowDigest(self.rows + other.rows, 0, (self.total + other.total) & _MASK)
 
     def same_rows(self, other: RowDigest) -> bool:
-        """Return whether both are of the same rows, in any order."""
+        """Return whether both digests are of the same rows in any order."""
         return (self.rows, self.total) == (other.rows, other.total)
 
     @property

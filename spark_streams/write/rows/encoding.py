@@ -1,9 +1,9 @@
 """Encoding of rows: the stream of each row of a record batch, and the XADD commands that write the rows.
 
-Owns the choice of a row's stream (one for all, a column's, or one of N by a key), the chunks of a batch,
-and the requirements on rows. Does not depend on servers or fences. The commands of a row depend on the row
-alone, never on the clock or on options that may change between two runs: their digest distinguishes a replay from other
-rows.
+Owns the choice of a row's stream (one for all rows, the value of a column, or one of N by a key), the chunks of a
+batch, and the requirements on rows. Does not depend on servers or fences. The commands of a row depend on the row
+alone, never on the clock or on options that may change between two runs. So their digest distinguishes a replay from
+other rows.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from streamwire.lazy import compute as pc
 from streamwire.slots import checksum
 
 _CHUNK_BYTES = 4 << 20  # maximum size of a chunk's values in Arrow
-_COMMAND_BYTES = 32 << 20  # maximum size of its commands, which repeat names even for booleans, one bit each in Arrow
-_AROUND = 14  # size of a field in a command, in bytes, without its name and value
+_COMMAND_BYTES = 32 << 20  # maximum size of its commands, where even a boolean has a name
+_AROUND = 14  # bytes of a field in a command, without its name and value
 
-#: Explanation for an ID that is refused because the stream has newer entries.
+#: Explanation for a refused ID if the stream has newer entries.
 OWN_IDS = "The column '_id' gives the entries their IDs. With the option keepIds=false, the server chooses the IDs."
 
 
 class EncodedRows:
-    """Rows for one stream. Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD.
+    """Rows for one stream.
 
-    `rows[i]` is its number among the task's rows, from 0. `ids[i]` is the row's own ID, None if the server chooses
-    one; `ids` is None if the server chooses all of them. `columns`: the fields of all rows, if the rows have nothing
-    else and no value is missing; the commands are made of them when they are asked for. Else None.
+    Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD. `rows[i]` is its number among the task's rows, from 0.
+    `ids[i]` is the row's own ID, or None if the server chooses it. `ids` is None if the server chooses all IDs.
+    `columns`: the fields of all rows if the rows consist of them and no value is missing, otherwise None. The commands
+    are made from the columns when they are first needed.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class EncodedRows:
 
     @cached_property
     def hashes(self) -> Any:
-        """The hash of each row."""
+        """Hash of each row."""
         return self._hashes()
 
     @cached_property
@@ -85,7 +86,7 @@ class EncodedRows:
 
     @property
     def makes_commands(self) -> bool:
-        """Whether the commands have not been made yet."""
+        """Whether the commands must still be made from the columns."""
         return self._given is None and "_encoded" not in self.__dict__
 
     def part(self, first: int, end: int) -> EncodedRows:
@@ -102,7 +103,7 @@ class EncodedRows:
         return EncodedRows(self.stream, self.rows[first:end], ids, lambda: hashes, columns=columns, encoded=encoded)
 
     def pick(self, indexes: Sequence[int]) -> EncodedRows:
-        """Return the rows of these indexes, copied."""
+        """Return a copy of the rows at these indexes."""
         commands = [bytes(self.commands[int(self.bounds[at]) : int(self.bounds[at + 1])]) for at in indexes]
         bounds = np.concatenate(([0], np.cumsum([len(command) for command in commands])))
         ids = None if self.ids is None else [self.ids[at] for at in indexes]
@@ -117,7 +118,7 @@ class EncodedRows:
 
 
 def _bytes_of(commands: Any) -> tuple[memoryview, Any]:
-    """Return the bytes of commands in a binary array without nulls, and the bounds of each."""
+    """Return the bytes of the commands in a binary array without nulls, and the bounds of each command."""
     _, offsets, data = commands.buffers()
     bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
     begin, end = int(bounds[0]), int(bounds[-1])
@@ -133,7 +134,7 @@ class RowEncoder:
     schema: WriteSchema
 
     def chunks(self, batches: Iterable[Any]) -> Iterator[list[EncodedRows]]:
-        """Yield the rows of a task's record batches in chunks. A chunk has at most one element per stream.
+        """Yield the rows of a task's record batches in chunks. A chunk has at most one `EncodedRows` per stream.
 
         Raises NO_FIELDS and NO_STREAM_FOR_ROW.
         """
@@ -149,7 +150,7 @@ class RowEncoder:
                 row += chunk.num_rows
 
     def _by_stream(self, chunk: Any, row: int) -> list[EncodedRows]:
-        """Return a chunk's rows, encoded by stream; `row` is the number of its first row."""
+        """Return a chunk's rows, encoded and separated by stream. `row` is the number of the first row."""
         rows = np.arange(row, row + chunk.num_rows)
         if self.options.stream is not None and self.options.partitions is None:
             return [self._encode(self.options.stream.encode(), chunk, rows)]
@@ -170,12 +171,12 @@ class RowEncoder:
         ]
 
     def _streams(self, chunk: Any, row: int) -> Any:
-        """Each row's stream, as a binary array."""
+        """Return each row's stream as a binary array."""
         if self.options.partitions is not None:
             keys = to_text(chunk.column(self.options.key_column)).dictionary_encode()
             name, count = (self.options.stream or "").encode(), self.options.partitions
             targets = [b"%b:{%d}" % (name, checksum(key) % count) for key in keys.dictionary.to_pylist()]
-            if keys.null_count:  # a missing key counts as empty
+            if keys.null_count:  # a null key counts as an empty key
                 targets.append(b"%b:{%d}" % (name, 0))
             at = pc.fill_null(keys.indices, len(keys.dictionary))
             return pa.array(targets, pa.binary()).take(at)
@@ -201,7 +202,7 @@ class RowEncoder:
 
 
 def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:
-    """Return all chunks in one: all of a task's rows, one element for each stream."""
+    """Return all of a task's chunks merged into one, with one element for each stream."""
     by_stream: dict[bytes, list[EncodedRows]] = {}
     for chunk in chunks:
         for encoded in chunk:

@@ -1,4 +1,4 @@
-"""Rows with IDs of their own: kept apart from rows without, and checked before they are sent. Pure."""
+"""Rows with their own IDs, which are separated from other rows and checked before they are sent. Pure."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def _own_id(text: bytes, last: StreamId) -> StreamId:
 
 
 def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
-    """Separate rows with IDs of their own from rows without: IDs after those that the server chooses cannot
-    be checked.
+    """Separate rows with their own IDs from other rows.
+
+    An own ID cannot be checked after an ID that the server chooses.
     """
     if all(rows.ids is None for rows in together):
         return [list(together)]

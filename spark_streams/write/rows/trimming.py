@@ -1,7 +1,7 @@
 """Trimming: the XTRIMs that follow the rows of a chunk, and whether the server knows their options.
 
-XTRIM is separate from the rows' XADDs, so that a row's command never depends on the time, and so that the server
-trims once per chunk.
+XTRIM is separate from the rows' XADDs, so that a row's command never depends on the time and the server trims only once
+per chunk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], floa
         wanted.append(("MINID", str(options.minid)))
     elif options.retention is not None:
         wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
-    # Without LIMIT 0 the server would remove a limited number each time, and a large chunk may add more.
+    # Without LIMIT 0, the server removes a limited number of entries each time, and a large chunk may add more.
     how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
     limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
     return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]
@@ -35,7 +35,7 @@ def _policy(options: WriteOptions) -> tuple[str, ...]:
 
 
 def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
-    """Raise NO_REF_POLICY if the server does not know the policy, before a transaction fails midway because of it."""
+    """Raise NO_REF_POLICY if the server does not know the policy. Otherwise a transaction would fail midway."""
     if options.ref_policy is None:
         return
     (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing

@@ -1,11 +1,11 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read; no records are kept.
 
-If the server has PS.ADD, a chunk's rows of a stream are sent by one such command, if they are columns
+If the server has PS.ADD, a chunk's rows of a stream are sent in one such command if they are columns
 (`tasks.column_writes`).
 
-A chunk is encoded while the server works on the previous one; at most two chunks are unanswered. After a broken
-connection the unanswered part is sent again, so some rows may be in the stream twice. The same holds for rows of a task
-that Spark repeats. A row that the server refuses fails the task.
+A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. After a broken
+connection the unanswered part is sent again, so some rows may be in the stream twice. The same applies to rows of a
+task that Spark repeats. If the server refuses a row, the task fails.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AHEAD = 2
 
 @dataclass
 class _Sent:
-    """Rows in flight: the link to which they were sent (None: not sent yet), and the token of the replies."""
+    """Rows in flight, the link to which they were sent (None: not sent yet), and the token of the replies."""
 
     rows: EncodedRows
     link: Link | None = None
@@ -42,9 +42,10 @@ class _Sent:
 
 
 class AtLeastOnceSender:
-    """Sends a task's rows. Errors: ROW_REFUSED, SERVER_REFUSED, WRITE_CONTENDED, NOT_REPLICATED.
+    """Sends a task's rows.
 
-    With `overwrite`, `floors` has the last ID of each stream before this task wrote to it.
+    Raises ROW_REFUSED, SERVER_REFUSED, WRITE_CONTENDED and NOT_REPLICATED. With `overwrite`, `floors` has the last ID
+    of each stream before this task wrote to it.
     """
 
     def __init__(self, connection: Connection, options: WriteOptions, overwrite: bool = False) -> None:
@@ -57,13 +58,13 @@ class AtLeastOnceSender:
         self._columns = column_writes.accepts_columns(connection)  # rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
-        """Send a chunk, and read the replies to the one before the last."""
+        """Send a chunk, and read the replies to the chunk before the previous one."""
         for rows in chunk:
             if self._overwrite and rows.stream not in self.floors:
                 self._settle_all()
                 self.floors[rows.stream] = self._last_id(rows.stream)
         if not self._columns and any(sent.by_columns for chunk in self._chunks for sent in chunk):
-            self._settle_all()  # rows in flight would also be refused as columns, and must precede these
+            self._settle_all()  # rows in flight would also be refused as columns, but must precede these rows
         sending = [_Sent(rows) for rows in chunk]
         for sent in sending:
             try:
@@ -117,7 +118,7 @@ class AtLeastOnceSender:
         return True if self._confirmed(sent) else None
 
     def _confirmed(self, sent: _Sent) -> bool:
-        """Return whether all rows are in the stream. If some were refused temporarily, `sent` is reduced to those."""
+        """Return whether all rows are in the stream. If some were refused temporarily, reduce `sent` to those rows."""
         assert sent.link is not None
         link, rows = sent.link, sent.rows
         buffer, stop = link.receive(sent.token)
@@ -152,7 +153,10 @@ class AtLeastOnceSender:
         return self._redirected(sent, link, refusal)
 
     def _redirected(self, sent: _Sent, link: Link, refusal: str) -> bool:
-        """Update the routing after a temporary refusal; for ASK, send the rows. Returns whether all are written."""
+        """Update the routing after a temporary refusal, and send the rows again if it was ASK.
+
+        Returns whether all rows are written.
+        """
         rows = sent.rows
         if refusal.startswith("MOVED "):
             self._connection.topology.learn_moved(refusal)
@@ -166,7 +170,8 @@ class AtLeastOnceSender:
             return not len(sent.rows)
         elif not refusal.startswith("TRYAGAIN"):
             try:
-                # Later chunks may be in flight to the same server: without their replies they would be sent twice.
+                # Later chunks may be in flight to the same server. If their replies were not read, they would be sent
+                # twice.
                 link.receive_due()
             finally:
                 self._connection.drop(link)

@@ -20,12 +20,12 @@ def accepts_columns(connection: Connection) -> bool:
 
 
 def question(stream: bytes) -> Command:
-    """Return a command that adds nothing; the reply is 0 if this user may add columns to this stream."""
+    """Return a command that adds nothing, and whose reply is 0 if this user may add columns to this stream."""
     return ("PS.ADD", stream, 0, "", b"\0\0\0\0", "")
 
 
 def are_columns(rows: EncodedRows) -> bool:
-    """Return whether the rows can be sent as columns, and no commands have been made of them."""
+    """Return whether the rows can be sent as columns and have not been converted to commands."""
     if rows.columns is None or not rows.makes_commands:
         return False
     size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
@@ -33,7 +33,7 @@ def are_columns(rows: EncodedRows) -> bool:
 
 
 def encoded(rows: EncodedRows) -> list[bytes | memoryview]:
-    """Return the command that adds the rows, in buffers."""
+    """Return the command that adds the rows, as a list of buffers."""
     assert rows.columns is not None
     words: list[bytes | memoryview] = [b"PS.ADD", rows.stream, b"%d" % len(rows)]
     for name, values in rows.columns:

@@ -1,7 +1,7 @@
-"""Writing every row exactly once: chunks become transactions that advance the fences of the streams they go to.
+"""Writing every row exactly once: each chunk is sent in transactions that advance the fences of its streams.
 
-Owns the start of a task at a stream (write there, or stage for the driver to publish), and the division of its rows
-into transactions: by slot in a cluster, and rows with IDs of their own separately from rows without.
+Owns a task's first decision for each stream (write the rows, or stage them for the driver to publish), and the division
+of its rows into transactions: by slot in a cluster, and rows with their own IDs separately from other rows.
 `tasks.slot_transaction` executes them.
 """
 
@@ -48,7 +48,7 @@ class ExactlyOnceSender:
         self._transactions: dict[int, SlotTransaction] = {}
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
-        """Send a chunk. When this returns, the previous chunk is in the streams; this one may not be yet."""
+        """Send a chunk. When this method returns, the previous chunk is in the streams, but this chunk may not be."""
         new = [rows.stream for rows in chunk if rows.stream not in self._entries]
         if new:
             self._enter(new)
@@ -85,7 +85,10 @@ class ExactlyOnceSender:
             transaction.finish()
 
     def finish(self) -> list[TaskRows]:
-        """End the task: wait for all rows, and for the replicas. Returns the brought rows."""
+        """End the task: wait for all rows and for the replicas.
+
+        Returns the rows that the task has written or staged.
+        """
         self.settle()
         fences = [fence for transaction in self._transactions.values() for fence in transaction.fences]
         for fence in fences:
@@ -98,7 +101,7 @@ class ExactlyOnceSender:
         return [*written, *(stager.finish() for stager in self._stagers.values())]
 
     def _enter(self, streams: Sequence[bytes]) -> None:
-        """Register these streams, and decide for each whether its rows are written or staged."""
+        """Register these streams, and decide for each stream whether its rows are written or staged."""
         writer, commands = self._protocol.writer, list[Command]()
         for stream in streams:
             commands += [
@@ -126,7 +129,7 @@ class ExactlyOnceSender:
         self._stage_at(fences)
 
     def _stage_at(self, fences: Mapping[bytes, list[bytes | None]]) -> None:
-        """Stage the rows of these streams; their fences count if it is still the same stream."""
+        """Stage the rows of these streams. A fence is taken into account if its stream is still the same."""
         writer = self._protocol.writer
         written: dict[bytes, tuple[BatchRecord, StreamState, int]] = {}
         for stream, values in fences.items():

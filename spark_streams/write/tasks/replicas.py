@@ -12,7 +12,10 @@ from streamclient.wire_errors import ResponseError
 
 
 class ReplicaWait:
-    """Waits for the rows of these fences, which are all in one slot. `link`: the link on which they were written."""
+    """Waits until replicas have the rows of these fences, which are all in one slot.
+
+    `link`: the link on which the rows were written.
+    """
 
     def __init__(
         self, connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
@@ -23,7 +26,10 @@ class ReplicaWait:
         self._link = link
 
     def wait(self) -> None:
-        """Return when enough replicas have them. Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences."""
+        """Wait until enough replicas have the rows.
+
+        Raises NOT_REPLICATED, WRITE_CONTENDED, and the errors of fences.
+        """
         if not self._connection.retry(lambda: self._attempt() or None, self._lost):
             fail("WRITE_CONTENDED", address=self._connection.address)
 
@@ -43,7 +49,7 @@ class ReplicaWait:
                     return self._refused(values, "HMGET", link)
                 fence.update(values)
         self._link = link
-        # WAIT covers its own connection's writes: a write makes it cover everything written before.
+        # WAIT covers only its own connection's writes. A write on it makes WAIT cover everything written before.
         touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
         touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
         for reply in (touched, replicas):

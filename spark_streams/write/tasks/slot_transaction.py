@@ -1,24 +1,24 @@
-"""One slot's transactions: rows and the fences that count them are written together, or not at all.
+"""One slot's transactions: rows and the fences that count them are written together or not at all.
 
 A transaction has the rows of one slot (of all streams, without a cluster):
 
     WATCH fence record...; HMGET each       `StreamFence` computes the rows that are left to write
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
-A server that has PS.ADD gets one per stream instead of XADDs, if the rows have only columns
-without nulls (`tasks.column_writes`).
+A server that has PS.ADD gets one PS.ADD per stream instead of XADDs if the rows consist of columns without nulls
+(`tasks.column_writes`).
 
 If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
 again. The batch's record determines whether this attempt may write; the first transaction of a batch creates it
-(`protocol`). The next chunk's WATCH follows EXEC directly, and the next chunk is encoded while the server works, so a
+(`protocol`). The next chunk's WATCH directly follows EXEC, and the next chunk is encoded while the server works, so a
 chunk costs one round trip.
 
-A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out
-before: the key is not a stream, NOMKSTREAM finds none, or a row's own ID is too small (then the stream is watched as
-well, so that no other client adds to it meanwhile). If the server still refuses a row because of its contents, the
-fence records that, and every later attempt fails with the same message instead of leaving the row out silently. If it
-refused all rows for another reason (`streamclient.retry.Refusal`), such as a right that was revoked after they were
-queued, the fence is set back, and the next attempt writes them.
+A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out in
+advance: the key is not a stream, NOMKSTREAM finds no stream, or a row's own ID is too small. To rule out the last one,
+the stream is watched as well, so that no other client adds to it meanwhile. If the server still refuses a row because
+of its contents, the fence records that, and every later attempt fails with the same message instead of silently
+omitting the row. If the server refuses all rows for another reason (`streamclient.retry.Refusal`), such as a permission
+that was revoked after the rows were queued, the fence is reset, and the next attempt writes the rows.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Terms:
 
 @dataclass(frozen=True)
 class Entry:
-    """A stream's state before a task's first row, and how the task continues there.
+    """A stream's state before a task's first row.
 
-    `record` may be replaced by this attempt's own. `done`: rows that need not be brought.
+    `record` may later be replaced by this attempt's own record. `done`: rows that the task need not write.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
@@ -79,15 +79,16 @@ class Entry:
 
 
 class LinkOwners:
-    """Owners of links: the slot transaction that uses each link. WATCH and MULTI belong to a link, so it has one at a
-    time.
+    """Owners of links: the slot transaction that uses each link.
+
+    WATCH and MULTI belong to a link, so a link has one owner at a time.
     """
 
     def __init__(self) -> None:
         self._owners: dict[Link, SlotTransaction] = {}
 
     def claim(self, link: Link, transaction: SlotTransaction) -> None:
-        """Let this transaction use the link; the previous one finishes first and loses its watches."""
+        """Let this transaction use the link. The previous owner finishes first and loses its watches."""
         before = self._owners.get(link)
         if before is not None and before is not transaction:
             before.finish()
@@ -104,14 +105,14 @@ class _Step:
     state: FenceState
 
     def data(self, by_columns: bool) -> list[bytes | memoryview]:
-        """Return the commands that add the rows, or the one that adds their columns."""
+        """Return the commands that add the rows, or the single command that adds them as columns."""
         return column_writes.encoded(self.rows) if by_columns else [self.rows.commands]
 
 
 class SlotTransaction:
-    """Writes the rows of one slot, a transaction at a time: `begin`, `finish`, `begin`...
+    """Writes the rows of one slot, one transaction at a time.
 
-    Errors: ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED, NOT_REPLICATED, and those of `StreamFence`.
+    Raises ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED, NOT_REPLICATED, and the errors of `StreamFence`.
     """
 
     def __init__(self, connection: Connection, terms: Terms, owners: LinkOwners) -> None:
@@ -123,12 +124,12 @@ class SlotTransaction:
         self._fences: dict[bytes, StreamFence] = {}
         self._watched: set[bytes] = set()  # keys of fences that are watched, and whose state is known
         self._pending: list[EncodedRows] = []  # rows that may not be in the streams yet
-        self._sent: list[_Step] = []  # the sent ones of the pending rows
+        self._sent: list[_Step] = []  # the pending rows that were sent
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # ASKING was sent before the transaction
         self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
-        self._by_columns = False  # whether those in flight were
+        self._by_columns = False  # whether the rows in flight were sent as columns
         self._others: list[Command] = []  # commands in the transaction after the XADDs
         self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
 
@@ -152,7 +153,7 @@ class SlotTransaction:
             self._until_done(self._settle)
 
     def unwatch(self) -> None:
-        """Drop the watches: another transaction has used the link."""
+        """Drop the watches, because another transaction has used the link."""
         self._watched.clear()
 
     def _until_done(self, step: Callable[[], bool]) -> None:
@@ -182,7 +183,10 @@ class SlotTransaction:
         fence.update(values)
 
     def _send(self) -> bool:
-        """Send the transaction. Returns False if the server refused temporarily; earlier commands may be executed."""
+        """Send the transaction.
+
+        Returns False if the server refused temporarily; earlier commands may have been executed.
+        """
         self._sent = []
         fences = [self._fence(rows.stream) for rows in self._pending]
         link = self._connection.link(self._pending[0].stream)
@@ -238,15 +242,15 @@ class SlotTransaction:
         return commands
 
     def _checks_streams(self) -> bool:
-        """Return whether the streams' state must be known before rows are sent."""
+        """Return whether the state of the streams must be known before rows are sent."""
         return self._terms.options.nomkstream or any(rows.ids is not None for rows in self._pending)
 
     def _watch(self, link: Link, fences: Sequence[StreamFence]) -> tuple[Link, tuple[Command, ...]] | None:
         """Watch and read the fences, and read the streams' state. Returns None if the server refused temporarily.
 
         Returns the link for the transaction, and the commands that must precede it. In a cluster a slot may be moving
-        from one node to another, key by key. The stream and its fence must be at the same node: EXISTS of both together
-        is refused (TRYAGAIN) while they are not.
+        from one node to another, key by key. The stream and its fence must be on the same node. Until they are, EXISTS
+        of both together is refused (TRYAGAIN).
         """
         # Keys that an earlier task watched on this link may have changed since.
         commands: list[Command] = [("UNWATCH",)]
@@ -309,7 +313,7 @@ class SlotTransaction:
             self._lost()
 
     def _settle(self) -> bool:
-        """Return whether the pending rows are in the streams; if not they are sent again."""
+        """Return whether the pending rows are in the streams. If not, they are sent again."""
         if not self._sent:
             if not self._send():
                 return False
@@ -349,7 +353,7 @@ class SlotTransaction:
         return True
 
     def _mark_refused(self, link: Link, sent: Sequence[_Step], result: TransactionResult) -> None:
-        """Correct the fences of commands that were refused in spite of the checks, and raise the error."""
+        """Correct the fences of commands that were refused despite the checks, and raise the error."""
         first = 0
         problem: tuple[int, str] | None = None
         marks: list[Command] = []
@@ -359,7 +363,7 @@ class SlotTransaction:
             if bad:
                 row, reason = int(step.rows.rows[bad[0]]), result.refused[first + bad[0]]
                 if len(bad) == replies and refusal_of(reason) is not Refusal.ROW:
-                    marks.append(step.fence.state.command(step.fence.key))  # as it was before
+                    marks.append(step.fence.state.command(step.fence.key))  # resets the fence to its previous value
                 else:
                     marks.append(("HSET", step.fence.key, "refused", f"{row} {reason}"))
                 problem = problem or (row, reason)
@@ -376,7 +380,10 @@ class SlotTransaction:
 
 
 def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command]:
-    """WATCH of the fences, their records and `more` keys, then HMGET of each fence and its record; none without."""
+    """Return WATCH of the fences, their records and the `more` keys, followed by HMGET of each fence and its record.
+
+    Without fences, return no commands.
+    """
     if not fences:
         return []
     records = [fence.writer.record_key(fence.stream) for fence in fences]

@@ -1,8 +1,8 @@
 """Staging: a task's rows wait in a hash next to their stream until the driver publishes them.
 
-The hash is in the stream's slot and expires, so rows that are never published disappear. Its rows are in numbered
-chunks, and each is published as one transaction. A chunk has the rows as commands, the task's fence afterwards, and an
-index for a driver that must send them.
+The hash is in the stream's slot and expires, so rows that are never published disappear. The rows are in numbered
+chunks, and each chunk is published as one transaction. A chunk has the rows as commands, the task's fence after the
+rows, and an index for a driver that must send the rows itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEADER = struct.Struct("<QQ")
 
 
 def pack_index(rows: EncodedRows) -> bytes:
-    """Return the index from which encoded rows are made of the rows' bytes."""
+    """Return the index that `unpack_rows` needs to restore encoded rows from their bytes."""
     ids = b"" if rows.ids is None else json.dumps([each and each.decode() for each in rows.ids]).encode()
     numbers = b"".join(np.asarray(each, "<i8").tobytes() for each in (rows.bounds, rows.rows, rows.hashes.view("<i8")))
     return b"".join((_HEADER.pack(len(rows), len(ids)), numbers, ids))
@@ -47,7 +47,7 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
 
 
 class Stager:
-    """Stages one task's rows for one stream: those that its fence does not count.
+    """Stages those of one task's rows for one stream that the fence does not count.
 
     `keeps`: whether rows are stored, not only counted. `whole`: whether each addition is one chunk. `last`: the
     stream's last ID.
@@ -63,7 +63,7 @@ class Stager:
         self.key = fence.writer.staged_key(fence.stream, uuid.uuid4().hex)
 
     def add(self, rows: EncodedRows) -> list[Command]:
-        """Return the commands that stage the rows that the fence does not count."""
+        """Return the commands that stage those of the rows that the fence does not count."""
         fence, done = self._fence, len(rows)
         try:
             done = fence.unwritten(rows.hashes)

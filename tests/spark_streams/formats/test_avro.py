@@ -263,7 +263,7 @@ def test_old_values_are_read_with_the_readers_schema(server: SchemaRegistry) -> 
         (record(("a", "int"), ("c", "string")), {"a": pa.int32()}, "field 'c' has no default"),
         (record(("a", "int")), {"a": pa.list_(pa.int32())}, "does not fit the field's int32"),
         (record(("a", ["int", "string"])), {"a": pa.string()}, "union of several types"),
-        ("int", {"a": pa.int32()}, "not that of a record"),
+        ("int", {"a": pa.int32()}, "not the schema of a record"),
     ],
 )
 def test_rows_that_a_schema_cannot_hold_are_refused_at_the_start(
