@@ -6,8 +6,9 @@ only parsed, because the effect of its commands depends on the files before it. 
 segment files (``stream-storage disk``), every referenced record is read; a segment file on its own is read record by
 record from its start.
 
-Nothing is changed without ``--fix``. With it, a damaged log is truncated at its last good position, after each file
-that changes is copied to ``NAME.backup-1`` (or the next free number). Snapshots and RDB files cannot be truncated.
+Nothing is changed without ``--fix``. With ``--fix``, a damaged log is truncated at its last good position. Each file
+that changes is copied to ``NAME.backup-1`` (or the next free number) before. Snapshots and RDB files cannot be
+truncated.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ it, and keeps a copy of each file that it changes. Segment files are never chang
 engine writes to.
 Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
 """
-#: More databases than any real configuration has.
+#: Number of databases in the core: more than any real configuration has.
 _DATABASES = "256"
 _STAR = ord("*")
 
@@ -144,7 +145,7 @@ class _Check:
         proof = "intact" if found.has_sum else "no damage found, but it has no checksum"
         self._say(f"{path}: RDB file, version {found.version}, {end} bytes, {keys} keys: {proof}")
         for kind, number in found.left_out.items():
-            self._say(f"{path}: {number} of them have a type that the engine does not support: {kind}")
+            self._say(f"{path}: {number} keys have a type that the engine does not support: {kind}")
         return None, end
 
     def _report(self, fault: _Fault | None) -> int:
@@ -177,7 +178,7 @@ class _Check:
             return self._report(_Fault(path, error.offset, str(error)))
         missing = [one.name for one in manifest.files if self._files.size(path.parent / one.name) < 0]
         if missing:
-            return self._report(_Fault(path, 0, f"it names missing files: {', '.join(missing)}"))
+            return self._report(_Fault(path, 0, f"the manifest names missing files: {', '.join(missing)}"))
         core = _core()
         for entry in manifest.files:
             file = path.parent / entry.name
@@ -324,9 +325,9 @@ def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
     except DamagedError as error:
         return _Fault(path, error.offset, error.what, good), commands
     except TornError as error:
-        return _Fault(path, error.offset, "it ends in the middle of a command or transaction", good), commands
+        return _Fault(path, error.offset, "the file ends in the middle of a command or transaction", good), commands
     if written < len(data):
-        return _Fault(path, written, "it ends in zeros", good), commands
+        return _Fault(path, written, "the file ends in zeros", good), commands
     return None, commands
 
 
@@ -344,8 +345,8 @@ def _last_end(data: memoryview, offset: int) -> int:
 
 
 def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield the positions at which a log's file may end, outside of blocks and transactions, and the commands before
-    each.
+    """Yield the positions where a log's file may end, outside blocks and transactions, and the number of commands
+    before each.
 
     Raises DamagedError or TornError, as `pieces_from` does.
     """

@@ -125,7 +125,7 @@ def _protocols(context: ssl.SSLContext, words: str) -> None:
     order = list(_VERSIONS)
     places = sorted({order.index(name) for name in names})
     if places[-1] - places[0] != len(places) - 1:
-        raise ConfigError("tls-protocols: a version between two others cannot be left out")
+        raise ConfigError("tls-protocols: versions between two others cannot be left out")
     context.minimum_version = _VERSIONS[order[places[0]]]
     context.maximum_version = _VERSIONS[order[places[-1]]]
 

@@ -2,10 +2,14 @@
 
 It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.snapshots`) to the core,
 the configuration and the event loop, and decides which of them may write next. Background work is described by state
-machines (`engine.shell.durability.states`). Invariants: effects reach the log in the order in which they happened,
-before their replies leave; while the log cannot be written, write commands are rejected; only the engine that holds
-the directory's lock touches its files. The module is long because each invariant spans all of its parts: startup,
-shutdown, effects, configuration and the core's requests.
+machines (`engine.shell.durability.states`). Invariants:
+
+* Effects reach the log in the order in which they happened, before their replies leave.
+* While the log cannot be written, write commands are rejected.
+* Only the engine that holds the directory's lock touches its files.
+
+The module is long because each invariant spans all of its parts: startup, shutdown, effects, configuration and the
+core's requests.
 """
 
 from __future__ import annotations

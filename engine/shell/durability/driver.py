@@ -1,4 +1,4 @@
-"""Drives durability from the event loop: threads, a timer, and the replies that wait for the disk."""
+"""Driver of durability in the event loop: threads, a timer, and the replies that wait for the disk."""
 
 from __future__ import annotations
 

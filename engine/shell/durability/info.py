@@ -1,4 +1,4 @@
-"""INFO persistence: the order of its lines, under Redis's names; the engine's own start with ``engine_``.
+"""INFO persistence: the order of its lines, under Redis's names; lines that Redis does not have start with ``engine_``.
 
 The values come from the ``facts`` of the log, the files, the rewrites and the snapshots.
 """
@@ -48,7 +48,9 @@ _LAST_LINES = ("engine_rdb_last_load_left_out", "engine_loading_seconds")
 
 
 def lines(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the lines in order; those about the log, and about segment files, only while they are in use."""
+    """Return the lines in order. Lines about the log, or about segment files, are included only while these are in
+    use.
+    """
     of_log = _LINES_OF_LOG if facts["aof_enabled"] else ()
     of_segments = _LINES_OF_SEGMENTS if "engine_segment_files" in facts else ()
     names = (*_LINES, *of_log, *_LAST_LINES, *of_segments)

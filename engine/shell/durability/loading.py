@@ -13,7 +13,7 @@ from engine.shell.observation.log_lines import LOG
 
 
 class Loader:
-    """Fills one core from its log or its snapshot. Raises LoadError or OSError on failure."""
+    """Loader of one core from its log or its snapshot. Its methods raise LoadError or OSError on failure."""
 
     def __init__(self, core: Core, appendonly: AppendOnly, snapshots: Snapshots, now_us: Callable[[], int]) -> None:
         self._core = core

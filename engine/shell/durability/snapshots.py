@@ -87,7 +87,7 @@ class Snapshots:
 
     @property
     def is_running(self) -> bool:
-        """Whether a background save is being written."""
+        """Whether a background save is running."""
         return self._machine.state is Save.WRITING
 
     @property
@@ -109,7 +109,7 @@ class Snapshots:
 
     @property
     def points(self) -> tuple[SavePoint, ...]:
-        """The ``save`` directive."""
+        """Save points of the ``save`` directive."""
         return self._core.config.value("save", tuple)
 
     def due(self) -> bool:

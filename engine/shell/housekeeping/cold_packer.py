@@ -118,7 +118,8 @@ class ColdPacker:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
         self._machine = Machine("the cold packer", TABLE, State.STOPPED)
-        #: Length of the queue at each of the last searches. Segments that were in it ``stream-cold-age`` ago are cold.
+        #: Length of the queue at each of the last searches. Segments that were in the queue ``stream-cold-age`` ago are
+        #: cold.
         self._queued: deque[int] = deque()
         #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False

@@ -1,12 +1,12 @@
 """``maxmemory``: whether the process uses more memory than allowed.
 
 The limit applies to the resident size of the whole process, with the interpreter and its libraries: the memory that the
-machine or container has to provide. It is measured at most every tenth of a second, because that takes microseconds. In
-between, the bytes received from clients since the last measurement are added. Before commands are rejected, caches are
-returned to the system: decompressed entries, and free memory of the allocators.
+machine or container has to provide. The size is measured at most every tenth of a second, because a measurement takes
+microseconds. In between, the bytes received from clients since the last measurement are added. Before commands are
+rejected, caches are returned to the system: decompressed entries, and free memory of the allocators.
 
 No key is ever evicted: data stays until it is deleted. Another ``maxmemory-policy`` is accepted and reported, for tools
-that read it, and a log line says that it has no effect.
+that read it, but has no effect, as a log line says.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MemoryLimit:
         self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
-        #: ``maxmemory`` in bytes; 0 for no limit, and then `check` need not be called.
+        #: ``maxmemory`` in bytes; if 0, there is no limit and `check` need not be called.
         self.limit = 0
         config.on_change("maxmemory", self._follow)
         config.on_change("maxmemory-policy", self._tell_policy)

@@ -33,8 +33,7 @@ def reserve(config: Config) -> None:
     if limit < wanted + others:
         if limit <= others:
             raise ConfigError(
-                f"maxclients: the limit of open files is {limit}, too few to start with; at least {others + 1} are "
-                "needed (ulimit -n)"
+                f"maxclients: the limit of open files is {limit}; at least {others + 1} are needed (ulimit -n)"
             )
         config.put("maxclients", b"%d" % (limit - others))
         LOG.warning(

@@ -3,8 +3,8 @@
 The core's outbox is emptied after each command, so that woken clients and subscribers receive their messages in the
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
-The clock is read once when a client's commands start to run. They run until the last one, until one that blocks, or
-until the client has used up its share of the iteration; their replies leave together. A long command may run in steps,
+The clock is read once when a client's commands start to run. The commands run until the last one, until a blocking one,
+or until the client's share of the iteration is used up. Their replies leave together. A long command may run in steps,
 one per iteration; the client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
@@ -444,7 +444,7 @@ class Runner:
 
 
 def _append(messages: Iterable[Reply], session: Session, out: Out) -> None:
-    """Encode a command's messages to its own caller besides the reply, including replies of SUBSCRIBE."""
+    """Encode the messages that a command sends to its caller after its reply, including replies of SUBSCRIBE."""
     for message in messages:
         encode(message, session.proto, out)
 

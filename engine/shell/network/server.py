@@ -1,4 +1,4 @@
-"""The server process: listening sockets, signals, start and end. The runner does everything in between.
+"""The server process: listening sockets, signals, start and end. The runner serves the clients.
 
 ``Server.serve`` returns when the server was stopped (by a signal or SHUTDOWN) or has failed, with everything closed.
 """
@@ -68,7 +68,7 @@ class Server:
         facts = Facts(self.config, self.runner.traffic, self.core.telemetry, type(self._loop), self._port)
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
-        # Loaded data has no garbage: repeated searches for cycles in it take nearly as long as loading.
+        # Loaded data has no garbage, but repeated searches for cycles would take nearly as long as loading.
         gc.disable()
         try:
             self._durability.start()

@@ -11,7 +11,7 @@ class Traffic:
 
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Number of accepted connections, and of those that were then rejected.
+    #: Number of accepted connections, and number of connections that were rejected after that.
     accepted: int = 0
     rejected: int = 0
     #: Number of connected clients whose TLS handshake is not complete.

@@ -5,11 +5,11 @@
                              │
                              └── GIVEN_UP, ABORT ──> NONE
 
-During a failover, clients that write wait, so that a replica can catch up. WAITING ends when one has caught up, when
-the timeout expires, or by FAILOVER ABORT. Then this server becomes a replica. Its PSYNC has the option FAILOVER: the
-server that receives it becomes the master. If the reply is negative, this server becomes the master again, under a new
-history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT, because that server may
-have accepted.
+During a failover, clients that write wait, so that a replica can catch up. WAITING ends when a replica has caught up,
+when the timeout expires, or by FAILOVER ABORT. Then this server becomes a replica. Its PSYNC has the option FAILOVER:
+the server that receives it becomes the master. If the reply is negative, this server becomes the master again, under a
+new history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT, because that server
+may have accepted.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class History:
 
     @property
     def first(self) -> int:
-        """Number of the first byte in the backlog; of the next byte if it is empty."""
+        """Number of the first byte in the backlog, or of the next byte if the backlog is empty."""
         return self.offset - self.held + 1
 
     def keep(self) -> None:

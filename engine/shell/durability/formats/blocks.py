@@ -1,14 +1,13 @@
-r"""Blocks of the append-only file: the commands of one event-loop iteration after a line with their length and
-checksum.
+r"""Blocks of the append-only file: a line with length and checksum, then the commands of one event-loop iteration.
 
-To Redis the line is a comment (it skips lines that start with ``#`` between commands), so the file remains one that
-``redis-server`` reads and writes, and a flipped bit is still detected::
+Redis skips the line as a comment, because it starts with ``#``. So ``redis-server`` can still read and continue the
+file, and the engine detects a flipped bit::
 
     #PS <length> <CRC-32 of the commands> <CRC-32 of this line so far, seeded with its offset in the file>\r\n
 
-Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a torn write, where the
-file is truncated, can be distinguished from changed bytes, for which the file is rejected. Commands without such a line
-were written by Redis; only their syntax can be checked.
+Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a torn write can be
+distinguished from changed bytes: after a torn write the file is truncated, with changed bytes it is rejected. Commands
+without such a line were written by Redis; only their syntax can be checked.
 
 Another comment contains the data's position in a replication history (`engine.shell.durability.formats.position`).
 

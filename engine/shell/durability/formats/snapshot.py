@@ -255,7 +255,7 @@ def _check_gaps(directory: array[int], end: int) -> None:
     place = _HEADER.size
     for at in range(0, len(directory), 3):
         if directory[at] != place:
-            raise DamagedError(directory[at], "a part does not start at the end of the part before")
+            raise DamagedError(directory[at], "a part does not start where the previous part ends")
         place += directory[at + 1] + (-directory[at + 1] % 8)
     if place != end:
         raise DamagedError(place, "the directory does not start at the end of the last part")

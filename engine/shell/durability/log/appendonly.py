@@ -319,7 +319,7 @@ class AppendOnly:
         """Make the attempt's base the start of the log. It is followed by the increments from number ``first`` on, or,
         if ``first`` is 0, by ``tail`` in a new increment.
 
-        Raises OSError on failure. Then either the files are unchanged, or the log's file is given up.
+        Raises OSError on failure. In that case, either the files are unchanged, or the log's file is abandoned.
         """
         files, old, log = self._files, self.manifest, self._log
         seq = old.base_seq + 1

@@ -1,10 +1,10 @@
 """Replay of an append-only file: its commands are run on an empty core.
 
 Data verified by a block's checksum is processed in large pieces: runs of similar XADDs are added at once
-(`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and
-the rest is parsed by hiredis. Data without a checksum, which Redis wrote, is parsed command by command, strictly,
-except for such runs. In both cases every command must succeed: an error means that the file is damaged, and loading
-ends with the file and the offset.
+(`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and the
+rest is parsed by hiredis. Data without a checksum was written by Redis; except for such runs, it is parsed strictly,
+command by command. In both cases every command must succeed: an error means that the file is damaged, and loading fails
+with the file and the offset.
 
 `engine.shell.durability.log.commands` runs the commands.
 """
@@ -233,10 +233,10 @@ def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[lis
         end = place + size
         if end + 2 > len(data):
             if bytes(data[end:]) != b"\r\n"[: max(len(data) - end, 0)]:
-                raise DamagedError(base + begin, "a word has another length than announced")
+                raise DamagedError(base + begin, "the length of a word differs from its header")
             raise TornError(base + at)
         if bytes(data[end : end + 2]) != b"\r\n":
-            raise DamagedError(base + begin, "a word has another length than announced")
+            raise DamagedError(base + begin, "the length of a word differs from its header")
         argv.append(bytes(data[place:end]))
         place = end + 2
     return argv, place
@@ -250,7 +250,7 @@ def _header(data: bytes | memoryview, at: int, mark: bytes, base: int) -> tuple[
         raise DamagedError(base + at, f"expected '{mark.decode()}' and a number")
     if end < 0:
         if len(line) == 24:
-            raise DamagedError(base + at, "a number without an end")
+            raise DamagedError(base + at, "a number without a line end")
         raise TornError(base + at)
     if not digits:
         raise DamagedError(base + at, f"expected '{mark.decode()}' and a number")

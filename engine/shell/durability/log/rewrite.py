@@ -171,7 +171,7 @@ class Rewrites:
 
     def write_now(self) -> None:
         """Rewrite the log synchronously, which also repairs a broken log file. Raises OSError on failure; the log is
-        then unchanged, or its file is given up.
+        then unchanged, or its file is abandoned.
         """
         self.abandon()
         self._flush_effects()

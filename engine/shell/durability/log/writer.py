@@ -1,7 +1,7 @@
 """Writer of the append-only file's newest increment: writes effects as blocks, and syncs by the ``appendfsync`` policy.
 
 It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
-files. It never drops effects. If the disk rejects a write, the bytes wait, the file is cut back to its last complete
+files. It never drops effects. If the disk rejects a write, the bytes wait, the file is truncated to its last complete
 block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain, nothing more is written
 to it, and a new file must be written from memory (`engine.shell.durability.states.log_file` has the states).
 
@@ -175,7 +175,7 @@ class Log:
     def end_with(self, line: Callable[[int], bytes]) -> None:
         """Add a last line, made from its offset, to the file, unless appended bytes are missing in the file.
 
-        Raises OSError on failure; the file is then unchanged, or given up.
+        Raises OSError on failure; the file is then unchanged, or abandoned.
         """
         if not self.is_open or not self.flush(force=True) or self._waiting or self.is_broken:
             return

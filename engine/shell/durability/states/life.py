@@ -33,7 +33,7 @@ class Life(Enum):
 
     #: Being loaded.
     LOADING = auto()
-    #: Commands run, and their effects are kept.
+    #: Commands run, and their effects are logged.
     RUNNING = auto()
     #: The process is to exit: unsaved data is being written to disk.
     LAST_SAVE = auto()

@@ -14,7 +14,7 @@
                            └──┘     └─────────────────┘
                           SPOILT
 
-A rejected write is undone: the file is cut after its last complete block, the data to write waits in memory, and the
+A rejected write is undone: the file is truncated to its last complete block, the data to write waits in memory, and the
 write is retried (HELD_UP). After a failed fsync, or if part of a block could not be cut off, the content of the file is
 unknown (BROKEN): nothing more is written to it, and a new file is needed.
 """

@@ -14,7 +14,8 @@
                BEGUN
 
 BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
-starts one at once. The thread of an abandoned save notices this, and removes its file. Another save may start at once.
+starts a save immediately. The thread of an abandoned save notices this, and removes its file. Another save may start at
+once.
 """
 
 from __future__ import annotations

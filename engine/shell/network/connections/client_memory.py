@@ -36,7 +36,7 @@ class ClientMemory:
         self._traffic = traffic
         self._now_us = now
         self._next_us = 0
-        #: Limit in bytes; 0 for none, and then `check` need not be called.
+        #: Limit in bytes; if 0, there is no limit and `check` need not be called.
         self.limit = 0
         for name in ("maxmemory", "maxmemory-clients"):
             config.on_change(name, self._follow)

@@ -288,7 +288,9 @@ class Connection(asyncio.Protocol):
         session = self.session
         if waiting > self.limits.query(session):
             self.traffic.query_overruns += 1
-            LOG.warning("client %d (%r) dropped: more than client-query-buffer-limit waits", session.id, session.addr)
+            LOG.warning(
+                "client %d (%r) dropped: unprocessed input above client-query-buffer-limit", session.id, session.addr
+            )
             self.transport.abort()
 
     def go_on(self) -> None:

@@ -32,7 +32,8 @@ _BUSY_S = 0.05
 _BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
 #: Capability that only Redis 8.0 and later announce.
 _BY_CHANNEL = b"rdb-channel-repl"
-#: RDB versions that these servers read. Valkey 8.0 and later announce their own version.
+#: RDB version that Redis 8.0 reads; first major version of Valkey that announces itself; RDB version that Valkey 8
+#: reads.
 _VERSION_OF_REDIS_8, _OF_VALKEY, _VERSION_OF_VALKEY_8 = 12, 8, 11
 _MARK_DIGITS = 40
 
@@ -87,10 +88,9 @@ class FullSyncs:
         self._files = files
         self._transfer: Transfer | None = None
         self._start_timer: asyncio.TimerHandle | None = None
-        #: Whether the last file that was written to disk before it was sent failed.
+        #: Whether the last attempt to write a file to disk failed.
         self._is_disk_bad = False
-        #: Returns the selected database of a stream that comes from this server's master; -1 if this server makes the
-        #: stream.
+        #: Returns the database selected in the stream of this server's master; -1 if this server is the master.
         self.stream_db: Callable[[], int] = lambda: -1
 
     @property

@@ -69,7 +69,7 @@ class Transfer:
         self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
-        #: The present slice, whether it is the last one, and the receivers that need it, the next one last.
+        #: The present slice, whether it is the last one, and the receivers to send it to, in reverse order.
         self._stretch = b""
         self._is_last = False
         self._unsent: list[Replica] = []
@@ -161,7 +161,7 @@ class Transfer:
                 replica.peer.send([self._stretch])
                 left -= len(self._stretch)
         if self._is_last and not self._unsent:
-            # In the same step, because a replica may acknowledge at once.
+            # In the same step, because a replica may acknowledge immediately.
             self._end(None)
         else:
             self._loop.call_soon(self._step)

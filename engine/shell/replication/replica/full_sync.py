@@ -53,7 +53,7 @@ class FullSync:
         self.transfer = Transfer(core, clock, directly=self.keeps_old_data or (load == b"on-empty-db" and is_empty))
         self.transfer.on_loaded = self._read
         self._is_due = self._is_over = False
-        #: Whether the present data is gone, and the new data is not complete yet.
+        #: Whether the present data was freed, and the new data is not complete yet.
         self._is_replacing = False
 
     def feed(self, data: bytes) -> bytes:
@@ -139,7 +139,7 @@ def log_discarded_data(core: Core, full: Full, history: History | None, unconfir
     )
     if history is None:
         if keys:
-            LOG.warning("discarding %d keys of this server from before it followed a master", keys)
+            LOG.warning("discarding %d keys that this server had before it followed a master", keys)
     elif keys:
         LOG.warning(
             "discarding %d keys at offset %d of the history %s, which the master does not continue%s",

@@ -3,8 +3,8 @@ r"""The master's data on the link: a length or a mark, then the bytes of a file.
     $<length>\r\n<that many bytes>                   the master wrote a file first
     $EOF:<40 characters>\r\n<bytes><the 40 again>    the master writes directly to the link
 
-The first line may be preceded by empty ones, as keepalives. The module separates the bytes of the file from the bytes
-that follow it.
+Empty lines may precede the first line, as keepalives. The module separates the bytes of the file from the bytes that
+follow it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Payload:
         self.is_complete = False
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Process bytes; return those of the file, and those after the file."""
+        """Process bytes; return the bytes of the file, and the bytes after the file."""
         if not self._begun:
             data = self._parse_head(data)
             if not self._begun:

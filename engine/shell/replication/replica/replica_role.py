@@ -82,15 +82,15 @@ class ReplicaRole:
         self._host, self._port = b"", 0
         self._link: MasterLink | None = None
         self._handshake: Handshake | None = None
-        #: The failover in which this server, the master until now, hands over to the server that it follows.
+        #: The failover in which this server, the former master, hands over to the server that it follows.
         self._handover: Handover | None = None
         self._lines = b""
-        #: The full synchronisation in progress; the stream that follows it.
+        #: The full synchronisation in progress, and the application of the stream after it.
         self._sync: FullSync | None = None
         self._applying: Applier | None = None
         #: Database selected for the master's next command, while there is no link.
         self._db = 0
-        #: Bytes that arrived after the data while it was being loaded.
+        #: Bytes of the stream that arrived while the data was being loaded.
         self._early: list[bytes] = []
         #: Whether the data matches the history up to its offset, so that the rest may be requested.
         self._has_history = False
@@ -304,7 +304,7 @@ class ReplicaRole:
     def refuse(self, why: str) -> None:
         """Stop following the master, because it sent something that is not supported."""
         LOG.error(
-            "stopped following the master %s:%d: %s; REPLICAOF tries again",
+            "stopped following the master %s:%d: %s; call REPLICAOF to try again",
             self._host.decode("utf-8", "backslashreplace"),
             self._port,
             why,

@@ -77,7 +77,9 @@ class Transfer:
         return self._payload.is_complete
 
     def feed(self, data: bytes) -> bytes:
-        """Process received bytes; return those after the data. Raises TransferError if the data cannot be stored."""
+        """Process received bytes; return the bytes after the data. Raises TransferError if the data cannot be
+        stored.
+        """
         try:
             part, rest = self._payload.feed(data)
             if part and self.is_direct:
