@@ -3,7 +3,7 @@
 During an iteration only the clients whose commands it runs are served. While the threshold is set, code that has worked
 in the loop calls `Watchdog.note_work` afterwards. The telemetry reports single long commands. At the first report, the
 watchdog schedules a callback as the end of the iteration: it runs after everything else that was received. An iteration
-that took too long becomes a LATENCY event, and a log line, at most once per second.
+that took too long becomes a LATENCY event. It is also logged, at most once per second.
 """
 
 from __future__ import annotations

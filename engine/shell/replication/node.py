@@ -1,6 +1,6 @@
 """Replication of one server: the core's requests, answered as a master or as a replica.
 
-Both roles share one history: a master extends it, a replica copies its master's.
+Both roles share one history: a master extends it, a replica copies that of its master.
 """
 
 from __future__ import annotations

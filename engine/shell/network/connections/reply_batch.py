@@ -7,9 +7,9 @@ to send each reply at once, because each client makes its next request while the
 
 And with ``appendfsync always``, nothing leaves before its effects are on disk. The first effect of an iteration holds
 the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
-iteration. One fsync serves them all. If the disk rejects it, the connections are cut off: it is unknown whether their
+iteration. One fsync serves them all. If the disk rejects it, the connections are closed: it is unknown whether their
 commands will survive, so they must get neither a success nor an error. With the other policies, one write to the log
-serves many clients in the same way, and nothing is cut off.
+serves many clients in the same way, and no connection is closed.
 
 Each connection's bytes leave in their original order.
 """
