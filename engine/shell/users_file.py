@@ -52,7 +52,7 @@ class UsersFile:
 
 
 def start_accounts(config: Config, accounts: Accounts) -> None:
-    """Load the users of the configuration or of the file. Raises ConfigError if that fails."""
+    """Load the users from the configuration or from the file. Raises ConfigError on failure."""
     accounts.draw = secrets.randbelow
     config.shown_users = accounts.configured
     name = config.text("aclfile")
@@ -68,7 +68,7 @@ def start_accounts(config: Config, accounts: Accounts) -> None:
 
 
 def reload_accounts(accounts: Accounts) -> None:
-    """Reload the users of ``aclfile``, as ACL LOAD does. Raises ConfigError and changes nothing if that fails."""
+    """Reload the users from ``aclfile``, as ACL LOAD does. Raises ConfigError, without changes, on failure."""
     if accounts.file is None:
         return
     try:

@@ -126,7 +126,7 @@ class Files:
     # -- directory lock -----------------------------------------------------------------------------------------------
 
     def lock(self, path: Path) -> int | None:
-        """Lock a directory until the descriptor is closed or the process ends; None if it is locked elsewhere."""
+        """Lock a directory until the returned descriptor is closed. Return None if another process holds the lock."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if fcntl is not None:

@@ -37,7 +37,7 @@ from engine.shell.observation.log_lines import LOG
 _RETRY = 5.0
 #: File name extension of each format.
 _SUFFIXES = {b"rdb": ".rdb", b"psb": ".psb"}
-#: Names of snapshots that are being written, or were when their process died.
+#: Names of unfinished snapshots.
 TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.(rdb|psb)")
 
 

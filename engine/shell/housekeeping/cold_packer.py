@@ -58,7 +58,7 @@ _MOST_WAITING, _MOST_UNPACKED = 64, 128
 _STORED_AT_ONCE = 64
 #: Number of searches to skip after the disk has rejected segments.
 _REST = 10
-#: Minimum number of searches between two times that memory is returned to the system.
+#: Minimum number of searches between two returns of memory to the system.
 _TRIM_EVERY = 10
 #: The interpreter's switch interval in seconds, while the thread works and otherwise.
 _SHORT_INTERVAL, _USUAL_INTERVAL = 2e-5, sys.getswitchinterval()

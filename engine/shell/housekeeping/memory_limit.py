@@ -20,7 +20,7 @@ from engine.shell.housekeeping.allocator import resident
 
 #: Minimum time between two measurements, in microseconds.
 _EVERY_US = 100_000
-#: Minimum time between two times that memory is returned, in microseconds, because that takes milliseconds.
+#: Minimum time between two returns of memory, in microseconds: each return takes milliseconds.
 _GIVE_BACK_US = 1_000_000
 
 

@@ -243,7 +243,7 @@ class Runner:
         return False
 
     def _has_used_its_share(self, connection: Connection, out: Out, began: int) -> bool:
-        """Return whether other clients come first: this one does not read, or its commands have used up its share."""
+        """Return whether other clients come first: this client does not read its replies, or has used up its share."""
         if sum(map(len, out)) > _FLUSH_BYTES:
             self.delivery.flush(connection, out[:])
             out.clear()

@@ -106,7 +106,9 @@ class Server:
     # -- listening ----------------------------------------------------------------------------------------------------
 
     def _open_ports(self) -> None:
-        """Bind ``port`` and ``tls-port``. Port 0 is a free port, or none if there is a TLS port or a Unix socket."""
+        """Bind ``port`` and ``tls-port``. ``port`` 0 means a free port, or no plain port if a TLS port or a Unix socket
+        is configured.
+        """
         port, tls_port = self.config.integer("port"), self.config.integer("tls-port")
         self._host, self._port, self._sockets = "", 0, list[socket.socket]()
         self._tls_port, self._tls_sockets = tls_port, list[socket.socket]()

@@ -43,7 +43,7 @@ class Suspension:
         return self
 
     def go(self) -> bool:
-        """Start or resume the work; return whether it is over. Its exception is raised here."""
+        """Start or resume the work; return whether it is over. An exception of the work is raised here."""
         self._caller = self._current()
         self._stack.switch()
         if self.is_over and self._error is not None:

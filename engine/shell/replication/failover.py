@@ -69,7 +69,7 @@ def failover() -> Machine[Stage, FailoverEvent]:
 
 
 class Roles(Protocol):
-    """The part that decides which server this one follows."""
+    """Owner of this server's role: master, or replica of another server."""
 
     follows: bool
 

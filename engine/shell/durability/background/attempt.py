@@ -23,7 +23,7 @@ class AbandonedError(OSError):
 
 
 class Attempt:
-    """A file being written in ``directory``; its temporary name is between ``prefix`` and ``suffix``."""
+    """A file being written in ``directory``. ``prefix``, ``suffix``: start and end of its temporary name."""
 
     def __init__(self, files: Files, directory: Path, prefix: str, suffix: str) -> None:
         self._files = files

@@ -23,8 +23,8 @@ _LARGE = 1 << 20
 
 
 def free_in_thread(free: Work, size: int) -> None:
-    """Free an unlinked file, or its mapping, of ``size`` bytes. A large one is freed in a separate thread, because that
-    takes a third of a millisecond per megabyte. ``free`` must not raise.
+    """Free an unlinked file, or its mapping, of ``size`` bytes. A large one is freed in a separate thread, because
+    freeing takes a third of a millisecond per megabyte. ``free`` must not raise.
     """
     if size > _LARGE:
         threading.Thread(target=free, name="free").start()

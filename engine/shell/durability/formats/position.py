@@ -45,7 +45,7 @@ class Position:
         return bytes.fromhex(self.id.decode()) + self.offset.to_bytes(_OFFSET_BYTES) + self.db.to_bytes(_DB_BYTES)
 
     def line(self, place: int) -> bytes:
-        """Return the line of a log at offset ``place`` in its file. To Redis it is a comment."""
+        """Return the position as a line at offset ``place`` of a log file. Redis skips the line as a comment."""
         text = b"#PR %b %016x %08x " % (self.id, self.offset, self.db)
         return b"%b%08x\r\n" % (text, zlib.crc32(text, place & 0xFFFF_FFFF))
 

@@ -181,7 +181,7 @@ def position_of(data: memoryview) -> Position | None:
 
 
 def named_files(data: memoryview) -> frozenset[int]:
-    """Return the numbers of the segment files that a mapped snapshot refers to. DamagedError if it is damaged."""
+    """Return the numbers of the segment files of a mapped snapshot. Raises DamagedError if it is damaged."""
     directory = _directory(data)
     numbers = array("Q")
     for at in range(0, len(directory), 3):

@@ -46,7 +46,7 @@ _BASE_CHUNK = 1 << 20
 #: entries of two short fields), a rewrite takes about a quarter of a second; replaying 64 MB of the log takes one
 #: second.
 _INDEXED_PART = 128
-#: Name prefix of bases that are being written, or were when the process died.
+#: Name prefix of unfinished bases.
 _TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
@@ -114,7 +114,7 @@ class AppendOnly:
     # -- loading ------------------------------------------------------------------------------------------------------
 
     def adopt_old_file(self) -> None:
-        """Make the single file of Redis 6 or earlier, next to the directory, the base of a log with a manifest.
+        """Convert the single log file of Redis 6 or earlier, next to the directory, to a log with a manifest.
 
         The manifest is written first, as in Redis 7, so a crash between the steps loses nothing. If the directory
         already contains a log, the file is ignored.
@@ -275,7 +275,7 @@ class AppendOnly:
         return seq
 
     def clear_temporaries(self) -> None:
-        """Remove unfinished bases, and the temporary manifest if there is a real one."""
+        """Remove unfinished bases, and the temporary manifest if the manifest exists."""
         names = self._files.names(self.directory)
         manifest = self._temporary_manifest.name if self._manifest_path.name in names else ""
         for name in names:

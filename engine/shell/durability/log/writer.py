@@ -151,7 +151,7 @@ class Log:
     def _leave(self) -> None:
         fd, self._fd = self._fd, -1
         self._file.fire(LogFileEvent.LEFT)
-        # An fsync of it may be running or queued: close it after that, in the same thread.
+        # An fsync of the file may be running or queued, so the same thread closes the file afterwards.
         self._background(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Log:
             self.path, self.size, self.error = None, 0, None
 
     def end_with(self, line: Callable[[int], bytes]) -> None:
-        """Add a last line, made from its offset, to the file, unless appended bytes are missing in the file.
+        """Add a last line to the file, unless the disk rejects appended bytes. ``line`` returns the line for an offset.
 
         Raises OSError on failure; the file is then unchanged, or abandoned.
         """
@@ -199,7 +199,7 @@ class Log:
         self.appended += sum(map(len, out))
 
     def flush(self, *, force: bool = False) -> bool:
-        """Write the waiting bytes, and sync by the policy; return whether they are now as safe as it requires.
+        """Write the waiting bytes and sync by the policy; return whether they are as safe as the policy requires.
 
         ``force``: do not wait for a running fsync.
         """

@@ -56,7 +56,7 @@ def padded_size(size: int) -> int:
 
 
 class _Descriptor:
-    """A file open for reading, closed when the last reference is gone: another thread may be reading it."""
+    """A file open for reading, closed when its last reference is dropped: another thread may be reading it."""
 
     __slots__ = ("fd",)
 

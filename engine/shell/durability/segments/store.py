@@ -66,7 +66,7 @@ class SegmentFiles:
         self.directory = directory
         self.is_in_use = is_in_use
         self._open_files = OpenFiles()
-        #: Files by number. The newest one is written to, if this process made it.
+        #: Files by number. The newest file is written to, if this process created it.
         self._by_number: dict[int, SegmentFile] = {}
         self._last_number = 0
         #: The file that is written to, and its descriptor; descriptors of the files with unsynced bytes, by number.
@@ -112,8 +112,8 @@ class SegmentFiles:
         return bool(self._by_number)
 
     def place(self, number: int, offset: int, size: int, total: int) -> SegmentPlace:
-        """Return the place of a record that a document refers to. Raises DamagedError (of the document) if it is
-        missing.
+        """Return the place of a record that a document refers to. Raises DamagedError (of the document) if the record
+        is missing.
         """
         file = self._by_number.get(number)
         if file is None:

@@ -56,8 +56,8 @@ def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage 
 
 
 def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
-    """Read a segment file on its own. An incomplete record at its end is reported, but is not damage: a crash may leave
-    it.
+    """Read a segment file on its own. An incomplete record at its end is reported, but does not count as damage,
+    because a crash may leave one.
     """
     number = number_of(data)
     if number is None:

@@ -42,7 +42,7 @@ class LogFileEvent(Enum):
     """Events of the log's file."""
 
     OPENED = auto()
-    #: The disk rejected a write, and the file was cut back to its last complete block.
+    #: The disk rejected a write, and the file was truncated to its last complete block.
     REFUSED = auto()
     #: The waiting bytes were written.
     CAUGHT_UP = auto()

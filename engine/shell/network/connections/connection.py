@@ -124,29 +124,29 @@ class Connection(asyncio.Protocol):
         self.backlog_size = 0
         #: Recognises this client's pipelines of XADDs.
         self.scanner = Scanner()
-        #: Whether CLIENT PAUSE holds its next command back.
+        #: Whether CLIENT PAUSE holds the client's next command back.
         self.held_back = False
-        #: Whether it reads its replies more slowly than it sends requests.
+        #: Whether the client reads its replies more slowly than it sends requests.
         self.slow = False
-        #: Whether it is a replica with too many unread bytes; its own commands continue.
+        #: Whether the client is a replica with too many unread bytes; its commands continue to run.
         self.clogged = False
-        #: Whether it has used up its share of this event-loop iteration, and continues in the next one.
+        #: Whether the client has used up its share of this event-loop iteration, and continues in the next one.
         self.yielding = False
-        #: Whether its command is running in steps.
+        #: Whether the client's command is running in steps.
         self.stepping = False
-        #: Wakes it from a blocking command.
+        #: Timer of the client's blocking command.
         self.timer: asyncio.TimerHandle | None = None
-        #: Time (milliseconds) since which its unread replies have been above the soft limit; 0 if they are not.
+        #: Time in milliseconds since which the unread replies are above the soft limit; 0 if they are not.
         self.over_soft_since = 0
         #: Replies that wait for the end of the event-loop iteration, and their size in bytes.
         self.held: Out = []
         self.held_size = 0
-        #: Pieces of a long reply that are still to be made, and bytes to be sent after them.
+        #: Remaining pieces of a long reply, and bytes to be sent after them.
         self.pieces: Iterator[Out] | None = None
         self.behind: Out = []
         #: Total bytes received and sent.
         self.received = self.sent = 0
-        #: Number of bytes that it had read at the last call of `has_taken`.
+        #: Number of bytes that the client had read at the last call of `has_taken`.
         self.taken = 0
         self._reading = True
 
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
         return data
 
     def check_input(self) -> None:
-        """Disconnect the client if it has sent too much ahead."""
+        """Disconnect the client if too much of its input is waiting."""
         waiting = self.backlog_size + self.parser.buffered
         session = self.session
         if waiting > self.limits.query(session):
@@ -399,7 +399,7 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def write(self, parts: Out, size: int) -> None:
-        """Write replies, ``size`` bytes in total, in as few buffers as is cheap."""
+        """Write replies, ``size`` bytes in total, with short buffers joined."""
         transport = self.transport
         if len(parts) == 1:
             transport.write(parts[0])
@@ -435,7 +435,7 @@ class Connection(asyncio.Protocol):
             self.give_up(size)
 
     def buffers(self) -> Buffers:
-        """Return the sizes of its buffers, for CLIENT LIST."""
+        """Return the sizes of the client's buffers, for CLIENT LIST."""
         replies = self.transport.get_write_buffer_size() + self.held_size + sum(map(len, self.behind))
         waiting = self.parser.buffered + self.backlog_size
         return Buffers(waiting, replies, self.held_back, self.received, self.sent)

@@ -46,7 +46,7 @@ class Limits:
         self.on_change()
 
     def query(self, session: Session) -> int:
-        """Return the maximum number of bytes of commands that wait to run."""
+        """Return the maximum number of bytes of unprocessed input."""
         return self._query if session.authenticated else min(self._query, _BEFORE_LOGIN)
 
     def output(self, session: Session) -> OutputLimit:

@@ -99,7 +99,7 @@ class FullSyncs:
         return self._transfer is not None and self._transfer.is_sending
 
     def add(self, replica: Replica) -> None:
-        """Give a replica a file, now or later."""
+        """Schedule a file with all data for a replica."""
         if not self._join(replica):
             self._schedule_transfer()
 

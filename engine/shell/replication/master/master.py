@@ -142,8 +142,7 @@ class Master:
     def _release(self) -> None:
         """Send the collected stream to the online replicas; call this before another replica goes online.
 
-        It is not sent at once: commands of several clients in one event-loop iteration are sent together, after their
-        replies.
+        Commands of several clients in one event-loop iteration are collected and sent together, after their replies.
         """
         blocks, self._outgoing = self._outgoing, []
         if not blocks:
@@ -232,7 +231,7 @@ class Master:
     def cut_off(self, replica: Replica) -> None:
         """Close a replica's connection, so that it must synchronise again."""
         replica.peer.transport.abort()
-        # Remove it now: the loop reports the close later.
+        # Remove the replica now: the event loop reports the close later.
         self.drop(replica.peer.session)
 
     def cut_off_all(self) -> None:

@@ -16,14 +16,14 @@ class Peer(Protocol):
 
     session: Session
     transport: asyncio.Transport
-    #: Whether it has too many unread bytes to receive more of a file now.
+    #: Whether the replica has too many unread bytes to receive more of a file now.
     clogged: bool
 
     def send(self, parts: list[bytes | memoryview]) -> None:
         """Send bytes in order; the connection is closed if too many are unread."""
 
     def give_up(self, size: int) -> None:
-        """Disconnect it, because ``size`` bytes waiting for it are too many."""
+        """Disconnect the replica, because ``size`` bytes waiting for it are too many."""
 
 
 #: Names of the states in INFO and ROLE.
@@ -51,32 +51,32 @@ class Replica:
     def __init__(self, peer: Peer, said: AsReplica, now: float, *, without_acks: bool) -> None:
         self.peer = peer
         self.said = said
-        #: Whether it connected with SYNC: such replicas send no acknowledgements.
+        #: Whether the replica connected with SYNC, and so sends no acknowledgements.
         self.without_acks = without_acks
         self._machine = sync()
         #: The stream since the image was taken, to be sent after the file.
         self.waiting: list[bytes | memoryview] = []
         self.waiting_size = 0
         self._over_soft_since: float | None = None
-        #: Whether it has acknowledged something, which means that it has found the end of its file.
+        #: Whether the replica has acknowledged something, which means that it has found the end of its file.
         self.has_answered = False
-        #: Offset up to which it has applied the stream, and up to which it has synced it; -1 if unknown.
+        #: Offset up to which the replica has applied the stream, and up to which it has synced it; -1 if unknown.
         self.offset = self.on_disk = -1
-        #: Time of its last acknowledgement, and of its last progress in reading the file.
+        #: Time of the last acknowledgement, and of the last progress in reading the file.
         self.heard = self.progress = now
 
     @property
     def state(self) -> Sync:
-        """State of its synchronisation."""
+        """State of the synchronisation."""
         return self._machine.state
 
     def fire(self, event: SyncEvent) -> None:
-        """Report an event to its state machine."""
+        """Report an event to the state machine."""
         self._machine.fire(event)
 
     @property
     def name(self) -> str:
-        """Its address for the log."""
+        """Address of the replica, for the log."""
         address, port = self.address
         return f"{address}:{port}" if port else address
 
@@ -91,7 +91,7 @@ class Replica:
         return max(int(now - self.heard), 0)
 
     def described(self, now: float) -> str:
-        """Return its line in INFO."""
+        """Return the replica's line in INFO."""
         host, port = self.address
         lag = self.lag(now) if self.state is Sync.ONLINE else 0
         return f"ip={host},port={port},state={_SHOWN[self.state]},offset={max(self.offset, 0)},lag={lag}"
@@ -114,7 +114,7 @@ class Replica:
         self.waiting, self.waiting_size, self._over_soft_since = [], 0, None
 
     def release(self) -> None:
-        """Send the queued bytes: it is online."""
+        """Send the queued bytes: the replica is online."""
         waiting = self.waiting
         self.drop_waiting()
         if waiting:

@@ -32,12 +32,12 @@ class Sync(Enum):
     LOADING = auto()
     #: The replica receives the stream.
     ONLINE = auto()
-    #: The client has the file, and gets nothing else.
+    #: The client has the file, and receives nothing else.
     SERVED = auto()
 
 
 class SyncEvent(Enum):
-    """Events of its synchronisation."""
+    """Events of the synchronisation."""
 
     CONTINUED = auto()
     IMAGE_TAKEN = auto()

@@ -26,7 +26,7 @@ class ApplierOwner(Protocol):
         """Decide again whether to read more bytes, after some were processed."""
 
     def lost(self, why: str) -> None:
-        """Handle the loss of the link: a client has closed the connection."""
+        """Handle a link that a client has closed."""
 
     def refuse(self, why: str) -> None:
         """Stop following: the stream has something that the engine does not support."""

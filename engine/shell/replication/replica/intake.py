@@ -33,7 +33,7 @@ _PIPELINE = 256
 
 
 class Intake:
-    """Stream of one link, from ``offset`` of the history on; ``session`` is the master's.
+    """Stream of one link, from ``offset`` of the history on; ``session``: session of the master.
 
     ``pass_on`` is called with the bytes of commands that have run. ``skip_unknown``: skip failing commands and
     count them.
@@ -174,7 +174,7 @@ class Intake:
 
 
 def _size(argv: list[bytes]) -> int:
-    """Return the number of bytes of a command in the form in which servers write it."""
+    """Return the number of bytes of a command as servers write it."""
     size = len(b"*%d\r\n" % len(argv))
     for word in argv:
         count = len(word)

@@ -34,7 +34,7 @@ class MasterLink(asyncio.Protocol):
         self.received_at = clock()
 
     def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
-        """Connect, from the address ``source`` if it is not empty. The owner's callbacks report the result."""
+        """Connect, from the address ``source`` unless that is empty. The owner's callbacks report the result."""
         self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context, source))
 
     async def _open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
@@ -47,7 +47,7 @@ class MasterLink(asyncio.Protocol):
             self._lose(str(error) or type(error).__name__)
 
     def drop(self) -> None:
-        """Close it, without further callbacks."""
+        """Close the link, without further callbacks."""
         self._owner = None
         if self._opening is not None:
             self._opening.cancel()

@@ -15,7 +15,7 @@ class LogOffset:
         self._on_disk = -1
 
     def reset(self) -> None:
-        """Reset everything: the data was replaced, and none of it is known to be on disk."""
+        """Reset everything: the data was replaced, and the new data is not known to be on disk."""
         self._waiting.clear()
         self._on_disk = -1
 

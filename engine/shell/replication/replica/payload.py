@@ -29,7 +29,7 @@ class Payload:
         #: Length announced by the master; -1 if unknown.
         self.size = -1
         self._begun = False
-        #: Number of bytes of the file received; whether it is complete.
+        #: Number of received bytes of the file, and whether the file is complete.
         self.received = 0
         self.is_complete = False
 

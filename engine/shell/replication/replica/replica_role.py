@@ -50,7 +50,7 @@ _PERIOD = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 #: The same after a failed full synchronisation, because another one is expensive for the master.
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
-#: Maximum number of the master's bytes waiting here; above that, reading pauses.
+#: Maximum number of the master's bytes waiting to be processed; above that, reading pauses.
 _MOST_WAITING = 8 << 20
 #: Version that this replica announces to its master. Valkey's masters choose the file by it: if hash fields have
 #: deadlines, a replica below version 9 gets no file at all. Redis's and the engine's masters choose by capabilities.
@@ -280,7 +280,7 @@ class ReplicaRole:
         """Handle a broken link, a silent master, or unusable bytes: try again later."""
         state = self._machine.state
         if state is Link.LOADING and not costly:
-            # All data is here; the rest is requested once it is loaded.
+            # All data has arrived; the rest of the stream is requested once the data is loaded.
             return
         where = f"{self._host.decode('utf-8', 'backslashreplace')}:{self._port}"
         LOG.warning("the link to the master %s is down (%s): %s", where, state.name.lower(), why)

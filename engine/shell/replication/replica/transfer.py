@@ -111,7 +111,7 @@ class Transfer:
         data.release()
         self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
         self._began = self._clock()
-        # No other process should find it, and it is freed when this process ends.
+        # Remove the name, so that no other process finds the file, and it is freed when this process ends.
         self._attempt.remove()
 
     # -- reading ------------------------------------------------------------------------------------------------------
