@@ -1,12 +1,11 @@
-r"""Streams to figures: aggregates over windows of event time, or entries that fulfil a condition (alerts).
+r"""Streams to figures: aggregates over windows of event time, or alerts for entries that meet a condition.
 
     spark-submit jobs/aggregate.py --stream orders --schema 'customer string, price double, at timestamp' \
         --time at --window 5m --watermark 10m --by customer --agg 'sum(price) as total' --to stream:totals
 
-A window's figures are written once, when no more entries are expected for it: when an entry arrives that is later than
-the window's end by the watermark. Entries after that are dropped. --sql defines the whole computation as a query of the
-view `events`; --having keeps the figures that fulfil a condition. Without --agg and --sql the job is for alerts:
-entries that fulfil --where go to the target as they arrive.
+The figures of a window are written once, when the watermark passes the end of the window. Later entries of the window
+are dropped. --sql defines the whole computation as a query of the view `events`. --having keeps only figures that meet
+a condition. Without --agg and --sql, the job writes alerts: entries that meet --where go to the target as they arrive.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         default="_timestamp",
         show_default=True,
         metavar="COLUMN",
-        help="Column with the event time; `_timestamp` is the time in the ID.",
+        help="Column with the event time. `_timestamp` is the time in the ID.",
     ),
     click.option("--window", metavar="DURATION", help="Length of a window."),
-    click.option("--slide", metavar="DURATION", help="Time between the starts of windows; by default their length."),
+    click.option("--slide", metavar="DURATION", help="Time between the starts of windows.  [default: --window]"),
     click.option(
         "--watermark", default="10m", show_default=True, metavar="DURATION", help="Maximum lateness of an entry."
     ),
-    click.option("--by", multiple=True, metavar="COLUMN", help="Column to group by; may be repeated."),
+    click.option("--by", multiple=True, metavar="COLUMN", help="Column to group by. Repeatable."),
     click.option(
-        "--agg", multiple=True, metavar="SQL", help="Figure to compute, such as 'avg(price) as mean'; may be repeated."
+        "--agg", multiple=True, metavar="SQL", help="Figure to compute, such as 'avg(price) as mean'. Repeatable."
     ),
-    click.option("--sql", metavar="QUERY", help="Alternative to these options: a query of the view `events`."),
+    click.option("--sql", metavar="QUERY", help="Query of the view `events`, instead of --agg, --window and --by."),
     click.option("--where", metavar="SQL", help="Condition on entries."),
     click.option("--having", metavar="SQL", help="Condition on results."),
     click.option(
@@ -60,7 +59,7 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         type=click.Choice(("append", "update")),
         default="append",
         show_default=True,
-        help="append: final figures of a window; update: figures whenever they change.",
+        help="append: only final figures of a window; update: figures at each change.",
     ),
 )
 @reading_flags
@@ -80,15 +79,15 @@ def aggregate(
     output_mode: str,
     reading: Reading,
 ) -> None:
-    """Compute figures of streams, by windows of time and keys, or select the entries that need attention."""
+    """Compute figures of streams by time windows and keys, or write alerts for entries that meet a condition."""
     if sql is not None and (agg or window or by):
-        raise click.UsageError("--sql defines the whole computation: remove --agg, --window and --by.")
+        raise click.UsageError("--sql defines the whole computation. Remove --agg, --window and --by.")
     if agg and window is None and output_mode == "append":
-        raise click.UsageError("Figures without --window are never final: add --window, or --output-mode update.")
+        raise click.UsageError("Figures without --window are never final. Add --window or --output-mode update.")
     if not agg and (window or by or slide):
-        raise click.UsageError("Choose the figures, such as --agg 'count(*) as n'.")
+        raise click.UsageError("Give the figures to compute, such as --agg 'count(*) as n'.")
     if not agg and sql is None and where is None:
-        raise click.UsageError("Choose a computation (--agg, --sql), or a condition for alerts (--where).")
+        raise click.UsageError("Give a computation (--agg or --sql), or a condition for alerts (--where).")
     events = run.stream_of(reading, own_columns=True)
     if where is not None:
         events = events.where(where)
@@ -112,9 +111,7 @@ def aggregate(
 
 
 def _alerts(events: DataFrame) -> DataFrame:
-    """Return the entries with their origin in columns of other names, since `_id` and `_stream` would be the alert's
-    own.
-    """
+    """Rename the columns of an entry's origin, because `_id` and `_stream` would set the ID and stream of the alert."""
     return events.withColumnsRenamed({"_id": "source_id", "_stream": "source_stream"}).drop("_timestamp", "_deliveries")
 
 

@@ -1,12 +1,12 @@
-"""Streams to files: Parquet by day; archived entries can be removed from the stream.
+"""Streams to Parquet files by day. Archived entries can be removed from the stream.
 
     spark-submit jobs/archive.py --stream orders --to s3a://lake/orders --trigger 30s --trim-behind
 
-An entry is a row: its ID, its stream, the time in its ID, and its fields (a map, or with --schema columns). Rows are in
-the archive exactly once, by the day (UTC) of `_timestamp`: ARCHIVE/day=2024-06-01/. Small files of a day are merged
-(--compact). With --trim-behind the job's group removes entries from the stream after their batch is on disk and in the
-query's log, but none that another group has yet to read; a batch that a restart repeats is still in the stream. Delta
-and Iceberg tables are written by their own sinks, if the session has the package.
+Each entry becomes a row with its ID, its stream, the time in its ID, and its fields (a map, or columns with --schema).
+Rows are in the archive exactly once, by the UTC day of `_timestamp`: ARCHIVE/day=2024-06-01/. --compact merges small
+files of a day. With --trim-behind, the job removes entries from the stream once their batch is stored and committed. It
+keeps entries that another group has yet to read, and entries of a batch that a restart would repeat. Delta and Iceberg
+tables are written by their own sinks, if the session has the package.
 """
 
 from __future__ import annotations
@@ -41,24 +41,26 @@ _DAY_MS = 86_400_000
         "directory",
         metavar="URI",
         required=True,
-        help="Directory of the archive; for Iceberg CATALOG.DB.TABLE.",
+        help="Directory of the archive. For Iceberg: CATALOG.DB.TABLE.",
     ),
     click.option(
         "--format",
         "form",
         default="parquet",
         show_default=True,
-        help="Table format; delta and iceberg need their packages.",
+        help="Table format. The formats delta and iceberg need their packages.",
     ),
     click.option("--trim-behind", is_flag=True, help="Remove entries from the streams once they are in the archive."),
-    click.option("--binary", is_flag=True, help="Store fields as bytes, for entries of any content."),
+    click.option(
+        "--binary", is_flag=True, help="Store fields as bytes, which also preserves fields that are not text."
+    ),
     click.option(
         "--compact",
         type=click.IntRange(0),
         default=20,
         show_default=True,
         metavar="N",
-        help="Number of small files of a day that triggers a merge; 0: never.",
+        help="Number of small files of a day that triggers a merge; 0 to disable.",
     ),
     click.option(
         "--file-size",
@@ -81,28 +83,30 @@ def archive(
     file_size: int,
     reading: Reading,
 ) -> None:
-    """Keep the entries of streams in files, by day, each once."""
+    """Write each entry of streams exactly once to files by day."""
     schema = reading.schema
     if trim_behind and schema is not None:
         raise click.UsageError(
-            "--trim-behind would lose the fields that --schema does not name: remove one of the two."
+            "--trim-behind would lose fields that --schema does not name. Remove one of the two options."
         )
     if binary and schema is not None:
-        raise click.UsageError("--binary is for the map of all fields, --schema for columns: remove one of the two.")
+        raise click.UsageError(
+            "--binary and --schema exclude each other: --binary stores a map of fields, --schema columns."
+        )
     directory = directory.rstrip("/")
     check_place(directory)
-    if form != "iceberg":  # its target is a table of a catalog, not a directory
+    if form != "iceberg":  # the target is a table in a catalog, not a directory
         run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
     entries = run.stream_of(
         replace(reading, group=reading.group or ("archive" if trim_behind else None)),
         own_columns=True,
         trimOnCommit="true" if trim_behind else None,
         fieldsType="binary" if schema is None else None,
-        mode="FAILFAST",  # an entry must not be trimmed if a value became null
+        mode="FAILFAST",  # otherwise entries whose values became null would be trimmed
     )
     if "day" in map(str.lower, entries.columns):
         raise click.UsageError(
-            "The column 'day' is the archive's own: read that field without --schema, in the map of fields."
+            "The archive uses the column 'day' itself. Read the field 'day' in the map of fields, without --schema."
         )
     if schema is None and not binary:
         entries = entries.withColumn("fields", _texts())
@@ -126,8 +130,8 @@ def archive(
 
 
 def _texts() -> Column:
-    """Return the fields as text. A value that is not UTF-8 stops the job: it would be read as null, and then be
-    trimmed.
+    """Return the fields as text. A value that is not UTF-8 stops the job: otherwise it would be stored as null, and the
+    entry would be trimmed.
     """
     words = F.concat(F.map_keys("fields"), F.map_values("fields"))
     refusal = F.raise_error(F.format_string(str(error("ARCHIVE_NOT_TEXT", entry="%s", stream="%s")), "_id", "_stream"))

@@ -5,16 +5,16 @@
 The job
 
 1. writes the weather stations' hourly readings to the stream `weather` (a batch write);
-2. starts two streaming queries on the stream `flights`, each with a consumer group of its own, that join every
-   departure with its airport's weather of that hour (a batch read of `weather`): `delay-statistics` keeps running
-   statistics, in a hash `delays:<airport>:<visibility>` for each pair, where any client of Redis can watch them;
-   `late-departures` writes departures that left more than three hours late to the stream `alerts`;
+2. starts two streaming queries on the stream `flights`, each with its own consumer group. Both join each departure with
+   the weather at its airport in that hour (a batch read of `weather`). `delay-statistics` updates a hash
+   `delays:<airport>:<visibility>` for each pair, which any Redis client can read. `late-departures` writes departures
+   that left more than three hours late to the stream `alerts`;
 3. replays all departures into `flights`, in order of time, while the queries run (batch writes);
-4. waits until everything is processed and acknowledged, prints the table, and checks every figure against pandas.
+4. waits until all entries are processed and acknowledged, prints the table, and checks every figure against pandas.
 
-One stream feeds two queries, rather than one query with two outputs: each has its own offsets, group and
-guarantee. The statistics are exact even when a batch is repeated, because Spark's state counts each entry once and a
-hash is overwritten with absolute figures; each alert is written once.
+Two queries read the stream, rather than one query with two outputs, so each has its own offsets, group and guarantee.
+The statistics are exact even if a batch is repeated: Spark's state counts each entry once, and hashes are overwritten
+with absolute figures. Each alert is written once.
 
 Owns the pipeline. The data, the check by pandas and the table are in `pystreams.jobs.flights`.
 """
@@ -48,8 +48,8 @@ AIRPORTS = ("EWR", "JFK", "LGA")
 STATISTICS_KEY = "delays:{airport}:{visibility}"
 STATISTICS_GROUP, ALERTS_GROUP = "delay-statistics", "late-departures"
 
-# The fields that the job reads; the entries have more. time_hour is the scheduled hour in UTC, as text: with the
-# airport, it is the key of a reading.
+# The fields that the job uses. time_hour is the scheduled hour in UTC as text; together with the airport, it is the key
+# of a reading.
 FLIGHT_SCHEMA = (
     "carrier string, flight int, tailnum string, origin string, dest string, time_hour string, "
     "sched_dep_time int, dep_delay int"
@@ -57,18 +57,18 @@ FLIGHT_SCHEMA = (
 WEATHER_SCHEMA = "origin string, time_hour string, visib double"
 ALERT_SCHEMA = FLIGHT_SCHEMA + ", visib double, visibility string"
 
-LATE_MINUTES = 15  # delay that the US Department of Transportation counts as late
+LATE_MINUTES = 15  # minimum delay that the US Department of Transportation counts as late
 VERY_LATE_MINUTES = 180
 
 REPLAY_CHUNK = 50_000  # departures written by one batch write
-DEADLINE_SECONDS = 60  # for the acknowledgement of a batch that Spark has finished
+DEADLINE_SECONDS = 60  # timeout for the acknowledgement of the last batch
 
 
-# The computation: DataFrames in, DataFrames out, streaming or not.
+# Computation on batch or streaming DataFrames, without I/O.
 
 
 def visibility_band(miles: Column) -> Column:
-    """Name the band of a visibility in miles, by the bounds of the US flight categories."""
+    """Return the band of a visibility in miles, by the limits of the US flight categories."""
     return (
         F.when(miles < 1, "<1")
         .when(miles < 3, "1-3")
@@ -79,7 +79,7 @@ def visibility_band(miles: Column) -> Column:
 
 
 def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Give each departure the visibility at its airport in the scheduled hour (or null), and its band."""
+    """Add to each departure the visibility at its airport in the scheduled hour (or null), and its band."""
     readings = F.broadcast(weather.select("origin", "time_hour", "visib"))
     return flights.join(readings, ["origin", "time_hour"], "left").withColumn(
         "visibility", visibility_band(F.col("visib"))
@@ -87,7 +87,7 @@ def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def delay_statistics(departures: DataFrame) -> DataFrame:
-    """Describe the delays by airport and visibility band, in minutes; a departure without a delay never left."""
+    """Aggregate the delays in minutes by airport and visibility band. Without a delay, a departure was cancelled."""
     delay = F.col("dep_delay")
     return departures.groupBy("origin", "visibility").agg(
         F.count("*").alias("scheduled"),
@@ -105,27 +105,27 @@ def late_departures(departures: DataFrame) -> DataFrame:
     return departures.where(F.col("dep_delay") > VERY_LATE_MINUTES).select(*check.ALERT_FIELDS)
 
 
-# The plumbing: where DataFrames come from and go to.
+# Reading and writing.
 
 
 def read_stream(job: Run, group: str) -> DataFrame:
-    """Return the departures as a stream that the consumer group reads from its beginning."""
+    """Return the departures as a streaming DataFrame that the consumer group reads from the stream's start."""
     reader = job.read(stream=FLIGHTS, group=group, startingOffsets="earliest")
     return reader.schema(FLIGHT_SCHEMA).load()  # type: ignore[no-any-return]
 
 
 def read_batch(job: Run, stream: str, schema: str) -> DataFrame:
-    """Return what a stream holds now; nothing if it does not exist yet."""
+    """Return the current entries of a stream, or none if it does not exist yet."""
     return job.read_batch(failOnMissingStream="false").schema(schema).load(stream)  # type: ignore[no-any-return]
 
 
 def write_batch(job: Run, stream: str, rows: pa.Table) -> None:
-    """Append rows to a stream, in their order: a stream has one order of entries, so one task writes them."""
+    """Append rows to a stream in their order, by one task."""
     job.write(job.spark.createDataFrame(rows).coalesce(1), stream=stream)
 
 
 def start_statistics(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
-    """Keep the statistics in hashes: each batch overwrites those that it changed, so repeating one changes nothing."""
+    """Store the statistics in hashes. Each batch overwrites the hashes that it changed, so it can be repeated."""
 
     def store(changed: DataFrame, _batch_id: int) -> None:
         commands: list[Command] = []
@@ -147,7 +147,7 @@ def start_statistics(job: Run, departures: DataFrame, checkpoint: str) -> Stream
 
 
 def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
-    """Append an entry to the stream of alerts for each departure that left very late."""
+    """Append an entry to the stream of alerts for each departure that was more than three hours late."""
     return (
         late_departures(departures)
         .writeStream.queryName(ALERTS_GROUP)
@@ -157,12 +157,12 @@ def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQ
     )
 
 
-# One run.
+# Runs.
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run: contents of the server, and duration."""
+    """Outcome of a run: contents of the server after the run, and its duration."""
 
     statistics: dict[check.Group, check.Figures]
     alerts: list[check.Alert]
@@ -174,11 +174,13 @@ class Outcome:
 
 
 def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
-    """Write, replay, process; return when every entry is processed and acknowledged.
+    """Write the weather, start the queries, replay the departures, and wait until all entries are acknowledged.
 
-    A run with the checkpoint of an earlier one continues it: the lengths of streams show what is already written.
+    A run with the checkpoint of an earlier run continues that run, after the entries that are already in the streams.
     """
-    job.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")  # all: they count the entries read
+    job.spark.conf.set(
+        "spark.sql.streaming.numRecentProgressUpdates", "10000"
+    )  # keep all updates, which count the entries that were read
     before = lengths(job)
     start = time.perf_counter()
     weather = data.weather_readings().slice(before[WEATHER])
@@ -192,8 +194,8 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
         for start_query, group in ((start_statistics, STATISTICS_GROUP), (start_alerts, ALERTS_GROUP)):
             departures = with_weather(read_stream(job, group), readings)
             queries.append(start_query(job, departures, checkpoint))
-            # Sources that start at the same moment can break Spark's table of a format's variables, which they
-            # share: after that every task of the format is "not serializable". So one after the other.
+            # Start one query after the other: sources that start simultaneously can break a table in Spark that they
+            # share, and then every task of the format fails as "not serializable".
             queries[-1].processAllAvailable()
         replay(job, data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
         for query in queries:
@@ -216,7 +218,7 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
 
 
 def replay(job: Run, flights: pa.Table, start: float) -> None:
-    """Write the departures, chunk by chunk, and report how far the queries are; end early if the job is to stop."""
+    """Write the departures in chunks, and report the progress of the queries. Return early if the job should stop."""
     for offset in range(0, flights.num_rows, REPLAY_CHUNK):
         if job.stop.requested.is_set():
             return
@@ -244,14 +246,14 @@ def groups(job: Run) -> dict[str, tuple[int, int | None]]:
 
 
 def wait_for_acknowledgement(job: Run) -> None:
-    """Wait until no group has pending entries: Spark tells a source that a batch is finished at the next trigger."""
+    """Wait until no group has pending entries. Spark commits a batch to its source at the next trigger."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while any(state != (0, 0) for state in groups(job).values()) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
-    """Read the hashes back."""
+    """Return the statistics in the hashes."""
     pairs = [(airport, band) for airport in AIRPORTS for band in report.BANDS]
     with job.connection() as connection:
         commands: list[Command] = [("HGETALL", STATISTICS_KEY.format(airport=a, visibility=b)) for a, b in pairs]
@@ -262,18 +264,18 @@ def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
 
 
 def stored_alerts(job: Run) -> list[check.Alert]:
-    """Read the alerts back, each as a tuple of its fields."""
+    """Return the alerts, each as a tuple of its fields."""
     rows = read_batch(job, ALERTS, ALERT_SCHEMA).select(*check.ALERT_FIELDS).collect()
     return [tuple(row) for row in rows]
 
 
 def entries_read(query: StreamingQuery) -> int:
-    """Return how many entries a query has read since it started."""
+    """Return the number of entries that a query has read since it started."""
     return sum(progress.numInputRows for progress in query.recentProgress)
 
 
 def problems(outcome: Outcome, limit: int | None) -> list[str]:
-    """Return a line for each error in a run's outcome; an empty list means success."""
+    """Return a message for each error in the outcome of a run."""
     expected = check.joined(limit)
     expected_alerts = check.alerts(expected)
     wanted = {FLIGHTS: len(expected), WEATHER: check.weather_rows(), ALERTS: expected_alerts.total()}
@@ -308,17 +310,17 @@ def show(outcome: Outcome) -> None:
 
 
 def verdict(wrong: list[str]) -> int:
-    """Print the errors, or that there are none; return the job's exit code."""
+    """Print the errors, or a message of success. Return the job's exit status."""
     for problem in wrong:
         print("WRONG:", problem)
     if not wrong:
-        print("Every figure and every alert equals the result of pandas.")
+        print("Every figure and every alert equals the result from pandas.")
     return 1 if wrong else 0
 
 
 @contextmanager
 def checkpoint_directory(job: Run) -> Iterator[str]:
-    """Yield the directory that was given, or a temporary one; refuse to mix a new run with an old one's streams."""
+    """Yield the given directory, or a temporary one. Raises LEFTOVERS if the streams belong to another run."""
     given = job.checkpoint
     continued = given is not None and job.files.exists(f"{given}/{STATISTICS_GROUP}")
     pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)
@@ -343,15 +345,17 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
     ),
 )
 @combined(
-    click.option("--checkpoint", metavar="URI", help="Directory of the queries' progress; a run with it continues."),
+    click.option(
+        "--checkpoint", metavar="URI", help="Directory of the queries' checkpoints. Repeat it to continue a run."
+    ),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of departures to replay."),
 )
 def flight_delays(job: Run, limit: int | None) -> None:
-    """Delays of New York's departures of 2013, live, and every figure checked against pandas."""
+    """Stream New York's departures of 2013, compute statistics of delays, and check every figure against pandas."""
     with checkpoint_directory(job) as checkpoint:
         outcome = run(job, checkpoint, limit)
     if job.stop.requested.is_set():
-        job.say("stopped; a run with the same --checkpoint continues")
+        job.say("stopped; run again with the same --checkpoint to continue")
         return
     show(outcome)
     if verdict(problems(outcome, limit)):

@@ -3,10 +3,10 @@
     spark-submit jobs/ingest.py --from s3a://lake/orders/ --format csv --stream orders --checkpoint
     s3a://lake/checkpoints/orders
 
-Each row becomes an entry, each column a field; nulls are omitted. A column `_id` sets the entries' IDs. Without
---schema all values are the texts of the file (Parquet has its own types). A file is read once, when it is first seen:
-move finished files into the directory. Rows are in the streams exactly once, in the order of the files' names and of
-the rows in them; --parallel gives that order up for more writers.
+Each row becomes an entry, and each column a field; nulls are omitted. A column `_id` sets the IDs of entries. Without
+--schema, values of CSV and JSON stay text; Parquet has types. A file is read only once, so move only finished files
+into the directory. Rows are in the streams exactly once, in the order of file names and of rows within a file.
+--parallel uses more writers, without that order.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pystreams.jobs.flags import combined, query_flags
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 
-# A row that cannot be read or does not fit the schema is an error, rather than an entry with missing fields.
+# A row that cannot be read or does not fit the schema is an error. Otherwise fields would be missing.
 _TEXTS: dict[str, dict[str, Any]] = {
     "csv": {"header": True, "mode": "FAILFAST"},
     "json": {"primitivesAsString": True, "mode": "FAILFAST"},
     "parquet": {},
 }
-# A header that differs from the schema is an error, rather than exchanged columns.
+# A header that differs from the schema is an error. Otherwise values would go to the wrong columns.
 _CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {**_TEXTS["csv"], "enforceSchema": False}}
 
-#: Columns in addition to those of the files: the file of a row, and its position there.
+#: Additional columns: the file of a row, and the position of the row in the file.
 _FILE, _ROW = "_pystreams_file", "_pystreams_row"
 
 
@@ -43,22 +43,26 @@ _FILE, _ROW = "_pystreams_file", "_pystreams_row"
     examples=(
         "ingest --from landing/ --format csv --stream orders --checkpoint checkpoints/orders",
         "ingest --from landing/ --format json --stream orders --partitions 8 --key customer --retention 7d \\",
-        "    --checkpoint checkpoints/orders --trigger 30s   # goes on: a batch of new files every 30 seconds",
+        "    --checkpoint checkpoints/orders --trigger 30s   # a batch of new files every 30 seconds",
         "ingest --conf ingest.toml",
     ),
 )
 @combined(
     click.option("--from", "source", metavar="URI", required=True, help="File, directory or glob."),
     click.option("--format", "form", type=click.Choice(list(_TEXTS)), required=True, help="Format of the files."),
-    click.option("--stream", required=True, metavar="NAME", help="Stream; with --partitions, prefix of the streams."),
+    click.option(
+        "--stream", required=True, metavar="NAME", help="Target stream, or with --partitions the prefix of the streams."
+    ),
     click.option(
         "--partitions",
         type=click.IntRange(1),
         metavar="N",
         help="Number of streams NAME:{0}, NAME:{1}, ... over which rows are distributed.",
     ),
-    click.option("--key", metavar="COLUMN", help="Column whose equal values go to the same partition."),
-    click.option("--retention", metavar="DURATION", help="Age from which entries are removed, such as 7d."),
+    click.option("--key", metavar="COLUMN", help="Column that determines the partition of a row."),
+    click.option(
+        "--retention", metavar="DURATION", help="Maximum age of entries, such as 7d. Older entries are removed."
+    ),
     click.option("--schema", metavar="DDL", help="Columns of the files, such as 'customer string, price double'."),
     click.option(
         "--file-option",
@@ -68,7 +72,7 @@ _FILE, _ROW = "_pystreams_file", "_pystreams_row"
         help="Option of Spark's file reader, such as nullValue=NA.",
     ),
     click.option("--max-files", type=click.IntRange(1), metavar="N", help="Maximum number of files in a batch."),
-    click.option("--parallel", is_flag=True, help="Use one writer per part of the files; rows of different parts mix."),
+    click.option("--parallel", is_flag=True, help="Use several writers, which do not preserve the order of rows."),
 )
 @query_flags
 def ingest(
@@ -84,7 +88,7 @@ def ingest(
     max_files: int | None,
     parallel: bool,
 ) -> None:
-    """Write the rows of files to streams, each once, including files that arrive later."""
+    """Write each row of files exactly once to streams, including files that arrive later."""
     if (partitions is None) != (key is None):
         raise click.UsageError("--partitions and --key require each other.")
     given = dict(_pair(word) for word in file_options)
@@ -119,9 +123,9 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> StructType:
-    """Return the columns of the existing files, or those that the first run has recorded next to its checkpoint.
+    """Return the columns that the first run recorded in the checkpoint, or else those of the existing files.
 
-    Raises NO_COLUMNS if no file has any.
+    Raises NO_COLUMNS if no file has columns.
     """
     note = f"{run.claim_checkpoint()}/_ingest/columns.json"
     if run.files.exists(note):
@@ -139,7 +143,7 @@ def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> Struc
 
 
 def _in_order(batch: DataFrame) -> DataFrame:
-    """Return the rows by file name and position in the file, for one writer, however Spark splits the files."""
+    """Order the rows by file name and position for one writer, regardless of how Spark splits the files."""
     whole = batch.coalesce(1).withColumn(_ROW, F.monotonically_increasing_id())
     ordered = whole.sortWithinPartitions(f"{_FILE}.file_path", f"{_FILE}.file_block_start", _ROW)
     return ordered.drop(_FILE, _ROW)

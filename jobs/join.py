@@ -4,9 +4,9 @@ r"""Two streams to one: entries with equal keys whose times are close together.
         --right payments --right-schema 'order string, amount double' --on order --within 10m \
         --to stream:paid --checkpoint checkpoints/paid
 
-The key occurs once. Other columns that both sides have are called `left_...` and `right_...`. With --kind left an
-unmatched entry of the left stream is written alone when the watermark has passed. Spark keeps the entries of both
-streams for that long.
+Results contain the key once. Other columns that both streams have are called `left_...` and `right_...`. With
+--kind left, an unmatched entry of the left stream is written alone after the watermark has passed. Until then, Spark
+keeps the entries of both streams.
 """
 
 from __future__ import annotations
@@ -36,20 +36,32 @@ from pystreams.jobs.targets import Target, to_flag, work_of
 @combined(
     to_flag,
     click.option("--left", required=True, metavar="NAME", help="First stream."),
-    click.option("--left-schema", required=True, metavar="DDL", help="Its columns."),
-    click.option("--left-time", default="_timestamp", show_default=True, metavar="COLUMN", help="Its event time."),
+    click.option("--left-schema", required=True, metavar="DDL", help="Columns of the first stream."),
+    click.option(
+        "--left-time",
+        default="_timestamp",
+        show_default=True,
+        metavar="COLUMN",
+        help="Column with the event time in the first stream.",
+    ),
     click.option("--right", required=True, metavar="NAME", help="Second stream."),
-    click.option("--right-schema", required=True, metavar="DDL", help="Its columns."),
-    click.option("--right-time", default="_timestamp", show_default=True, metavar="COLUMN", help="Its event time."),
+    click.option("--right-schema", required=True, metavar="DDL", help="Columns of the second stream."),
+    click.option(
+        "--right-time",
+        default="_timestamp",
+        show_default=True,
+        metavar="COLUMN",
+        help="Column with the event time in the second stream.",
+    ),
     click.option(
         "--on",
         "keys",
         multiple=True,
         required=True,
         metavar="COLUMN",
-        help="Column that must be equal; may be repeated.",
+        help="Column that must be equal in both streams. Repeatable.",
     ),
-    click.option("--within", required=True, metavar="DURATION", help="Maximum difference of the two times."),
+    click.option("--within", required=True, metavar="DURATION", help="Maximum difference between the two event times."),
     click.option(
         "--watermark", default="10m", show_default=True, metavar="DURATION", help="Maximum lateness of an entry."
     ),
@@ -58,7 +70,7 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         type=click.Choice(("inner", "left")),
         default="inner",
         show_default=True,
-        help="inner, or left: also unmatched entries of the first stream.",
+        help="inner: only matching entries; left: also unmatched entries of the first stream.",
     ),
     click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
     click.option(
@@ -89,11 +101,11 @@ def join(
     start: str,
     max_entries: int | None,
 ) -> None:
-    """Join the entries of two streams that have equal keys and are close in time."""
+    """Join entries of two streams that have equal keys and close event times."""
 
     def side(stream: str, schema: str, time_column: str, prefix: str) -> DataFrame:
-        """Return a stream whose columns all have the prefix."""
-        # A source that waits for new entries delays the other one.
+        """Return the entries of a stream, with the prefix in front of each column name."""
+        # Short, because a source that waits for new entries delays the other source.
         rows = run.stream_of(
             Reading((stream,), None, group, start, max_entries, schema), own_columns=True, idleWaitMs=10
         )
@@ -113,7 +125,7 @@ def join(
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Return the columns without their prefix if only one side has them, the keys once, and the entries' IDs."""
+    """Return the keys once, both IDs, and the other columns, which keep the prefix only if both sides have them."""
     sides = {
         prefix: [name.removeprefix(prefix) for name in joined.columns if name.startswith(prefix)]
         for prefix in ("left_", "right_")

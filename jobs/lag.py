@@ -2,10 +2,10 @@
 
     spark-submit jobs/lag.py --pattern 'orders:*' --to stream:lags --trigger 30s
 
-For each group: its undelivered entries (`lag`), the age of the first of them, its delivered and unacknowledged entries
-(`pending`), and a status: ok, warning, stall, stop, rewind. `metrics:FILE` is for node_exporter (--collector.textfile),
-replaced atomically; its metrics are those of `pystreams metrics` about groups. With --above the job ends with status 3
-if a group has a larger lag.
+Reports for each group the number of undelivered entries (`lag`), the age of the first of these, the number of delivered
+and unacknowledged entries (`pending`), and a status: ok, warning, stall, stop or rewind. `metrics:FILE` writes the
+metrics that `pystreams metrics` has about groups to a file for node_exporter (--collector.textfile), which is replaced
+atomically. With --above, the job ends with status 3 if a group has a larger lag.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SAMPLES = 5
 
 @dataclass(frozen=True)
 class Lag:
-    """A group at one time. Times are in milliseconds; facts that the server does not report are None."""
+    """State of a group at one time. Times are in milliseconds. Unknown values are None."""
 
     at: int
     stream: str
@@ -66,15 +66,17 @@ class Lag:
     ),
 )
 @combined(
-    click.option("--stream", "streams", multiple=True, metavar="NAME", help="Stream; may be repeated."),
+    click.option(
+        "--stream", "streams", multiple=True, metavar="NAME", help="Stream whose groups to report. Repeatable."
+    ),
     click.option(
         "--pattern",
         default="*",
         show_default=True,
         metavar="GLOB",
-        help="Alternative to --stream: all matching streams.",
+        help="Glob of streams, instead of --stream.",
     ),
-    click.option("--group", metavar="NAME", help="Name of the groups to report."),
+    click.option("--group", metavar="NAME", help="Report only groups of this name."),
     click.option(
         "--to",
         "target",
@@ -89,7 +91,7 @@ class Lag:
         default=100_000,
         show_default=True,
         metavar="N",
-        help="Approximate number of entries to keep, with stream:NAME.",
+        help="Approximate maximum length of the stream, with stream:NAME.",
     ),
     click.option("--above", type=click.IntRange(0), metavar="N", help="Lag above which the job ends with status 3."),
     click.option(
@@ -115,9 +117,7 @@ def lag(
         began = time.monotonic()
         with run.connection() as connection:
             for name in streams if run.once else ():
-                inventory.need(
-                    connection, names.from_shell(name)
-                )  # fails for a stream that does not exist at the start
+                inventory.need(connection, names.from_shell(name))  # raises NO_SUCH_STREAM
             found = _sample(connection, streams, pattern, wanted, history, Budget.deciding(above))
             if wanted is not None and not found and run.once:
                 where = ", ".join(streams) or pattern
@@ -149,14 +149,14 @@ def _sample(
     history: dict[tuple[bytes, bytes], list[status.Sample]],
     budget: Budget,
 ) -> list[GroupRow]:
-    """Return the groups and the status of each. `history`: the last samples, from which the status is computed."""
+    """Return the groups with their status, which is computed from `history`, the last samples of each group."""
     chosen = map(names.from_shell, streams) if streams else inventory.scan(connection, names.from_shell(pattern))
     now = paged_calls.now_ms(connection)
     found = [
         each for each in groups.groups(connection, chosen, now, budget=budget) if wanted is None or each.name == wanted
     ]
     for gone in history.keys() - {(each.stream.name, each.name) for each in found}:
-        del history[gone]  # a group that is created again is a new one
+        del history[gone]  # if the group is created again, its history starts again
     for each in found:
         samples = history.setdefault((each.stream.name, each.name), [])
         samples.append(each.sample)
@@ -184,7 +184,7 @@ def _lag_of(row: GroupRow) -> Lag:
 
 
 def _fields(found: Lag) -> list[str]:
-    """Return the figures as fields of an entry, without unknown ones."""
+    """Return the known figures as fields of an entry."""
     words: dict[str, Any] = {name: value for name, value in vars(found).items() if value is not None}
     return [
         text for name, value in words.items() for text in (name, str(value).lower() if name == "exact" else str(value))
@@ -213,7 +213,9 @@ def _largest(found: Sequence[Lag]) -> str:
 
 
 def _exposition(found: Sequence[GroupRow], database: str) -> str:
-    """Return the figures in Prometheus's text format, like the exporter, so that dashboards and alerts serve both."""
+    """Return the figures in Prometheus's text format. Names equal those of `pystreams metrics`, for the same
+    dashboards.
+    """
     samples: dict[Metric, list[str]] = {}
     for row in found:
         for metric, value, labels, _ in of_group(row, database, consumers=False):

@@ -1,10 +1,10 @@
-"""Dead letters back: entries that a query gave up return to their stream, to be tried again.
+"""Dead letters back to streams: entries that a query gave up are added to their stream again.
 
     spark-submit jobs/redrive.py --stream orders-failed --reason timeout --limit 1000 --dry-run
 
-Only letters that exist when the job starts are put back; an entry that fails again becomes a new letter, for the next
-run. A letter is added to its stream once and removed here once, however the job ends. On a cluster, if the two streams
-are in different slots, a kill may leave it in both until the next run.
+Only letters that exist when the job starts are put back. An entry that fails again becomes a new letter for the next
+run. Each letter is added to its stream once and removed once, even if the job is killed. In a cluster, if the two
+streams are in different slots, a killed job may leave a letter in both streams until the next run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _CHUNK = 500
 )
 @combined(
     click.option("--stream", required=True, metavar="NAME", help="Stream of dead letters (deadLetterStream)."),
-    click.option("--reason", metavar="TEXT", help="Text that the reason must contain."),
-    click.option("--from-stream", "origin", metavar="NAME", help="Stream that the letters came from."),
+    click.option("--reason", metavar="TEXT", help="Only letters whose reason contains this text."),
+    click.option("--from-stream", "origin", metavar="NAME", help="Only letters from this stream."),
     click.option("--older-than", "age", metavar="DURATION", help="Minimum age of letters, such as 1h."),
-    click.option("--to", "target", metavar="NAME", help="Target instead of the stream that they came from."),
+    click.option("--to", "target", metavar="NAME", help="Target stream, instead of the original streams."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first."),
     click.option("--rate", type=Rate(), metavar="N", help="Maximum number of dead letters per second."),
-    click.option("--dry-run", is_flag=True, help="Show what would be put back, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Show the letters that would be put back, without changes."),
 )
 def redrive(
     run: Run,
@@ -55,14 +55,16 @@ def redrive(
     rate: float | None,
     dry_run: bool,
 ) -> None:
-    """Put dead letters back into the streams that they came from."""
+    """Put dead letters back into their original streams."""
     name, to = names.from_shell(stream), None if target is None else names.from_shell(target)
     told: Counter[tuple[str, str]] = Counter()
     size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))
     with run.connection() as connection:
         whole = inventory.need(connection, name)
         before = (
-            None if age is None else StreamId(paged_calls.now_ms(connection) - times.duration(age, "--older-than"), 0)
+            None
+            if age is None
+            else StreamId(max(0, paged_calls.now_ms(connection) - times.duration(age, "--older-than")), 0)
         )
         which = Which((), _bytes(origin), _bytes(reason), before)
         for page in dead_letters.find(connection, name, which, whole.generated):

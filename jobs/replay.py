@@ -1,11 +1,11 @@
-"""An archive back into streams: by time, at a rate or a multiple of the original speed, each entry once.
+"""An archive back into streams: each entry once, at a given rate or a multiple of the original speed.
 
     spark-submit jobs/replay.py --from s3a://lake/orders --since 2024-06-01 --speed 60 --checkpoint s3a://lake/replays/1
 
-Entries go in the order of their IDs, with their own IDs or new ones, to the streams that they came from or to another
-one. The first run records the entries to replay in the checkpoint, in chunks; each chunk is a write with a `writeId` of
-its own. A run with the same checkpoint continues after the last finished chunk, and does not repeat the written part of
-the next one. Entries added to the archive after the start of the first run are not replayed.
+Entries are written in the order of their IDs, with their own IDs or new ones, to their original streams or to another
+stream. The first run records the chunks of entries to replay in the checkpoint. Each chunk is one write with its own
+`writeId`. A run with the same checkpoint continues after the last finished chunk, and does not repeat entries of a
+partly written chunk. Entries that are added to the archive after the start of the first run are not replayed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _PACE_SECONDS = 2
 
 @dataclass(frozen=True)
 class Chunk:
-    """The entries of the seconds from `first` to `last` (since 1970), or `count` of them from the position
-    `skip` on.
+    """The entries of the seconds from `first` to `last` (since 1970). With `skip`, only `count` entries from this
+    position on.
     """
 
     first: int
@@ -60,17 +60,19 @@ class Chunk:
         "--to",
         "target",
         metavar="NAME",
-        help="Target stream. Without it, each entry goes to the stream that it came from.",
+        help="Target stream. Without it, entries go to their original streams.",
     ),
-    click.option("--checkpoint", metavar="URI", help="Directory of the replay's progress; each replay has its own."),
-    click.option("--since", metavar="TIME", help="Start time of the entries, by their IDs."),
-    click.option("--until", metavar="TIME", help="End time of the entries, exclusive."),
+    click.option(
+        "--checkpoint", metavar="URI", help="Directory for the progress of this replay, not shared with other replays."
+    ),
+    click.option("--since", metavar="TIME", help="Start time, compared with the time in entry IDs."),
+    click.option("--until", metavar="TIME", help="End time, exclusive."),
     click.option(
         "--ids",
         type=click.Choice(("keep", "new")),
         default="keep",
         show_default=True,
-        help="Whether entries keep their IDs or get new ones.",
+        help="Keep the IDs of entries, or use new IDs.",
     ),
     click.option("--rate", type=Rate(), metavar="N", help="Maximum number of entries per second."),
     click.option(
@@ -99,7 +101,7 @@ def replay(
     speed: float | None,
     size: int,
 ) -> None:
-    """Write the entries of an archive to streams, each once, in spite of interruptions."""
+    """Write each entry of an archive exactly once to streams, even after interruptions."""
     if rate is not None and speed is not None:
         raise click.UsageError("--rate and --speed exclude each other.")
     checkpoint, archive = run.need_checkpoint(), archive.rstrip("/")
@@ -152,7 +154,7 @@ def _plan(
     rate: float | None,
     speed: float | None,
 ) -> dict[str, Any]:
-    """Return the plan in the checkpoint, which the first run has made: the chunks of rows, each written once."""
+    """Return the plan of chunks in the checkpoint, which the first run creates. Raises REPLAY_OTHER."""
     path = f"{checkpoint}/plan.json"
     if run.files.exists(path):
         plan: dict[str, Any] = json.loads(run.files.read_text(path))
@@ -161,7 +163,7 @@ def _plan(
         return plan
     if requested["target"] is not None and requested["ids"] == "keep" and rows.select("_stream").distinct().count() > 1:
         raise click.UsageError(
-            "The archive has several streams, whose IDs may be equal: add --ids new, or remove --to."
+            "The archive has several streams, whose IDs may be equal. Add --ids new, or remove --to."
         )
     size = size if rate is None else max(1, min(size, round(rate * _PACE_SECONDS)))
     span = None if speed is None else max(1, round(speed * _PACE_SECONDS))
@@ -190,12 +192,12 @@ def _shown(requested: Mapping[str, object]) -> str:
 
 
 def _second() -> Column:
-    """Return the second (since 1970) in an entry's ID."""
+    """Return the time in an entry's ID, in seconds since 1970."""
     return F.floor(F.unix_millis("_timestamp") / 1000)
 
 
 def _chunks(rows: DataFrame, size: int, span: int | None) -> Iterator[Chunk]:
-    """Cut the entries into chunks of about `size`, and of at most `span` seconds of their time."""
+    """Yield chunks of about `size` entries that span at most `span` seconds."""
     counted = rows.groupBy(_second().alias("second")).count().orderBy("second")
     first, last, count = 0, 0, 0
     for second, entries in counted.toLocalIterator():

@@ -1,7 +1,7 @@
 """Health check of a server in a container: python health.py [--ready] [PORT].
 
-Exits with 0 if the server answers PING within four seconds; a request for a password is an answer. With --ready, a
-server that is loading its data and a replica without its master fail.
+Exits with 0 if the server replies to PING within four seconds, even if the reply asks for a password. With --ready,
+servers that are loading data and replicas without a master are unhealthy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Write the configuration of one engine and its Sentinel, before they start: python configure.py DIRECTORY.
+"""Write the configuration of an engine and its Sentinel before they start: python configure.py DIRECTORY.
 
-The Sentinels that answer name the master. If none answers, the first server is the master: the group is new, or all of
-it was restarted. Environment: HOST (this server), FIRST (the first server), SENTINELS (host:port,...), SERVICE (the
-master's name at the Sentinels), PASSWORD_FILE.
+The first Sentinel that replies names the master. If none replies, all servers are new or were restarted, and the first
+server becomes the master. Environment: HOST (this server), FIRST (the first server), SENTINELS (host:port,...), SERVICE
+(name of the master at the Sentinels), PASSWORD_FILE.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SECONDS = 2
 
 
 def _master(sentinels: list[str], service: str, password: str) -> str | None:
-    """Return the host that a Sentinel names as the master; None if none answers."""
+    """Return the host that a Sentinel names as the master, or None if no Sentinel replies."""
     for sentinel in sentinels:
         host, _, port = sentinel.rpartition(":")
         try:
@@ -30,12 +30,12 @@ def _master(sentinels: list[str], service: str, password: str) -> str | None:
                     replies.readline()
                     return replies.readline().decode().strip()
         except OSError as cause:
-            sys.stdout.write(f"{sentinel} does not answer: {cause}\n")
+            sys.stdout.write(f"{sentinel} did not reply: {cause}\n")
     return None
 
 
 def main(directory: Path) -> None:
-    """Write `engine.conf` and, once, `sentinel.conf`, which the Sentinel rewrites."""
+    """Write `engine.conf`, and `sentinel.conf` unless it exists: the Sentinel rewrites that file."""
     host, first, service = os.environ["HOST"], os.environ["FIRST"], os.environ["SERVICE"]
     password = Path(os.environ["PASSWORD_FILE"]).read_text().strip()
     master = _master(os.environ["SENTINELS"].split(","), service, password) or first

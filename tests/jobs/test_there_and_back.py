@@ -99,7 +99,7 @@ def test_columns_that_have_the_names_of_ours(jobs: Jobs) -> None:
     jobs.run(ingest, "--from", place, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint"))
     assert jobs.rows("s") == [{"_metadata": "a", "_row": "b", "n": "1"}, {"_metadata": "c", "_row": "d", "n": "2"}]
     words = ["--stream", "s", "--to", jobs.path("days"), "--schema", "n int, Day string"]
-    with pytest.raises(click.UsageError, match="The column 'day' is the archive's own"):
+    with pytest.raises(click.UsageError, match="The archive uses the column 'day' itself"):
         jobs.run(archive, *words)
     kept = jobs.path("a b%20ü#c")
     jobs.run(archive, "--stream", "s", "--to", kept, "--trim-behind")

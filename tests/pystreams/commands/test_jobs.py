@@ -26,7 +26,7 @@ def run(*words: str) -> Result:
 def test_ls_names_every_job_with_what_it_does() -> None:
     lines = run("ls").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:]] == NAMES
-    assert "Streams to files: Parquet by day" in lines[2]
+    assert "Streams to Parquet files by day" in lines[2]
 
 
 def test_path_says_where_a_script_and_its_example_are() -> None:
