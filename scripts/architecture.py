@@ -1,6 +1,6 @@
 """Draw the rooms in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
-Each line is a room or module with the first clause of its docstring. A test fails where page and contracts differ.
+Each line has a room or module with the first clause of its docstring. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from scripts.generated import ROOT, Part
 
 PART = Part(ROOT / "docs" / "design" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
 _NAME_WIDTH = 34
-#: A text before a colon is a title up to this length, in characters.
+#: Maximum length in characters at which the text before a colon counts as a title.
 _TITLE_WIDTH = 30
 
 
 def contracts() -> list[dict[str, Any]]:
-    """Return the contracts as they stand in pyproject.toml."""
+    """Return the contracts in pyproject.toml."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
     return found
 
 
 def layers() -> list[tuple[str, list[list[str]]]]:
-    """Return (title, layers from the top, each a list of module names) of every contract about layers."""
+    """Return (title, layers) of every contract about layers, from the top. A layer is a list of module names."""
     return [
         (one["name"], [[name.strip() for name in re.split(r"[|:]", layer)] for layer in one["layers"]])
         for one in contracts()
@@ -36,7 +36,7 @@ def layers() -> list[tuple[str, list[list[str]]]]:
 
 
 def source_of(module: str) -> Path:
-    """Return the file in which a module's docstring stands."""
+    """Return the file that contains a module's docstring."""
     path = ROOT / module.replace(".", "/")
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
@@ -50,7 +50,7 @@ def summary(module: str) -> str:
 
 
 def _shortened(sentence: str) -> str:
-    """Return a sentence without a leading title, and without what explains its main clause."""
+    """Return the main clause of a sentence, without a leading title."""
     title, _, rest = sentence.partition(": ")
     if rest and len(title) < _TITLE_WIDTH:
         sentence = rest
@@ -58,7 +58,7 @@ def _shortened(sentence: str) -> str:
 
 
 def written() -> str:
-    """Return the drawing: a block per contract, the upper rooms first."""
+    """Return the drawing, with one block per contract and the upper rooms first."""
     blocks = []
     for title, rows in layers():
         lines = [title, ""]

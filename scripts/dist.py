@@ -1,11 +1,11 @@
-"""Build the distributions of the last commit into dist/, check and install them: `make dist`.
+"""Build the distributions of the last commit into dist/, then check and install them: `make dist`.
 
-dist/ gets the wheel, the sdist, an SBOM (CycloneDX JSON) and SHA256SUMS, without uncommitted changes. The files are
+dist/ contains the wheel, the sdist, an SBOM (CycloneDX JSON) and SHA256SUMS, without uncommitted changes. The files are
 built twice, the second time from the sdist, elsewhere, with another umask and time zone; their bytes must be equal.
 Their times are that of the commit (SOURCE_DATE_EPOCH), so the same commit, hatchling and zlib give the same bytes.
 
-Wheel and sdist are installed on each supported Python found. The SBOM names the packages of an installation with every
-extra of a user (not the test kit's), as resolved on the newest of them on the day of the build.
+Wheel and sdist are installed on each supported Python found. The SBOM lists the packages of an installation with all
+extras for users, without the test kit, as resolved on the newest Python on the day of the build.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 #: Supported Pythons, the newest last. tests/packaging compares them with the classifiers.
 PYTHONS = ("3.11", "3.12", "3.13")
-#: Extras of an installation, without Spark.
+#: Extras that are installed, without Spark.
 EXTRAS = "engine,metrics,dashboard,files,otel,lua,top"
 
 #: First steps of a user: add an entry to the embedded engine. Prints the path of the package.
@@ -50,7 +50,7 @@ spark.stop()
 
 
 def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Return a command's standard output. If it fails, end with its output."""
+    """Return a command's standard output. If the command fails, exit with its output."""
     ours = ("PYTHONPATH", "PYSTREAMS_", "PYSPARK_", "SPARK_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(
@@ -63,20 +63,20 @@ def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
 
 def _unpack(archive: Path, directory: Path) -> None:
     with tarfile.open(archive) as opened:
-        if hasattr(tarfile, "data_filter"):  # Python 3.11 has it from 3.11.4 on
+        if hasattr(tarfile, "data_filter"):  # available in Python 3.11 since 3.11.4
             opened.extraction_filter = tarfile.data_filter
         opened.extractall(directory)  # noqa: S202 - archives made here
 
 
 def build(source: Path, target: Path, epoch: str, zone: str) -> list[Path]:
-    """Build wheel and sdist of a source tree; return them, in sorted order."""
+    """Build wheel and sdist of a source tree, and return their sorted paths."""
     hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", target)
     _run(*hatchling, cwd=source, SOURCE_DATE_EPOCH=epoch, TZ=zone)
     return sorted(path for path in target.iterdir() if path.suffix in (".whl", ".gz"))
 
 
 def build_twice(work: Path, target: Path) -> list[Path]:
-    """Build the last commit, and the sdist of that build; return the first build's files if both have equal bytes."""
+    """Build the last commit, and again its sdist. Return the files of the first build; exit if the bytes differ."""
     epoch = _run("git", "log", "-1", "--format=%ct").strip()
     _run("git", "archive", "--output", work / "commit.tar", "HEAD")
     commit, unpacked = work / "commit", work / "unpacked"
@@ -101,14 +101,14 @@ def digest(path: Path) -> str:
 
 
 def check_tags(version: str) -> None:
-    """End if the commit has a release tag of another version."""
+    """Exit if the commit has a release tag of another version."""
     wrong = [tag for tag in _run("git", "tag", "--points-at", "HEAD", "v*").split() if tag != f"v{version}"]
     if wrong:
-        sys.exit(f"the commit is tagged {', '.join(wrong)}, and the version is {version}")
+        sys.exit(f"the commit has the tag {', '.join(wrong)}, and the version is {version}")
 
 
 def interpreters(every: bool) -> dict[str, Path]:
-    """Return the Pythons that are found, by version. Print a line for each missing one, or end if `every` is set."""
+    """Return the installed Pythons by version. Print a line for each missing Python, or exit if `every` is set."""
     found = {}
     for version in PYTHONS:
         done = subprocess.run([ROOT / "scripts" / "find-python", version], capture_output=True, text=True, check=False)
@@ -122,7 +122,7 @@ def interpreters(every: bool) -> dict[str, Path]:
 
 
 def environment(directory: Path, python: Path, requirement: str) -> Path:
-    """Make a virtual environment with that requirement, from the package index, and return its Python."""
+    """Create a virtual environment with the requirement from the package index, and return its Python."""
     _run(python, "-m", "venv", directory)
     made = directory / "bin" / "python"
     _run(made, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", requirement)
@@ -130,14 +130,14 @@ def environment(directory: Path, python: Path, requirement: str) -> Path:
 
 
 def check_version(python: Path, version: str, work: Path) -> None:
-    """End if the command line of an installation does not start, or has another version."""
+    """Exit if the command line of an installation does not start, or reports another version."""
     said = _run(python.with_name("pystreams"), "--version", cwd=work).split()
     if said[-1] != version:
         sys.exit(f"{python}: pystreams --version says {said}, not {version}")
 
 
 def install(work: Path, wheel: Path, sdist: Path, version: str, found: dict[str, Path]) -> Path:
-    """Install and try wheel and sdist on each Python; return that of the environment with Spark."""
+    """Install and try wheel and sdist on each Python. Return the Python of the environment with Spark."""
     newest = max(found, key=PYTHONS.index)
     for name, python in found.items():
         extras = f"spark,{EXTRAS}" if name == newest else EXTRAS
@@ -154,12 +154,12 @@ def install(work: Path, wheel: Path, sdist: Path, version: str, found: dict[str,
 
 
 def write_sbom(python: Path, target: Path) -> int:
-    """Write the SBOM of an environment; return its number of components."""
+    """Write the SBOM of an environment, and return its number of components."""
     epoch = _run("git", "log", "-1", "--format=%ct").strip()
     tool = (Path(sys.executable).with_name("cyclonedx-py"), "environment", "--output-reproducible", "--of", "JSON")
     _run(*tool, "--pyproject", ROOT / "pyproject.toml", "-o", target, python, SOURCE_DATE_EPOCH=epoch)
     sbom = json.loads(target.read_text())
-    # pip is part of the environment, and not of an installation of pystreams.
+    # pip belongs to the environment, not to an installation of pystreams.
     sbom["components"] = [each for each in sbom["components"] if each["name"] not in ("pip", "setuptools")]
     left = {each["bom-ref"] for each in sbom["components"]} | {sbom["metadata"]["component"]["bom-ref"]}
     sbom["dependencies"] = [each for each in sbom["dependencies"] if each["ref"] in left]
@@ -170,7 +170,9 @@ def write_sbom(python: Path, target: Path) -> int:
 def main() -> None:
     """Build, check, install, and print the hashes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--directory", type=Path, default=ROOT / "dist", help="directory of the files; emptied first")
+    parser.add_argument(
+        "--directory", type=Path, default=ROOT / "dist", help="directory for the files, which is emptied first"
+    )
     parser.add_argument("--build-only", action="store_true", help="skip twine, installations and the SBOM")
     parser.add_argument("--every-python", action="store_true", help="fail if a supported Python is missing")
     given = parser.parse_args()

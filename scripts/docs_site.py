@@ -1,8 +1,7 @@
 """Build the documentation site: `python scripts/docs_site.py`, or `make docs`. The result is in site/.
 
-Fails if a link, an anchor or a picture has no target, a page is not in the navigation, or a page makes the browser
-load something from another machine. Zensical reports broken links between pages; the rest is checked in
-its HTML.
+Fails if a link, an anchor or a picture has no target, a page is not in the navigation, or a page makes the browser load
+something from another machine. Zensical reports broken links between pages. This script checks the rest in the HTML.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from scripts.generated import ROOT
 
-#: Attributes that make a browser fetch something, by element. An `a` fetches nothing until it is followed.
+#: Attributes with URLs that a browser loads, by element. Links (`a`) load nothing until a reader follows them.
 _FETCHED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src", "video": "src"}
 
 
@@ -43,13 +42,13 @@ class _Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yield a line for each problem of the pages below ``site``."""
+    """Yield a line for each problem in the pages below ``site``."""
     pages = {path: _Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
     styles = {path: re.findall(r"url\(['\"]?(https?:[^)'\"]*)", path.read_text()) for path in site.rglob("*.css")}
     for path, addresses in styles.items():
         yield from (f"{path.relative_to(site)}: loads {address}" for address in addresses)
     for path, page in pages.items():
-        if path.name == "404.html":  # its links begin at the site's root
+        if path.name == "404.html":  # its links start at the root of the site
             continue
         name = path.relative_to(site)
         yield from (f"{name}: loads {load}" for load in page.loads if urlsplit(load).netloc)
@@ -60,21 +59,25 @@ def faults(site: Path) -> Iterator[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             target = target / "index.html" if target.is_dir() else target
             if not target.exists():
-                yield f"{name}: {link} leads nowhere"
+                yield f"{name}: {link} has no target"
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
                 yield f"{name}: {link} has no such anchor"
 
 
 def unlisted(folder: Path) -> Iterator[str]:
-    """Yield the pages below ``folder``/docs that the navigation leaves out, and its entries without a page."""
+    """Yield the pages below ``folder``/docs that are missing from the navigation, and navigation entries without a
+    page.
+    """
     _, _, navigation = (folder / "mkdocs.yml").read_text().partition("\nnav:\n")
     listed = set(re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE))
     pages = {str(path.relative_to(folder / "docs")) for path in (folder / "docs").rglob("*.md")}
     yield from (f"{name}: not in the navigation of mkdocs.yml" for name in sorted(pages - listed))
-    yield from (f"{name}: in the navigation of mkdocs.yml, but no page" for name in sorted(listed - pages))
+    yield from (
+        f"{name}: in the navigation of mkdocs.yml, but the page does not exist" for name in sorted(listed - pages)
+    )
 
 
-#: Makes workers of a source that is in the script itself: a page of a folder may load no worker, but make one.
+#: Creates workers from a source in the script: a page that is opened as a file may create workers, but not load them.
 _WORKER = """if (location.protocol === "file:") {{
   const make = window.Worker, source = {source};
   window.Worker = function () {{ return new make(URL.createObjectURL(new Blob([source]))); }};
@@ -83,7 +86,7 @@ _WORKER = """if (location.protocol === "file:") {{
 
 
 def search_from_a_folder(site: Path) -> None:
-    """Let the search work in pages opened as files, which may fetch neither its index nor its worker."""
+    """Make the search work in pages that are opened as files, which may load neither its index nor its worker."""
     (site / "search.js").write_text(f"var __index = {(site / 'search.json').read_text()};\n")
     (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
     (bundle,) = (site / "assets" / "javascripts").glob("bundle.*.js")
@@ -97,7 +100,7 @@ def keep_names_whole(site: Path) -> None:
 
 
 def build(folder: Path) -> list[str]:
-    """Build the site of ``folder``, which has mkdocs.yml and docs/, into its site/; return what is wrong."""
+    """Build the site of ``folder``, which contains mkdocs.yml and docs/, into its site/. Return the problems."""
     shutil.rmtree(folder / "site", ignore_errors=True)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

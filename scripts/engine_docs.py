@@ -1,6 +1,6 @@
 """Write the engine's command table and its table of directives into the reference.
 
-Run `python scripts/engine_docs.py` after changing one. A test fails where the two differ.
+Run `python scripts/engine_docs.py` after changing one. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_UPPER_BOUND = (I32_MAX, (1 << 32) - 1, I64_MAX)
 
 
 def _differs(one: Command) -> bool:
-    """Whether the summary says that the engine answers in its own way."""
+    """Return whether the summary describes a difference of the engine from Redis."""
     return "the engine" in one.summary.lower()
 
 

@@ -1,6 +1,6 @@
 """Write the error conditions into the reference: the connector's, and the command line's own.
 
-Run `python scripts/error_docs.py` after changing one. A test fails where the two differ.
+Run `python scripts/error_docs.py` after changing one. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def paragraph(name: str, condition: Condition) -> str:
 
 
 def written() -> str:
-    """Return today's conditions, by exception, in the order of the names."""
+    """Return the current conditions by exception, sorted by name."""
     groups: dict[str, list[str]] = {}
     for name, condition in sorted(CONDITIONS.items()):
         groups.setdefault(condition.error.__name__, []).append(f"\n{anchor(name)}{paragraph(name, condition)}")
@@ -41,7 +41,7 @@ def written() -> str:
 
 
 def written_of_command_line() -> str:
-    """Return today's errors of the command line itself, by exit status."""
+    """Return the current errors of the command line by exit status."""
     groups: dict[int, list[str]] = {}
     for name, condition in sorted(command_line.FAILURES.items()):
         groups.setdefault(int(condition.status), []).append(f"\n{paragraph(name, condition)}")

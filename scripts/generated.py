@@ -1,4 +1,4 @@
-"""Generated part of a page: the text between two marks, which are comments in the page."""
+"""Generated part of a page: the text between two comments in the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Part:
     end: str
 
     def replaced(self, text: str, written: str) -> str:
-        """Return the page's ``text`` with ``written`` in this part. Ends the script if there is no such part."""
+        """Return the page's ``text`` with ``written`` in this part. Exits if the page does not have exactly one such
+        part.
+        """
         place = re.compile(f"({self.begin})(.*?)({self.end})", re.DOTALL)
         text, places = place.subn(lambda found: f"{found[1]}{written}{found[3]}", text)
         if places != 1:
@@ -31,5 +33,5 @@ class Part:
         return text
 
     def write(self, written: str) -> None:
-        """Put ``written`` on the page."""
+        """Write ``written`` to this part of the page."""
         self.page.write_text(self.replaced(self.page.read_text(), written))

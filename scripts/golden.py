@@ -1,7 +1,7 @@
-"""Write the golden files of a release into tests/golden/VERSION: data in the forms that this version stores, for every
-later one to read.
+"""Write the golden files of a release into tests/golden/VERSION: data in all formats that this version stores. Later
+versions must be able to read these files.
 
-Run it once per release, after setting the version; the files of an earlier release are never written again.
+Run the script once per release, after setting the version. Files of earlier releases are never rewritten.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
     for name in scenarios.ENGINES:
         (target / "engine" / name).mkdir(parents=True)
         found.append(scenarios.write_engine(target / "engine" / name, name))
-    assert all(each == found[0] for each in found), "every form has the same data"
+    assert all(each == found[0] for each in found), "all formats contain the same data"
     scenarios.write_contents(target / "engine", found[0])
     files = [path for path in target.rglob("*") if path.is_file()]
     print(f"{target}: {len(files)} files, {sum(path.stat().st_size for path in files):,} bytes")

@@ -1,6 +1,6 @@
 """Write the metrics into docs/reference/metrics.md: `python scripts/metrics_docs.py` after changing one.
 
-A test fails where the two differ.
+A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PART = Part(ROOT / "docs" / "reference" / "metrics.md", r"<!-- metrics: .*? -->\
 
 
 def _lists(metrics: Iterable[Metric]) -> str:
-    """Return a list for each set of labels, in the order in which they first occur."""
+    """Return one list for each set of labels, in the order of their first occurrence."""
     groups: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
         groups.setdefault(metric.labels, []).append(metric)
@@ -27,7 +27,7 @@ def _lists(metrics: Iterable[Metric]) -> str:
 
 
 def written() -> str:
-    """Return today's lists, one for each subject, and that of INFO's fields with their metrics."""
+    """Return the current lists of metrics by subject, and the list of INFO fields with their metrics."""
     fields = set(table.OF_INFO.values())
     subjects = (
         ("Streams and groups", table.OF_STREAMS.values()),

@@ -1,5 +1,4 @@
-"""Write the files that follow from the connector's options: the tables of docs/reference/options.md, and
-`builder.Options`.
+"""Write the texts that are generated from the connector's options: docs/reference/options.md and `builder.Options`.
 
 Run `python scripts/option_docs.py` after changing one. A test fails if a page or `builder.py` differs.
 """
@@ -36,12 +35,12 @@ def section_text(section: type[Any]) -> str:
 
 
 def written() -> str:
-    """Return today's sections."""
+    """Return the current sections."""
     return "".join(map(section_text, SECTIONS)) + "\n"
 
 
 def builder() -> str:
-    """Return today's class `Options`."""
+    """Return the current class `Options`."""
     lines = ["class Options(TypedDict, total=False):", '    """Options of a read or a write."""', ""]
     for section in SECTIONS:
         hints = get_type_hints(section)
@@ -54,7 +53,7 @@ def builder() -> str:
 
 
 def _annotation(kind: Any, option: Option) -> str:
-    """Return the type of a value that a program gives for an option whose field has this type."""
+    """Return the annotation of an option's argument, for an option whose field has this type."""
     if option.name.endswith("Timestamp"):
         return "str | int | datetime | Mapping[str, str | int]"
     if option.name.endswith("Offsets"):

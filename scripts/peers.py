@@ -1,4 +1,4 @@
-"""Newer Redis and Valkey servers for tests and benchmarks, from newer suites of the machine's own Debian mirror.
+"""Newer Redis and Valkey servers for tests and benchmarks, from newer suites of the machine's Debian mirror.
 
     scripts/peers list           available peers, unpacked peers, and why a suite is not available
     scripts/peers get [NAME...]  download and unpack peers, all of them without names
@@ -6,10 +6,10 @@
                                  all unpacked peers with their paths
 
 Needs apt-get, dpkg-deb and a Debian machine, but no root. The mirror and its signing keys are those in the machine's
-package sources. apt runs with lists, caches and sources of its own in `.peers/apt`, so the machine's packages and
-sources stay as they are. A peer is `.peers/NAME`: `root` with the unpacked packages of the server and its libraries,
-and `bin` with a wrapper for each program, which starts it with the loader and libraries of `root`. Valkey's programs
-are also there under Redis's names. PEERS_DIR in the environment names another folder than `.peers`.
+package sources. apt runs with its own lists, caches and sources in `.peers/apt`, so the machine's packages and sources
+do not change. A peer is `.peers/NAME`: `root` with the unpacked packages of the server and its libraries, and `bin`
+with a wrapper for each program, which starts it with the loader and libraries of `root`. Valkey's programs are also
+available under Redis's names. The environment variable PEERS_DIR overrides the folder `.peers`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PLACE = Path(os.environ.get("PEERS_DIR") or Path(__file__).parent.parent / ".peers").resolve()
-#: Debian packages of each product; they have the same version. The second one contains the programs.
+#: Debian packages of each product, which have the same version. The second package contains the programs.
 PRODUCTS = {"redis": ("redis-server", "redis-tools"), "valkey": ("valkey-server", "valkey-tools")}
 #: Debian's names for its suites, oldest first, each with the suites that its packages may depend on.
 SUITES = {"stable": (), "testing": (), "unstable": (), "experimental": ("unstable",)}
@@ -38,12 +38,12 @@ _ABOUT = "peer.json"
 
 
 class PeerError(Exception):
-    """A peer is not available; the message has the reason."""
+    """A peer is not available. The message contains the reason."""
 
 
 @dataclass(frozen=True)
 class Mirror:
-    """Package mirror of the machine, and the keyring that signs it; empty if apt's own trust is used."""
+    """Package mirror of the machine. `keyring`: keyring that signs it; empty if apt's default keys are used."""
 
     uri: str
     keyring: str = ""
@@ -51,7 +51,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Offer:
-    """A server that a suite has. ``version`` is the Debian package's (``5:8.0.6-3``)."""
+    """A server in a suite. ``version``: version of the Debian package (``5:8.0.6-3``)."""
 
     product: str
     version: str
@@ -69,7 +69,7 @@ class Offer:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Return the numbers of a Debian version without epoch, revision and additions of the packager."""
+    """Return the numbers of a Debian version, without epoch, revision and suffixes of the packager."""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
     if found is None:
         raise PeerError(f"{version!r} is not a version")
@@ -79,7 +79,7 @@ def release(version: str) -> tuple[int, ...]:
 def mirror_of(targets: str, codename: str) -> tuple[str, str]:
     """Return the mirror's address, and the file that names it, from ``apt-get indextargets``.
 
-    It is the one of the machine's own release, or the first one of Debian if that has no source.
+    The mirror is that of the machine's release, or else the first Debian mirror.
     """
     stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in targets.split("\n\n")]
     main = [one for one in stanzas if one.get("Component") == "main" and one.get("Repo-URI")]
@@ -87,11 +87,11 @@ def mirror_of(targets: str, codename: str) -> tuple[str, str]:
     debian = [one for one in main if one.get("Label") == "Debian"]
     for one in own or debian:
         return one["Repo-URI"], one.get("Sourcesentry", "").rpartition(":")[0]
-    raise PeerError("the machine's package sources (/etc/apt/sources.list*) name no Debian mirror")
+    raise PeerError("the machine's package sources (/etc/apt/sources.list*) contain no Debian mirror")
 
 
 def keyring_of(sources: str, uri: str) -> str:
-    """Return the keyring in a source file for an address; empty without one."""
+    """Return the keyring for an address in a source file, or an empty text."""
     bare = uri.rstrip("/")
     for stanza in re.split(r"\n\s*\n", sources):
         if bare in stanza and (found := re.search(r"^Signed-By:\s*(/\S+)", stanza, re.MULTILINE | re.IGNORECASE)):
@@ -103,7 +103,7 @@ def keyring_of(sources: str, uri: str) -> str:
 
 
 def source_text(mirror: Mirror, suites: Iterable[str]) -> str:
-    """Return a source file of apt for some suites of a mirror."""
+    """Return the text of an apt source file for suites of a mirror."""
     keyring = f"Signed-By: {mirror.keyring}\n" if mirror.keyring else ""
     return f"Types: deb\nURIs: {mirror.uri}\nSuites: {' '.join(suites)}\nComponents: main\n{keyring}"
 
@@ -120,7 +120,7 @@ def offers_in(madison: str, suite: str) -> list[Offer]:
 
 
 def newest(offers: Iterable[Offer]) -> dict[str, Offer]:
-    """Return an offer per name: the newest release, the first of equal ones; sorted by product and release."""
+    """Return the newest offer for each name, sorted by product and release. Of equal releases, the first one wins."""
     best: dict[str, Offer] = {}
     for offer in offers:
         if offer.name not in best or offer.release > best[offer.name].release:
@@ -129,7 +129,7 @@ def newest(offers: Iterable[Offer]) -> dict[str, Offer]:
 
 
 def to_download(simulation: str, packages: Iterable[str]) -> list[str]:
-    """Return the packages to unpack, as ``name=version``, of those that ``apt-get install --simulate`` would install.
+    """Return the packages to unpack, as ``name=version``, from the output of ``apt-get install --simulate``.
 
     These are the product's packages and all libraries.
     """
@@ -138,14 +138,14 @@ def to_download(simulation: str, packages: Iterable[str]) -> list[str]:
 
 
 def complaint(output: str) -> str:
-    """Return the first error in apt's output; the last line without one."""
+    """Return the first error in apt's output, or else its last line."""
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line[2:].strip() for line in lines if line.startswith("E:")] or lines[-1:] or ["no reason was given"]
     return errors[0]
 
 
 def output_of(command: list[str], environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """Return a command's output. If it fails, raise a PeerError with its message."""
+    """Return a command's output. Raises PeerError with the message of a failed command."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=cwd)
     if done.returncode:
         raise PeerError(f"{Path(command[0]).name}: {complaint(done.stderr or done.stdout)}")
@@ -153,13 +153,13 @@ def output_of(command: list[str], environment: Mapping[str, str] | None = None, 
 
 
 def wrapper(loader: Path, libraries: Iterable[Path], program: Path) -> str:
-    """Return a shell script that starts a program with a loader and libraries of its own."""
+    """Return a shell script that starts a program with a given loader and libraries."""
     words = [str(loader), "--library-path", ":".join(map(str, libraries)), str(program)]
     return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
 
 
 class Apt:
-    """apt with lists, caches and sources of its own in a folder; ``mirror`` is the machine's."""
+    """apt with its own lists, caches and sources in a folder. ``mirror``: the machine's mirror."""
 
     def __init__(self, home: Path) -> None:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
@@ -168,13 +168,12 @@ class Apt:
         self.home = home
         for folder in ("lists/partial", "archives/partial", "sources", "settings"):
             (home / folder).mkdir(parents=True, exist_ok=True)
-        (home / "status").touch()  # no package counts as installed, so that every library comes from the suite
+        (home / "status").touch()  # count no package as installed, so that all libraries come from the suite
         self._environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(self._settings())}
 
     def _settings(self) -> Path:
-        """Write apt's first file of settings.
-
-        The machine's settings (a proxy, for example) are used as well, except files with programs that run after apt.
+        """Write apt's first settings file. The machine's settings, such as a proxy, also apply, except files with
+        programs that run after apt.
         """
         parts = self.home / "settings"
         for path in parts.iterdir():
@@ -190,7 +189,7 @@ class Apt:
     def run(self, program: str, *words: str, suite: str = "", cwd: Path | None = None) -> str:
         options: dict[str, object] = {"Acquire::Languages": "none", "APT::Install-Recommends": "false"}
         if os.geteuid() == 0:
-            options["APT::Sandbox::User"] = "root"  # apt's own user cannot write below a home directory
+            options["APT::Sandbox::User"] = "root"  # apt's user cannot write below a home directory
         if suite:
             options |= {
                 "Dir::Etc::sourcelist": self.home / "sources" / f"{suite}.sources",
@@ -202,14 +201,14 @@ class Apt:
                 "Dir::Cache::pkgcache": "",  # fifty megabytes a suite, for a second
                 "Dir::Cache::srcpkgcache": "",
                 "Acquire::GzipIndexes": "true",
-                "APT::Get::List-Cleanup": "false",  # suites share the lists
+                "APT::Get::List-Cleanup": "false",  # the suites share one folder of lists
             }
         settings = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         return output_of([program, *settings, *words], self._environment, cwd)
 
     @functools.cached_property
     def mirror(self) -> Mirror:
-        """The machine's Debian mirror."""
+        """Debian mirror of the machine."""
         uri, source = mirror_of(self.run("apt-get", "indextargets", "Created-By: Packages"), self.codename())
         path = Path(source)
         return Mirror(uri, keyring_of(path.read_text(), uri) if path.is_file() else "")
@@ -222,12 +221,12 @@ class Apt:
         return found[1] if found else ""
 
     def suites(self) -> dict[str, tuple[str, ...]]:
-        """Return the suites to look at, each with those that it needs."""
+        """Return the suites to search, each with the suites that its packages may depend on."""
         backports = f"{self.codename()}-backports"
         return {backports: (self.codename(),), **SUITES} if self.codename() else dict(SUITES)
 
     def offers(self, suite: str, refresh: bool) -> list[Offer]:
-        """Return the servers of a suite. Its lists are fetched if they are missing, or if ``refresh`` is set."""
+        """Return the servers in a suite. Package lists are fetched if they are missing or ``refresh`` is set."""
         source = self.home / "sources" / f"{suite}.sources"
         known = self.home / "sources" / f"{suite}.servers"
         text = source_text(self.mirror, (suite, *self.suites()[suite]))
@@ -256,11 +255,11 @@ class Peers:
 
     @functools.cached_property
     def apt(self) -> Apt:
-        """Access to apt; created on first use, so that unpacked peers need no apt."""
+        """Access to apt, created on first use: unpacked peers do not need apt."""
         return Apt(self.home / "apt")
 
     def here(self) -> list[str]:
-        """Return the names of the unpacked peers."""
+        """Return the names of unpacked peers."""
         found = (path.parent.name for path in self.home.glob(f"*/{_ABOUT}"))
         return sorted(found, key=lambda name: (name.rpartition("-")[0], release(name.rpartition("-")[2])))
 
@@ -274,7 +273,7 @@ class Peers:
         return self.home / name / "bin" / "redis-server"
 
     def offered(self, refresh: bool = False) -> tuple[dict[str, Offer], dict[str, str]]:
-        """Return the available peers by name, and for the other suites why they have none."""
+        """Return the available peers by name, and the reasons why other suites have none."""
         offers: list[Offer] = []
         missing: dict[str, str] = {}
         for suite in self.apt.suites():
@@ -288,7 +287,7 @@ class Peers:
         return newest(offers), missing
 
     def get(self, offer: Offer) -> None:
-        """Download and unpack a peer, replacing an existing one. One that fails counts as missing."""
+        """Download and unpack a peer, replacing an existing one. After a failure, the peer counts as missing."""
         with tempfile.TemporaryDirectory(prefix="new-", dir=self.home) as temporary:
             packages, new = Path(temporary) / "packages", Path(temporary) / "peer"
             packages.mkdir()
@@ -317,7 +316,7 @@ def wrap(peer: Path) -> None:
     loaders = [path for path in sorted(root.rglob("ld-linux*.so.*")) if path.is_file() and not path.is_symlink()]
     if not loaders:
         raise PeerError(f"{peer.name}: the packages contain no ld-linux*.so.*")
-    # A package that is older than the merge of /lib and /usr/lib has its libraries in the other one.
+    # Packages from before the merge of /lib and /usr/lib have libraries in both.
     triplet = loaders[0].parent.name
     libraries = [path for top in ("usr/lib", "lib") if (path := root / top / triplet).is_dir()]
     (peer / "bin").mkdir()
@@ -341,12 +340,14 @@ def show(peers: Peers, refresh: bool) -> None:
 
 
 def reasons(missing: Mapping[str, str]) -> list[str]:
-    """Return lines about the suites that are not available."""
+    """Return a line for each suite without an available peer."""
     return [f"not from {suite}: {why}\n" for suite, why in missing.items()]
 
 
 def fetch(peers: Peers, names: list[str], refresh: bool) -> bool:
-    """Unpack peers that are not here yet, or all available ones without names. Return whether that succeeded."""
+    """Unpack missing peers: those with these names, or all available peers without names. Return whether that
+    succeeded.
+    """
     if names and not refresh and set(names) <= set(peers.here()):
         return True
     offered, missing = peers.offered(refresh)
@@ -376,7 +377,7 @@ def main() -> int:
     )
     parser.add_argument("action", choices=("list", "get", "path"))
     parser.add_argument("names", nargs="*", metavar="NAME", help="a peer, such as valkey-8.1")
-    parser.add_argument("--refresh", action="store_true", help="fetch the suites' package lists again")
+    parser.add_argument("--refresh", action="store_true", help="fetch the package lists of the suites again")
     options = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     peers = Peers(PLACE)

@@ -1,6 +1,6 @@
 """Install the programs that `make test-programs` runs: python scripts/programs.py FOLDER
 
-They get an environment of their own, since their requirements do not always agree with those of pystreams.
+They are installed in a separate environment, because their requirements can conflict with those of pystreams.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-#: Programs that require a redis-py below 6, and work with newer ones, which the others require.
+#: Programs that require redis-py below 6, but work with newer releases, which other programs require.
 WITHOUT_REQUIREMENTS = ["arq"]
 
 
 def install(folder: Path) -> None:
-    """Install the packages of the extra ``programs`` in ``folder``, and those of npm in ``folder/node``."""
+    """Install the packages of the extra ``programs`` in ``folder``, and npm packages in ``folder/node``."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     if not (folder / "bin" / "python").exists():
         venv.create(folder, with_pip=True)

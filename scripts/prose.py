@@ -1,8 +1,8 @@
-"""Find turns of phrase that users should not have to decode, in texts that they see: `python scripts/prose.py`.
+"""Find phrases that are hard to read in texts for users: `python scripts/prose.py`.
 
 Reads the string literals of the product (help texts, options, directives, HELP of metrics, errors, log lines), the
 docstrings of verbs, jobs and commands, the texts of the dashboard, README.md and the pages below docs/. Comments and
-other docstrings are not read. `PATTERNS` says what to write instead.
+other docstrings are not read. `PATTERNS` has advice for each phrase.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 from scripts.generated import ROOT
 
 PRODUCT = ("engine", "spark_streams", "streamclient", "streamwire", "pystreams", "jobs")
-#: Texts of errors whose wording is Redis's.
+#: Files with error texts in the wording of Redis.
 EXCLUDED = ("engine/text/messages/",)
 
-#: Phrase and advice.
+#: Phrases with advice.
 PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), advice)
     for pattern, advice in (
@@ -48,7 +48,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.Constant]]:
 
 
 def texts_of_python(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each string literal with words, and of the docstrings of verbs, jobs and commands."""
+    """Yield line and text of each string literal that contains words, and of docstrings of verbs, jobs and commands."""
     tree = ast.parse(path.read_text())
     hidden = set()
     for owner, docstring in _docstrings(tree):
@@ -64,7 +64,7 @@ def texts_of_python(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def texts_of_script(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each string of a page's script."""
+    """Yield line and text of each string in a page's script."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.lstrip().startswith("//"):
             for found in _JS_STRING.finditer(line):
@@ -93,7 +93,7 @@ def texts(root: Path = ROOT) -> Iterator[tuple[Path, int, str]]:
 
 
 def problems(root: Path = ROOT) -> list[str]:
-    """Return a line for each phrase that is found, with its place and the advice."""
+    """Return a line with place and advice for each phrase that is found."""
     return [
         f"{path.relative_to(root)}:{number}: '{found[0]}': {advice}"
         for path, number, text in texts(root)

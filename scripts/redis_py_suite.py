@@ -2,13 +2,13 @@
 
     scripts/redis-py-suite [--protocol 2] [FILE...]
 
-pip fetches the source distribution of the redis-py in this environment, and what its tests require, into
-`.peers/redis-py`; nothing of them belongs to this project. REDIS_SERVER names the redis-server to compare with. Both
-servers run with a replica, three Sentinels and a TLS port on free loopback ports. FILE is a test file or node ID of the
-suite, such as tests/test_commands.py; without one, all files run whose results depend on the server.
+pip downloads the source distribution of the redis-py release in this environment, and the requirements of its tests,
+into `.peers/redis-py`. None of these files belong to this project. REDIS_SERVER names the redis-server to compare with.
+Both servers run with a replica, three Sentinels and a TLS port on free loopback ports. FILE is a test file or node ID
+of the suite, such as tests/test_commands.py; without one, all files run whose results depend on the server.
 
-A test that fails on the engine and not on redis-server is a difference. It is explained if its error is about
-something that the engine leaves out on purpose. The exit status is 1 if any difference is unexplained.
+A test that fails only on the engine is a difference. A difference is explained if its error is about a feature that the
+engine omits on purpose. The exit status is 1 if any difference is unexplained.
 docs/reference/redis-py-suite.md has the results.
 """
 
@@ -39,19 +39,19 @@ from tests.suite import tools
 
 _MASTER = "redis-py-test"
 _SECONDS = 2400
-#: Milliseconds of silence after which the Sentinels would fail over: longer than any test.
+#: Milliseconds of silence before Sentinels fail over: longer than any test.
 _DOWN_AFTER = 600_000
-#: Tests of a cluster, of modules and of cloud services need other servers than these.
+#: Tests of clusters, modules and cloud services need other servers.
 _MARKS = "not onlycluster and not redismod and not cp_integration and not multidb_integration"
-#: They contact other machines.
+#: Tests that contact other machines.
 _NAMES = "not ocsp"
-#: Their results do not depend on the server, or they need the fault injector of a cloud service.
+#: Tests whose results do not depend on the server, or that need the fault injector of a cloud service.
 _IGNORED = (
     *("tests/maint_notifications", "tests/test_auth", "tests/test_http", "tests/test_parsers"),
     *(f"{place}/test_{name}" for place in ("tests", "tests/test_asyncio") for name in ("multidb", "observability")),
     *(f"{place}/test_scenario" for place in ("tests", "tests/test_asyncio")),
 )
-#: Errors that do not name a left-out command, with what they are about.
+#: Errors that do not name an omitted command, with their subjects.
 _OTHER_ERRORS = {"the engine does not track keys": "client-side caching"}
 _SUBJECTS = {name: one.subject for one in UNSUPPORTED for name in one.commands}
 _WORST_LAST = ("passed", "skipped", "failed")
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def suite(release: str) -> Path:
-    """Return the folder of the suite with its environment in `venv`; download both if they are missing."""
+    """Return the folder of the suite, with its environment in `venv`. Both are downloaded if they are missing."""
     home = PLACE / "redis-py"
     folder = home / f"redis-{release}"
     if not (folder / "tests").is_dir():
@@ -128,7 +128,7 @@ def run(folder: Path, kind: str, protocol: str, files: Iterable[str]) -> dict[st
 
 
 def tls(folder: Path, kind: str, port: int) -> tuple[str, ...]:
-    """Return the flags for a TLS port, with new certificates where the suite looks for its own."""
+    """Return the flags for a TLS port. Creates new certificates at the paths that the suite expects."""
     place = folder / "dockers" / "standalone" / "tls"
     place.mkdir(parents=True, exist_ok=True)
     signer = authority(place, "ca")
@@ -144,7 +144,9 @@ def tls(folder: Path, kind: str, port: int) -> tuple[str, ...]:
 
 
 def outcomes(junit: str) -> dict[str, Case]:
-    """Return the outcome of each test in pytest's XML report; of several (a test and its teardown) the worst."""
+    """Return the outcome of each test in pytest's XML report. Of several outcomes (test and teardown), the worst
+    counts.
+    """
     found: dict[str, Case] = {}
     for element in ElementTree.fromstring(junit).iter("testcase"):  # noqa: S314 - pytest's own report
         file, owner, name = (element.get(key, "") for key in ("file", "classname", "name"))
@@ -162,7 +164,7 @@ def outcomes(junit: str) -> dict[str, Case]:
 
 
 def subject(message: str) -> str:
-    """Return what an error is about, if the engine leaves it out on purpose; "" for any other error."""
+    """Return the omitted feature that an error is about, or "" for other errors."""
     for text, about in _OTHER_ERRORS.items():
         if text in message:
             return about

@@ -1,11 +1,11 @@
-"""Run Redis's own Tcl suite against the engine, in the mode in which the suite starts its servers itself.
+"""Run Redis's own Tcl suite against the engine. The suite starts the servers itself.
 
     scripts/redis-suite [--release 8.6] [UNIT...]
 
-The sources come from the machine's Debian mirror, as those of `scripts/peers` do, and are unpacked in `.peers/suite`;
-nothing of them belongs to this project. `src/redis-server` is replaced by a program that starts the engine of
-this checkout and prints the line that the suite waits for. UNIT is a name such as `unit/type/stream`; without one, all
-units run that concern features of the engine. Needs tclsh, redis-cli, redis-benchmark and apt-get.
+The sources come from the machine's Debian mirror, as with `scripts/peers`, and are unpacked in `.peers/suite`. They do
+not belong to this project. `src/redis-server` is replaced by a program that starts the engine of this checkout and
+prints the line that the suite waits for. UNIT is a name such as `unit/type/stream`. Without UNIT, all units about
+features of the engine run. Needs tclsh, redis-cli, redis-benchmark and apt-get.
 
 Each unit's output is kept next to the sources. docs/reference/redis-suite.md explains each failure.
 """
@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.peers import PLACE, Apt, PeerError, source_text
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Debian's suite that has the sources of a release.
+#: Debian suites with the sources of each release.
 SUITES = {"7.0": "bookworm", "8.0": "testing", "8.6": "experimental"}
 _SECONDS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-#: Units about the engine's features; not the bus of a cluster, modules, bits, geo, HyperLogLog, tracking and eviction.
+#: Units about the engine's features: no cluster bus, modules, bits, geo, HyperLogLog, tracking or eviction.
 UNITS = (
     *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "list", "list-2", "list-3")),
     *(f"unit/type/{name}" for name in ("set", "zset", "hash", "hash-field-expire")),
@@ -66,7 +66,7 @@ sys.exit(main.main(sys.argv[1:]))
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one unit: its passed and failed cases, and whether it ended before its last case."""
+    """Outcome of one unit: its passed and failed cases, and the reason if the unit was aborted."""
 
     unit: str
     passed: int
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def sources(release: str) -> Path:
-    """Return the folder with the unpacked sources, which are downloaded if they are missing."""
+    """Return the folder with the unpacked sources. They are downloaded if they are missing."""
     home = PLACE / "suite"
     home.mkdir(parents=True, exist_ok=True)
     found = sorted(home.glob(f"redis-{release}*/runtest"))
@@ -158,7 +158,7 @@ def run(folder: Path, unit: str) -> Outcome:
 
 
 def outcome_of(unit: str, text: str, aborted: str = "") -> Outcome:
-    """Read the output of a unit, without colours; `aborted` says why it was ended, if it was."""
+    """Return the outcome in a unit's output. `aborted`: reason why the unit was aborted, or an empty text."""
     lines = text.splitlines()
     exceptions = [line for line in lines if line.startswith("[exception]")]
     return Outcome(

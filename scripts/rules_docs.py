@@ -1,6 +1,6 @@
 """Write the rules that an ACL user needs into docs/reference/permissions.md, from the table of commands.
 
-Run `python scripts/rules_docs.py` after changing one. A test fails where the two differ.
+Run `python scripts/rules_docs.py` after changing one. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PART = Part(ROOT / "docs" / "reference" / "permissions.md", r"<!-- rules: .*? --
 
 
 def written() -> str:
-    """Return today's rules, in the wording of errors. A ``*`` marks those that are not needed."""
+    """Return the current rules, in the wording of errors. A ``*`` marks optional rules."""
     indent = "    "
     lines: list[str] = []
     for what, rules in RULES.items():

@@ -140,7 +140,7 @@ def fill(client: redis.Redis) -> None:
 
 
 def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
-    """Add reports of three queries, like those of StreamMonitor."""
+    """Add reports of three queries in the format of StreamMonitor."""
     queries = (
         ("revenue-per-minute", 840, 120, "billing"),
         ("orders-to-delta", 910, 38, "warehouse"),
@@ -177,7 +177,7 @@ def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
 
 
 def live(port: int, ended: Event) -> None:
-    """Keep adding entries, and reading for the groups that advance; runs in a process of its own."""
+    """Add entries continuously, and read them for the groups that advance. Runs in a separate process."""
     client = redis.Redis(port=port)
     chance = random.Random(11)
     due = dict.fromkeys(STREAMS, 0.0)
@@ -202,7 +202,7 @@ def live(port: int, ended: Event) -> None:
 
 
 def hour(history: History) -> None:
-    """Return the history of the last hour as the sampler would have recorded it."""
+    """Return a history of the last hour in the sampler's format."""
     now = round(time.time() * 1000)
     chance = random.Random(3)
     total = sum(STREAMS.values())
@@ -231,7 +231,7 @@ def hour(history: History) -> None:
 
 
 def changes(log: Audit) -> None:
-    """Changes of the last minutes, as the dashboard would have recorded them."""
+    """Return changes of the last minutes in the format of the dashboard's audit log."""
     for user, action, stream, plan, before, after, result in (
         (
             "ada",
@@ -287,7 +287,7 @@ def changes(log: Audit) -> None:
 
 @contextlib.contextmanager
 def engine() -> Iterator[int]:
-    """Run an engine on a free port, in memory."""
+    """Run an in-memory engine on a free port."""
     command = [sys.executable, "-m", "engine", "--port", "0", "--save", "", "--slowlog-log-slower-than", "300"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -301,7 +301,7 @@ def engine() -> Iterator[int]:
 
 @contextlib.contextmanager
 def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[str]:
-    """Run a dashboard of two servers in a thread, which may change the first one; yield its URL."""
+    """Run a dashboard of two servers in a thread, with changes allowed on the first server. Yields its URL."""
     address, second = (options.server({"url": each}) for each in (url, other))
     assert isinstance(address, Address)
     assert isinstance(second, Address)
@@ -350,7 +350,7 @@ SCREENS = {
 
 
 def capture(page: Page, url: str, screen: str, path: Path, *, whole: bool = False) -> None:
-    """One picture."""
+    """Write one picture."""
     page.goto(f"{url}{SCREENS[screen]}")
     page.wait_for_selector("main .screen")
     page.wait_for_timeout(2500 if screen == "tail" else 1200)
@@ -359,9 +359,9 @@ def capture(page: Page, url: str, screen: str, path: Path, *, whole: bool = Fals
 
 
 def main() -> None:
-    """Take all pictures; with arguments after the directory, only those of these screens.
+    """Write all pictures, or only those of the screens named after the directory.
 
-    With WIDTHS=1280,768,360 in the environment it takes these screens at these widths, to be looked at.
+    WIDTHS=1280,768,360 in the environment writes the screens at these widths, for a visual check.
     """
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     wanted = sys.argv[2:] or list(SCREENS)
@@ -388,7 +388,7 @@ def main() -> None:
                 playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"]) as browser,
             ):
                 page = opened(browser, url, "light")
-                page.wait_for_timeout(_WARM_UP_MS)  # until rates are known
+                page.wait_for_timeout(_WARM_UP_MS)  # wait until rates are known
                 if widths := os.environ.get("WIDTHS"):
                     for width in map(int, widths.split(",")):
                         page.set_viewport_size({"width": width, "height": 860})

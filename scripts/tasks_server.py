@@ -1,7 +1,7 @@
-"""Fill an empty server with streams in trouble, for docs/operations/ten-tasks.md: `python -m scripts.tasks_server`.
+"""Fill an empty server with the problems of docs/operations/ten-tasks.md: `python -m scripts.tasks_server`.
 
-The server is that of PYSTREAMS_URL. A checkpoint of a Spark query on it goes to ./checkpoint, and a report of it to
-the server.
+PYSTREAMS_URL names the server. The checkpoint of a Spark query is written to ./checkpoint, and its report to the
+server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAY = 1_732_233_600_000  # 2024-11-22T00:00Z
 
 
 def _orders(server: redis.Redis, now: int) -> None:
-    """Add three hours of orders. `billing` is at the end; `shipping` stopped at an order without a weight."""
+    """Add three hours of orders. The group `billing` has read all; `shipping` stopped at an order without a weight."""
     for minute in range(180):
         fields = {"order": minute, "weight": "heavy" if minute == 90 else minute % 7}
         server.xadd("orders", fields, id=f"{now - (180 - minute) * _MINUTE}-0")
@@ -41,7 +41,7 @@ def _orders(server: redis.Redis, now: int) -> None:
 
 
 def _others(server: redis.Redis, now: int) -> None:
-    """Add clicks with a group that advances, visits of two days, two dead letters, and a user with too few rights."""
+    """Add clicks with an advancing group, visits of two days, two dead letters, and a user without some permissions."""
     for second in range(20):
         server.xadd("clicks", {"page": "home"}, id=f"{now - (20 - second) * 1000}-0")
     server.xgroup_create("clicks", "site", id=f"{now - 3000}-0")
@@ -55,7 +55,7 @@ def _others(server: redis.Redis, now: int) -> None:
 
 
 def _report(server: redis.Redis, now: int) -> None:
-    """Add a report of the query's last batch, like StreamMonitor's."""
+    """Add a report of the query's last batch in the format of StreamMonitor."""
     each = StreamReport(
         query="clicks-to-delta",
         batch=0,
@@ -90,7 +90,7 @@ def _checkpoint(now: int, directory: Path) -> None:
 
 
 def main() -> int:
-    """Fill the server; refuse one that has keys."""
+    """Fill the server. Exits if it has keys."""
     server = redis.Redis.from_url(os.environ["PYSTREAMS_URL"], decode_responses=True)
     if server.dbsize():
         print("The server already has keys. Use an empty one.", file=sys.stderr)

@@ -59,8 +59,8 @@ def test_the_site_is_whole(folder: Path) -> None:
             "[there](nowhere.csv) ![picture](nowhere.png) ![picture](https://example.com/p.png)",
             [
                 "index.html: loads https://example.com/p.png",
-                "index.html: nowhere.csv leads nowhere",
-                "index.html: nowhere.png leads nowhere",
+                "index.html: nowhere.csv has no target",
+                "index.html: nowhere.png has no target",
             ],
         ),
     ],
@@ -78,7 +78,7 @@ def test_a_page_that_the_navigation_leaves_out_is_named(folder: Path) -> None:
     (folder / "docs" / "gone.md").rename(folder / "docs" / "lost.md")
     assert list(docs_site.unlisted(folder)) == [
         "lost.md: not in the navigation of mkdocs.yml",
-        "gone.md: in the navigation of mkdocs.yml, but no page",
+        "gone.md: in the navigation of mkdocs.yml, but the page does not exist",
     ]
 
 
