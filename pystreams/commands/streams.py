@@ -24,7 +24,7 @@ from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
 _SORTS = {each.name: each for each in measures.STREAMS_LISTED if each.form.right}
-#: Names of measures in `info` that differ from those of columns.
+#: Labels in `info` of measures, if they differ from the names.
 _WORDS = {
     "name": "stream",
     "length": "entries",
