@@ -107,20 +107,20 @@ def decode(data: bytes) -> Manifest:
         if text.startswith(b"#"):
             found = _SUM.fullmatch(text)
             if found is None or int(found[1], 16) != zlib.crc32(data[:at]):
-                raise ManifestError(at, "its checksum does not match")
+                raise ManifestError(at, "checksum mismatch in the manifest")
         elif text:
             if not line.endswith(b"\n"):
-                raise ManifestError(at, "its last line is incomplete")
+                raise ManifestError(at, "the last line of the manifest is incomplete")
             entries.append(_entry(text, at))
         at += len(line)
     bases = [one for one in entries if one.kind == BASE]
     increments = [one for one in entries if one.kind == INCREMENT]
     if not entries:
-        raise ManifestError(0, "it names no file")
+        raise ManifestError(0, "the manifest names no file")
     if len(bases) > 1:
-        raise ManifestError(0, "it names two base files")
+        raise ManifestError(0, "the manifest names two base files")
     if any(after.seq <= before.seq for before, after in pairwise(increments)):
-        raise ManifestError(0, "its increments are not in order")
+        raise ManifestError(0, "the increments of the manifest are not in order")
     history = tuple(one for one in entries if one.kind == HISTORY)
     return Manifest(bases[0] if bases else None, tuple(increments), history)
 

@@ -157,7 +157,7 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
     """Restore a stored segment from its row. If segment files are not in use, read its entries into memory."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
     if files is None:
-        raise ValueError("it refers to segment files, but their folder is missing")
+        raise ValueError("the file refers to segment files, but their folder is missing")
     place = files.place(number & _LOW, offset, length, flags >> _HALF)
     last_id = ids.make(last_ms, last_seq)
     in_use = files.is_in_use

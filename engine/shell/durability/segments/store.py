@@ -117,9 +117,9 @@ class SegmentFiles:
         """
         file = self._by_number.get(number)
         if file is None:
-            raise DamagedError(0, f"it refers to {self._path(number)}, which is missing")
+            raise DamagedError(0, f"the file refers to {self._path(number)}, which is missing")
         if offset + HEAD_SIZE + size > file.size:
-            raise DamagedError(0, f"it refers to byte {offset} of {file.path}, which ends at byte {file.size}")
+            raise DamagedError(0, f"the file refers to byte {offset} of {file.path}, which ends at byte {file.size}")
         known = file.places.get(offset)
         if known is not None:
             place = known()

@@ -125,4 +125,4 @@ def command(*words: bytes) -> bytes:
 
 
 def _rejection(what: str, line: bytes) -> str:
-    return f"it replied to {what} with '{line[:200].decode('utf-8', 'backslashreplace')}'"
+    return f"the master replied to {what} with '{line[:200].decode('utf-8', 'backslashreplace')}'"

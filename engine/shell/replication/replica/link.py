@@ -100,7 +100,7 @@ class MasterLink(asyncio.Protocol):
             self._owner.received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(str(exc) if exc is not None else "it closed the connection")
+        self._lose(str(exc) if exc is not None else "the master closed the connection")
 
     def _lose(self, why: str) -> None:
         owner, self._owner = self._owner, None

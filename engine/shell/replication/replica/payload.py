@@ -48,14 +48,14 @@ class Payload:
         line, end, rest = self._head.partition(b"\r\n")
         if not end:
             if len(self._head) > _LINE_LIMIT:
-                raise PayloadError("the line before its data is too long")
+                raise PayloadError("the line before the master's data is too long")
             return b""
         if line.startswith(_EOF) and len(line) == len(_EOF) + _MARK:
             self._mark = line[len(_EOF) :]
         elif line[:1] == b"$" and line[1:].isdigit():
             self.size = int(line[1:])
         else:
-            raise PayloadError(f"before its data it sent '{line.decode('utf-8', 'backslashreplace')}'")
+            raise PayloadError(f"the master sent '{line.decode('utf-8', 'backslashreplace')}' before its data")
         self._begun, self._head = True, b""
         return rest
 

@@ -356,7 +356,7 @@ class ReplicaRole:
             line, end, rest = self._lines.partition(b"\n")
             if not end:
                 if len(self._lines) > LINE_LIMIT:
-                    self.lost("its reply is too long")
+                    self.lost("the reply of the master is too long")
                 return
             self._lines = rest
             try:

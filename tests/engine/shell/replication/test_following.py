@@ -101,7 +101,7 @@ def test_a_file_that_is_not_whole_is_asked_for_again(replica, master):
     follow(replica, master.port)
     master.accept()
     master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])
-    wait_for(lambda: "byte 9 of its data" in trouble(replica), "the damage to be found")
+    wait_for(lambda: "byte 9 of the master's data" in trouble(replica), "the damage to be found")
     master.link.close()
     follow(replica, master.port, "localhost")
     master.accept()

@@ -218,7 +218,7 @@ def test_what_is_not_there_is_refused_at_the_start(tmp_path):
     engine.close()
     engine.die()
     path.rename(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match=f"it refers to {path}, which is missing"):
+    with pytest.raises(ConfigError, match=f"the file refers to {path}, which is missing"):
         Engine(tmp_path, Disk(), **DISK)
     (tmp_path / "elsewhere").rename(path)
     again = Engine(tmp_path, Disk(), **DISK)
