@@ -92,8 +92,8 @@ class Options(TypedDict, total=False):
     schemaRegistry_token: str
     """Bearer token, in place of user and password."""
     schemaRegistry_caFile: str
-    """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: those of
-    `tls.caFile`, else the system's."""
+    """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: the
+    certificates in `tls.caFile`, else the system's."""
     schemaRegistry_timeoutMs: int | str | timedelta
     """Timeout of a request to the registry, including the schema's references. Default: 10s."""
     schemaRegistry_subject: str

@@ -266,7 +266,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "FIELDS_UNREADABLE": Condition(
         DataError,
-        "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read, the "
+        "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read, their "
         "values are empty or do not fit the column's type.",
         "Correct the column's type. To see the values, read the column as a string. The option requireFields makes "
         "this an error or a warning.",

@@ -65,8 +65,8 @@ class QueryReport:
     `lag_entries`: lag in entries over all streams. `lag_min`, `lag_avg`, `lag_max`: minimum, average and maximum lag of
     single streams. `lag_exact`: whether `lag_entries` is exact for every stream. `lag_bytes`, `pending`, `lost`: sums
     over the streams. `oldest_unread_ms`: the age of the oldest unread entry. `malformed`: number of the batch's values
-    that did not parse, by column; None if unknown. `each`: the reports of the streams. An entry has only those of the
-    `EACH` streams that are furthest behind.
+    that did not parse, by column; None if unknown. `each`: the reports of the streams. An entry has only the reports of
+    the `EACH` streams that are furthest behind.
     """
 
     query: str
@@ -150,7 +150,7 @@ class Malformed:
 
 
 def _counts(value: Any) -> dict[str, int]:
-    """Return numbers by name. Raises TypeError for anything else."""
+    """Return `value` if it is a dictionary of integers by name. Raises TypeError otherwise."""
     if not isinstance(value, dict) or not all(type(count) is int for count in value.values()):
         raise TypeError("not counts")
     return value

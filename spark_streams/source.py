@@ -58,10 +58,11 @@ class PystreamsDataSource(DataSource):
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickle the source with the path from which this package was imported.
 
-        The process that plans a streaming read has the directory of `--py-files` on its path, but not the archives in
-        it, as all other processes have (PythonStreamingSourceRunner, Spark 4.0 to 4.3). So the object is pickled with a
-        function that finds the package at this path. The function is defined in this method, because cloudpickle then
-        pickles it by value, not by name. A subclass is pickled like any other object, so that its class is preserved.
+        The process that plans a streaming read has the directory of `--py-files` on its path. Unlike all other
+        processes, it does not have the archives in that directory on its path (PythonStreamingSourceRunner, Spark 4.0
+        to 4.3). So the object is pickled with a function that finds the package at this path. The function is defined
+        in this method, because cloudpickle then pickles it by value, not by name. A subclass is pickled like any other
+        object, so that its class is preserved.
         """
         if type(self) is not PystreamsDataSource:
             return super().__reduce_ex__(protocol)

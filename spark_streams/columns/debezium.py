@@ -62,7 +62,7 @@ def _payloads(texts: Any) -> Any:
     wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
     if not pc.any(wrapped).as_py():
         return texts
-    head = b""  # part of the last text before its payload; it is the same in most texts
+    head = b""  # part of the previous text before its payload, which is the same in most texts
     found: list[bytes | None] = []
     for text in texts.to_pylist():
         if text is None or not text.startswith(_SCHEMA):

@@ -5,8 +5,8 @@ else: texts that Arrow refuses, and texts and types that Arrow reads differently
 so that one such text does not slow down a whole page.
 
 The texts are joined by line feeds, and each row of Arrow's result is one text. This holds because every text begins
-with `{`, ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{` (it
-would need a comma there, or be a string, which cannot contain a line feed). So every line feed separates two rows, and
+with `{`, ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{`: it
+would need a comma there, or be a string, which cannot contain a line feed. So every line feed separates two rows, and
 if there are as many rows as lines, each line is one row.
 """
 

@@ -1,8 +1,8 @@
 """Parsing of Spark's map of options into `ReadOptions` and `WriteOptions`; only this module sees the map.
 
-The options are the fields of the section classes listed here. Case is ignored in names, since Spark passes them in
-lower case. An unknown option, an option of another connector, or an option for the other direction is refused with an
-error that names the replacement. Independent of servers.
+The options are the fields of the section classes listed here. The case of names is ignored, because Spark passes them
+in lower case. An unknown option, an option of another connector, or an option for the other direction is refused with
+an error that names the replacement. Independent of servers.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> 
 
 
 def check_read(given: Mapping[str, str], *, streaming: bool | None = None) -> None:
-    """Raise the errors of `read_options`, except those that depend on the process's environment."""
+    """Raise the errors of `read_options`, except errors that depend on the process's environment."""
     _read(given, streaming)
 
 
@@ -118,7 +118,7 @@ def write_options(given: Mapping[str, str], *, streaming: bool = False) -> Write
 
 
 def check_streaming_write(given: Mapping[str, str]) -> None:
-    """Raise the errors of `write_options`, except those that depend on the process's environment."""
+    """Raise the errors of `write_options`, except errors that depend on the process's environment."""
     _write(given, streaming=True)
 
 

@@ -63,7 +63,7 @@ class SchemaOptions:
         TEXT,
         None,
         "File with the CA certificates to trust for the registry, on every machine that runs tasks.",
-        default_text="those of `tls.caFile`, else the system's",
+        default_text="the certificates in `tls.caFile`, else the system's",
     )
     registry_timeout: int = option(
         "schemaRegistry.timeoutMs",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Environment variable; `off` disables the embedded engine's notices about where its data is kept and when it is lost.
 NOTICES = "PYSTREAMS_EMBEDDED_NOTICES"
 
-_SECONDS = 1.0  # time limit of the count; streams not counted by then are left out
+_SECONDS = 1.0  # time limit of the count, which omits streams not counted by then
 _PAGE = 200  # streams per round trip
 _NAMED = 3
 
@@ -34,7 +34,7 @@ def notices() -> bool:
 class Discard:
     """Lost entries of one stream.
 
-    `unread`: entries that the group furthest behind has not read; all without a group.
+    `unread`: entries that the group furthest behind has not read; without a group, all entries.
     """
 
     stream: str

@@ -8,9 +8,9 @@ must find the same engine. So the engine belongs to a *driver*, which every proc
 * A program without a JVM is the driver itself. A JVM that it starts later inherits its environment, with the variable
   PYSTREAMS_EMBEDDED, which contains the engine's directory.
 
-A driver is identified by its process ID and start time, since process IDs are reused. It has a directory that only its
-user can access (mode 0700), where its engines listen on Unix sockets. It is in the temporary directory, or in /tmp if
-the temporary directory's path is too long for a socket.
+A driver is identified by its process ID and start time, because process IDs are reused. It has a directory that only
+its user can access (mode 0700), where its engines listen on Unix sockets. It is in the temporary directory, or in /tmp
+if the temporary directory's path is too long for a socket.
 
 A client of Spark Connect is not a driver: its sources are planned on the server, which has its own engine.
 """
@@ -108,7 +108,7 @@ def _jvm() -> Process | None:
 
 
 def check_client(driver: Process) -> None:
-    """Refuse a client of Spark Connect: its engine would not be the one that the server's queries use."""
+    """Refuse a Spark Connect client, whose engine would differ from the engine that the server's queries use."""
     if driver.pid != os.getpid():
         return
     if "SPARK_CONNECT_MODE_ENABLED" in os.environ or not os.environ.get("SPARK_REMOTE", "local").startswith("local"):

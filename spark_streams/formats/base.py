@@ -46,7 +46,7 @@ def columns_of(
 ) -> dict[str, Converted]:
     """Return the columns of rows.
 
-    `arrays(plan, values, names)` returns a plan's arrays for those of the names that it has.
+    `arrays(plan, values, names)` returns the arrays of those fields in `names` that a plan has.
     """
     names = list(kinds)
     parts: dict[str, list[Converted]] = {name: [] for name in names}

@@ -1,6 +1,6 @@
 """Choice of the schema for a query's values from an option, a file, or a registry's subject.
 
-The driver makes it once.
+The driver chooses only once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def reader(options: ReadOptions) -> Reader:
 
 
 def schema(options: ReadOptions) -> spark.StructType:
-    """Return the connector's own columns and those of the values' schema.
+    """Return the connector's own columns and the columns of the values' schema.
 
     Raises SUBJECT_MISSING if the registry has no schema for the stream.
     """

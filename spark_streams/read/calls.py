@@ -142,7 +142,7 @@ class StreamCalls(DataSourceStreamReader):
 
     @headed
     def stop(self) -> None:
-        """Release the query's group and close the planner's connections: the query has ended."""
+        """Release the query's group and close the planner's connections, at the end of the query."""
         if self._source is not None:
             self._source.stop()
         pool.close_all()

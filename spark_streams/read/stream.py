@@ -43,7 +43,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the start of a new query, the same at every call."""
+        """Return the start of a new query. Every call returns the same start."""
         if self._initial is None:
             self._initial = self._source_of().initial().to_json()
         return self._initial

@@ -40,9 +40,9 @@ RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", 
 
 #: Lifetime of staged rows, in milliseconds.
 STAGED_MS = 86_400_000
-#: Shortest retention of records, in milliseconds: a task may pause for long.
+#: Shortest retention of records, in milliseconds, because a task may pause for a long time.
 RECORD_MS = 86_400_000
-#: The same for a batch write without a name.
+#: Shortest retention of the records of a batch write without a name, in milliseconds.
 _UNNAMED_MS = 30 * RECORD_MS
 #: Retention of a finished batch write's fences, for copies of its tasks that are still running. Its other records show
 #: for a day that it is finished.
@@ -109,7 +109,7 @@ class State(Enum):
 
     NEW = "there is no record of the batch"
     DIRECT = "tasks of one attempt write, each with its own fence"
-    SEALED = "a driver has begun to end the batch, and tasks may write no more"
+    SEALED = "a driver has begun to end the batch, and tasks may no longer write"
     PREPARED = "a driver publishes the rows that the record's manifest names"
     COMMITTED = "all rows of the batch are in the stream"
 
@@ -192,8 +192,8 @@ class BatchRecord:
 
     `added`: entries ever added to the stream when the record was written. `last`: the stream's last ID at that time;
     empty if an earlier version wrote the record. `floor`: the stream's last ID before the batch. `sealed`: the batch
-    whose tasks may write no more. `driver`: the number of the driver that has claimed the stream (`Account.driver`); 0
-    if tasks or an earlier version wrote the record.
+    whose tasks may no longer write. `driver`: the number of the driver that has claimed the stream (`Account.driver`);
+    0 if tasks or an earlier version wrote the record.
     """
 
     batch: int = -1
@@ -461,7 +461,7 @@ class Protocol:
         return ("HSET", writer.record_key(stream), *words)
 
     def stage(self, key: bytes) -> list[Command]:
-        """Return the commands before a task stages rows under this key."""
+        """Return the commands that a task sends before it stages rows under this key."""
         if not self.has_ledger:
             return []
         ledger = self.writer.ledger_key
@@ -740,7 +740,7 @@ class StreamFence:
         return done
 
     def next_state(self, hashes: Any) -> FenceState:
-        """Return the fence's value once all of these rows are in the stream."""
+        """Return the fence's value after all of these rows are in the stream."""
         digest = self.digest.plus(hashes)
         self._next = hashes, digest
         state = self.state

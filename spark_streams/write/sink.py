@@ -106,7 +106,7 @@ class Sink:
             return Written(writer, tuple(sender.finish()))
 
     def _lasts(self, writer: WriterId) -> bool:
-        """Return whether the write may be repeated under this name."""
+        """Return whether the write may be repeated under the name of `writer`."""
         return writer.name != self.name or self.options.write_id is not None
 
     def _append(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Written:

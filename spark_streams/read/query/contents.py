@@ -3,12 +3,12 @@
 At planning time, `expect` adds facts from the server to each range in one round of requests: its number of entries, or
 its first entry if counting would require reading. `find_missing` compares these facts with the entries that were read
 and with the stream's state afterwards. Both functions are pure. `spark_streams.read.query.loss` decides whether the
-stream is still the same one.
+stream is still the same.
 
 A range with a count is checked by its count. For any other range, these facts can be proven:
 
 * if nothing was removed from the stream since, the range is complete;
-* if its first entry is missing, or the stream's first entry has overtaken the reader, entries were trimmed;
+* if the range's first entry is missing, or the stream's first entry has overtaken the reader, entries were trimmed;
 * if the largest deleted ID is new and lies in the range, that entry was deleted.
 
 In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.

@@ -2,9 +2,9 @@
 
 A lease is a key next to the stream with the IDs of the query and the run: `<query>:<run>`. A lease expires by itself. A
 thread renews it at intervals of a third of its duration while the process lives. So neither a long batch nor a paused
-JVM loses the lease, and it expires soon after the process is killed. A query that is started again with its checkpoint
-has the same ID and takes the lease from its earlier run at once. If the earlier run is still active because the
-checkpoint was copied, it finds that its lease was taken, and fails.
+JVM loses the lease, and it expires soon after the process is killed. A query that restarts with its checkpoint has the
+same ID and immediately takes the lease from its earlier run. If the earlier run is still active because the checkpoint
+was copied, it finds that its lease was taken, and fails.
 
 Rows never depend on a lease, only on offsets. The lease prevents a second query from moving the group and from
 acknowledging entries. In a shared group, it prevents a second query from using the first query's consumer names.
@@ -52,7 +52,7 @@ class Work(Protocol):
     """Work on the leased group outside of batches."""
 
     def stop(self) -> None:
-        """Start no more work."""
+        """Do not start further work."""
 
     def undo(self, server: StreamServer) -> None:
         """Undo work that no batch needs. Called only while this query holds the lease."""
@@ -105,7 +105,7 @@ class Lease:
             self.hold(server, self._query, self._renewed)
 
     def hold(self, server: StreamServer, query: str, streams: Iterable[str]) -> None:
-        """Take the leases on these streams, or renew those that are due.
+        """Take the leases on these streams, or renew leases that are due.
 
         Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query holds a lease, and RUN_REPLACED if a
         later run of this query holds a lease.

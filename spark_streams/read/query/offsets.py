@@ -16,8 +16,8 @@ options and of the server's state. Version 4 consists of:
 * `cuts`: the ends of the batch's partitions, each with its number of entries if known.
 * `tasks`: the number of ranges that each task reads, in the order of the ranges; empty if each range has its own task.
 * `begins`: start of this batch in a stream if it differs from the previous offset. There are three reasons: the stream
-  was recreated; the query began at the stream's end, which has moved when the batch is repeated; or the query is to
-  begin at an ID that the stream has not reached yet.
+  was recreated; the query began at the stream's end, which has moved when the batch is repeated; or the query begins at
+  an ID that the stream has not reached yet.
 * `lost`: number of entries that the query has noticed as lost so far.
 * `firsts`: ID of each stream's first entry when the batch was planned. This ID never decreases, so a smaller ID proves
   that the stream was replaced.
@@ -32,10 +32,10 @@ options and of the server's state. Version 4 consists of:
   `spark_streams.read.shared.protocol`). `spark_streams.read.shared.protocol`).
 
 `added`, `firsts` and `unread` have a value for almost every stream. To avoid repeating the names, the text stores them
-as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are milliseconds after the
-smallest of them, `since`, with `-<sequence number>` if the sequence number is not 0. Version 3 stores them as objects
-and a list of names, and has no `tasks`. Version 2 additionally lacks `source`, `firsts` and `unread`. Version 1 has
-only `streams`.
+as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are given in milliseconds
+after `since`, the smallest of them, with `-<sequence number>` if the sequence number is not 0. Version 3 stores them as
+objects and a list of names, and has no `tasks`. Version 2 additionally lacks `source`, `firsts` and `unread`. Version 1
+has only `streams`.
 """
 
 from __future__ import annotations

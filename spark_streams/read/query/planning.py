@@ -31,7 +31,7 @@ States = Mapping[str, StreamState | None]
 
 
 def unlimited(limits: LimitOptions) -> LimitOptions:
-    """Return only the limits of partitions, without those of a micro-batch."""
+    """Return only the limits of partitions, without the limits of a micro-batch."""
     return LimitOptions(
         min_partitions=limits.min_partitions,
         max_partitions=limits.max_partitions,

@@ -34,7 +34,7 @@ class Watch:
         self._clock = clock
         self._after: Offsets | None = None  # the offset after which the streams have no entries to read
         self._states: dict[str, StreamState | None] = {}
-        self._noted: set[str] = set()  # those of these streams that every batch must record
+        self._noted: set[str] = set()  # streams whose facts every batch must record
         self._until = 0.0
 
     def due(self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, waits: bool) -> Sequence[str]:

@@ -17,7 +17,7 @@ from streamclient.connection import Connection
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamclient.wire_errors import BROKEN
 
-_STOP_SECONDS = 2.0  # maximum wait at the end of a query for a page in progress
+_STOP_SECONDS = 2.0  # maximum wait for a page in progress at the end of a query
 
 
 class Background:
@@ -57,7 +57,7 @@ class Background:
             raise failure
 
     def join(self) -> None:
-        """Wait for the work to finish, from a thread other than the one that starts it."""
+        """Wait for the work to finish. For threads other than the thread that calls `start`."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -86,12 +86,13 @@ class OwnedGroup:
         if changes:
             yield from self._mark(stream, group)
         if resumes:
-            # If the first batch started but never committed, its entries are pending: start there again.
+            # If the first batch started but never committed, its entries are pending. The query starts at these entries
+            # again.
             pending = None
             if found.pending:
                 pending = yield from rounds.first_pending_id(stream, group, self._options.consumer)
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
-        # The query that uses the group may be this one before a restart. If not, the lease refuses the first batch.
+        # The query that uses the group may be an earlier run of this query. If not, the lease refuses the first batch.
         name = lease_name(self._options, shared=False)
         if moves and (self._options.takeover or not (yield from rounds.is_held(stream, name))):
             read = yield from self._count(server, stream, after, state)

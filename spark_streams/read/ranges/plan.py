@@ -436,7 +436,7 @@ def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...
 
 def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:
     """Return the search for the next batch's end, if that batch will have as many entries of the same stream as this
-    one.
+    batch.
     """
     limit = limits.max_entries
     waiting = [stream for stream, reach in facts.reach.items() if end.of(stream) < reach]

@@ -321,7 +321,7 @@ class RangeSource:
         return self._group.deliver(server, ours, alone, self._lookahead.delivers)
 
     def stop(self) -> None:
-        """Release the group at once: the query has ended."""
+        """Release the group at once, at the end of the query."""
         self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:

@@ -301,7 +301,7 @@ class SharedSource:
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
     def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
-        """Return the number of entries that the group has yet to read; an estimate if the server cannot tell."""
+        """Return the number of entries that the group has yet to read; an estimate if the server does not know it."""
         position = state.group.last_delivered_id if state.group is not None else ZERO
         end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
         if position >= end:

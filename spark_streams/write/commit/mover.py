@@ -133,8 +133,8 @@ def way_of(connection: Connection) -> str:
 class Mover:
     """Moves the rows of one task into their stream, a chunk at a time.
 
-    Errors: STAGED_LOST, ATTEMPT_REPLACED, REPLAY_DIFFERS, ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED,
-    NOT_REPLICATED, and those of `StreamFence`.
+    Raises STAGED_LOST, ATTEMPT_REPLACED, REPLAY_DIFFERS, ROW_REFUSED, SERVER_REFUSED, NOT_A_STREAM, WRITE_CONTENDED,
+    NOT_REPLICATED, and the errors of `StreamFence`.
     """
 
     def __init__(self, connection: Connection, terms: Terms, rows: TaskRows) -> None:

@@ -90,7 +90,7 @@ class Publisher:
                     self._forget(each.key for each in brought if each.chunks)
                 raise
         else:
-            rows = None  # the published rows are those of the other attempt
+            rows = None  # the rows of the other attempt were published
         self._connection.commands(self._protocol.commit(seen, account, rows))
         self._forget(staged)
         batch = self._writer.batch

@@ -40,9 +40,9 @@ _FACTORS = _factors(256)
 
 
 def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:
-    """Return the hash of each row, as an array of uint64: of its fields, whatever their order, and of its own ID.
+    """Return the hash of each row as an array of uint64. It covers the row's fields in any order, and the row's own ID.
 
-    `columns`, `pairs` and `ids` are those of `streamclient.codec.encode.encode_adds`.
+    `columns`, `pairs` and `ids` are arguments of `streamclient.codec.encode.encode_adds`.
     """
     hashes = np.zeros(rows, np.uint64)
     if not rows:

@@ -1,4 +1,4 @@
-"""Writing at least once: XADDs are sent in chunks and every reply is read; no records are kept.
+"""Writing at least once: XADDs are sent in chunks and every reply is read. No records are left on the server.
 
 If the server has PS.ADD, a chunk's rows of a stream are sent in one such command if they are columns
 (`tasks.column_writes`).
@@ -54,7 +54,7 @@ class AtLeastOnceSender:
         self._options = options
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
-        self._links: set[Link] = set()  # those that have confirmed rows
+        self._links: set[Link] = set()  # links on which rows were confirmed
         self._columns = column_writes.accepts_columns(connection)  # rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
