@@ -69,7 +69,7 @@ _READS = (
     metavar="ADDRESS",
     help="Address or network of a proxy whose X-Forwarded-For header is trusted. Repeatable.",
 )
-@click.option("--interval", default="2s", show_default=True, help="Shortest time between two samples of a server.")
+@click.option("--interval", default="2s", show_default=True, help="Minimum time between two samples of a server.")
 @click.option("--from-parent", is_flag=True, hidden=True, help="Read settings from standard input; stop at its end.")
 @click.option("--allow-changes", is_flag=True, help="Let operators change streams and groups.")
 @click.option(
@@ -148,9 +148,11 @@ def ui(
     Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. The dashboard is
     read-only without --allow-changes, and accepts only connections from this machine without --bind.
     """
-    # One piece: options are checked in the order in which a person would correct them, then the dashboard runs.
+    # One piece: it checks options in the order in which a user would correct them, then runs the dashboard.
     if token is not None and len(token) < _SHORTEST_TOKEN:
-        fail("INVALID_VALUE", name="--token", value="...", expected=f"it must have {_SHORTEST_TOKEN} characters")
+        fail(
+            "INVALID_VALUE", name="--token", value="...", expected=f"it must have at least {_SHORTEST_TOKEN} characters"
+        )
     for proxy in proxies:
         try:
             ipaddress.ip_network(proxy)
@@ -246,7 +248,7 @@ def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None,
     """Check the files of the certificate and its key, and return their paths."""
     if certificate is None:
         if key is not None:
-            fail("INVALID_VALUE", name="--tls-key", value=key, expected="it needs --tls-certificate")
+            fail("INVALID_VALUE", name="--tls-key", value=key, expected="it requires --tls-certificate")
         return None, None
     from pystreams.dashboard.app.run import Certificate  # noqa: PLC0415 - an extra, which other verbs do without
 
@@ -260,7 +262,7 @@ def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None,
 
 
 def _state(given: str | None) -> Path | None:
-    """Return the state directory; None if none is wanted."""
+    """Return the state directory, or None for 'none'."""
     from pystreams.dashboard.history import folder  # noqa: PLC0415 - an extra, which other verbs do without
 
     if given == "none":
@@ -273,7 +275,7 @@ def _state(given: str | None) -> Path | None:
 
 
 def _provider(given: Mapping[str, str | None]) -> Provider | None:
-    """Return the OIDC provider; None if none is wanted."""
+    """Return the OpenID Connect provider, or None without its options."""
     issuer, client = given["oidc_issuer"], given["oidc_client"]
     if not issuer and not client:
         return None
@@ -290,7 +292,7 @@ def _provider(given: Mapping[str, str | None]) -> Provider | None:
 
 
 def _exporter(wanted: Wanted, stack: ExitStack) -> Exporter | None:
-    """Return the exporter for Prometheus, which the stack closes; None without the extra."""
+    """Return the exporter for Prometheus, which the stack closes, or None if the extra is not installed."""
     if find_spec("prometheus_client") is None:
         return None
     from pystreams.metrics import collector, exporter  # noqa: PLC0415 - an extra, which the dashboard does without

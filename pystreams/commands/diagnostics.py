@@ -33,8 +33,8 @@ def doctor(run: Run, address: str | None) -> None:
     """Check a server's capabilities, security and durability, and the user's permissions. Gives advice.
 
     Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. Security checks are
-    passwords, encryption, the permission for each command, and rights of the default user. File checks require the
-    server's machine. Nothing is changed. Ends with status 3 if there is a problem.
+    passwords, encryption, the permission for each command, and rights of the default user. Files are checked only on
+    the server's machine. Nothing is changed. Ends with status 3 if there is a problem.
     """
     if address is not None:
         run.use(address)
@@ -149,8 +149,8 @@ def serve(
 ) -> None:
     """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
-    With --data, changes are logged to an append-only file in that directory. Without it, data exists only in memory and
-    is lost at the end, unless --config sets persistence. All directives of the engine are flags; 'conf/engine.conf'
+    With --data, changes are logged to an append-only file in that directory. Without --data, data exists only in memory
+    and is lost at the end, unless --config sets persistence. All directives of the engine are flags; 'conf/engine.conf'
     explains them. --dashboard is short for --dashboard-port 8379. With --dashboard-allow-changes yes, users of the
     dashboard can make the changes that their ACL rules permit.
     """

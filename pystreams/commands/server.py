@@ -1,6 +1,6 @@
 """`server clients, slowlog, config, acl, replication`: the verbs about servers.
 
-Each verb reads unless an option asks for a change, which is confirmed like any other.
+Verbs only read, unless an option requests a change, which must be confirmed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SORTS: dict[str, Callable[[servers.Client], int]] = {
 def _where(function: Any) -> Any:
     """Add the options that select servers of a cluster, or a master and its replicas."""
     replicas = click.option("--replicas", is_flag=True, help="Include replicas.")
-    node = click.option("--node", metavar="HOST:PORT", help="Only this server.")
+    node = click.option("--node", metavar="HOST:PORT", help="Select only this server.")
     return node(replicas(function))
 
 
@@ -69,7 +69,7 @@ def _write(run: Run, member: str, columns: list[Column], cells: list[list[str]],
 def clients(
     run: Run, node: str | None, replicas: bool, user: str | None, sort: str, limit: int, kill: tuple[int, ...]
 ) -> None:
-    """List the clients of a server, or disconnect some."""
+    """List the clients of a server, or disconnect clients."""
     nodes = servers.servers(run.connection, node, replicas=replicas)
     found = [each for each in servers.clients(run.connection, nodes) if user is None or each.user == user]
     if kill:
@@ -195,7 +195,7 @@ def config(
 ) -> None:
     """Show the settings that match PATTERN, a name or a glob; or change settings. Passwords are hidden.
 
-    Each server has its own settings. Those of replicas are neither shown nor changed without --replicas.
+    Each server has its own settings. Settings of replicas are neither shown nor changed without --replicas.
     """
     nodes = servers.servers(run.connection, node, replicas=replicas)
     if changes or save:
@@ -280,7 +280,7 @@ def acl(
 ) -> None:
     """Show the ACL users and their rights, or change, remove or save users. Passwords are never shown.
 
-    Each server has its own users. Those of replicas are neither shown nor changed without --replicas.
+    Each server has its own users. Users of replicas are neither shown nor changed without --replicas.
     """
     if password_file is not None and rules is None:
         raise click.UsageError("--password-file requires --set.")

@@ -80,7 +80,7 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
 
 
 def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool]:
-    """Return the streams to show, and whether there are more."""
+    """Return the streams to show, and whether more streams match."""
     matching = inventory.scan(run.connection, names.from_shell(pattern))
     with run.out.progress("streams") as advance:
         if sort is None:
@@ -163,9 +163,9 @@ def _group(row: GroupRow) -> str:
     help="Number of groups and streams to show.",
 )
 def report(run: Run, top: int) -> None:
-    """Examine all streams and groups, and show the totals and what needs attention.
+    """Show totals of all streams and groups, and the groups that need attention.
 
-    This verb examines every stream and group, in pages. 'ls' and 'groups lag' have limits.
+    All streams and groups are examined, in pages, while 'ls' and 'groups lag' have limits.
     """
     totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
     statuses = dict.fromkeys((status.value for status in Status), 0)

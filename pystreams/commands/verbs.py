@@ -51,8 +51,8 @@ class Run:
         """Warn of a password on the command line."""
         if target.shows_secret(wanted):
             self.out.warn(
-                "while this command runs, other users see its password in the list of processes: "
-                "set PYSTREAMS_PASSWORD, or name a --profile"
+                "other users can see the password in the process list while this command runs: "
+                "set PYSTREAMS_PASSWORD, or use a --profile"
             )
 
     @property
@@ -119,7 +119,7 @@ class Run:
 
 
 class Name(click.ParamType[bytes]):
-    """A name of a stream, group, consumer or field: any bytes."""
+    """Name of a stream, group, consumer or field, which may contain any bytes."""
 
     name = "name"
 
@@ -129,7 +129,7 @@ class Name(click.ParamType[bytes]):
 
 
 class EntryId(click.ParamType[bytes]):
-    """The complete ID of one entry: `5` has the sequence number 0, as in XACK and XDEL."""
+    """Complete ID of one entry. `5` means `5-0`, as in XACK and XDEL."""
 
     name = "id"
 
@@ -277,7 +277,7 @@ _LAST = ("--url", "--profile", "--embedded", "--option", "-o", "--json", "--yes"
 
 
 def remember(ctx: click.Context, **given: Any) -> None:
-    """Store the options before the verb's name."""
+    """Store the options that were given before the verb's name."""
     ctx.meta.setdefault(_LEVEL, {}).update({name: value for name, value in given.items() if value})
 
 

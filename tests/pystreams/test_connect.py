@@ -139,7 +139,7 @@ def test_a_password_on_the_command_line_is_warned_of(cli_of: Cli, words: tuple[s
     """Other users see it in the list of processes; those of the environment and of profiles are not there."""
     cli_of.environment["PYSTREAMS_URL"] = "redis://bob:pw@127.0.0.1:1"
     said = cli_of.result(*words, "--option", "retryTimeoutMs=0").stderr
-    assert said.count("list of processes: set PYSTREAMS_PASSWORD") == (1 if warned else 0)
+    assert said.count("while this command runs: set PYSTREAMS_PASSWORD") == (1 if warned else 0)
     assert ":pw" not in said
 
 

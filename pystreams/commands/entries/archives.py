@@ -260,7 +260,7 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
     show_default=True,
     help="Also copy the records that Spark queries need to continue at the target.",
 )
-@click.option("--resume", is_flag=True, help="Continue after the last entry of the target.")
+@click.option("--resume", is_flag=True, help="Continue after the last ID of the target.")
 def copy(
     run: Run,
     stream: bytes,

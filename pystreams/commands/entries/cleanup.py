@@ -112,12 +112,12 @@ def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name i
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with the options that select letters."""
+    """Add the options that select letters."""
     for option in (
-        click.option("--all", "everything", is_flag=True, help="All dead letters of the stream."),
+        click.option("--all", "everything", is_flag=True, help="Select all dead letters of the stream."),
         click.option("--older-than", metavar="DURATION", help="Minimum age of letters."),
-        click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason contains this text."),
-        click.option("--from-stream", "origin", type=NAME, help="Letters from this stream."),
+        click.option("--reason", type=NAME, metavar="TEXT", help="Only letters whose reason contains this text."),
+        click.option("--from-stream", "origin", type=NAME, help="Only letters from this stream."),
         ids_argument,
     ):
         function = option(function)
@@ -172,7 +172,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 @stream_argument
 @_chosen
 @click.option("--to", type=NAME, metavar="STREAM", help="Target stream, instead of the original streams.")
-@click.option("--keep", is_flag=True, help="Keep the letters.")
+@click.option("--keep", is_flag=True, help="Do not remove the letters.")
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
@@ -235,9 +235,9 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
     ),
 )
 @stream_argument
-@click.option("--acked", is_flag=True, help="Entries that every group has read and acknowledged.")
-@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="All but the last N entries.")
-@click.option("--older-than", metavar="DURATION", help="Entries older than this.")
+@click.option("--acked", is_flag=True, help="Remove entries that every group has read and acknowledged.")
+@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Remove all but the last N entries.")
+@click.option("--older-than", metavar="DURATION", help="Remove entries older than this.")
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
     """Remove the first entries of a stream: entries that no group needs, all but the last N, or old entries.
 
@@ -281,4 +281,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})
 
 
-VERBS = (trim, verb_group("dlq", "Dead letters of the option deadLetterStream.", ls, show, replay, move, purge))
+VERBS = (
+    trim,
+    verb_group("dlq", "Dead letters in streams of the option deadLetterStream.", ls, show, replay, move, purge),
+)

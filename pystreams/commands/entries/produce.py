@@ -22,7 +22,7 @@ from pystreams.files.read_ahead import ReadAhead
 from pystreams.streams.producer import Producer, Target, paced
 from pystreams.values import names, numbers
 
-_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum rows read ahead, and their bytes
+_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum number and bytes of rows that are read ahead
 _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
 
 
@@ -44,7 +44,7 @@ _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
 @click.option(
     "--format", "form", type=click.Choice(rows.FORMS), help="Format of the file, if its name does not imply it."
 )
-@click.option("--line-field", type=NAME, default="line", help="Field for the lines of --format lines.")
+@click.option("--line-field", type=NAME, default="line", help="Field that receives each line, with --format lines.")
 @click.option(
     "--generate", type=click.IntRange(0), metavar="N", help="Number of entries to generate; 0 generates until Ctrl-C."
 )
@@ -56,11 +56,13 @@ _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
     help="Size of an additional field of generated entries.",
 )
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum number of entries per second.")
-@click.option("--key-column", type=NAME, metavar="FIELD", help="Field by which rows are distributed over streams.")
+@click.option(
+    "--key-column", type=NAME, metavar="FIELD", help="Field that determines the stream of a row, with --partitions."
+)
 @click.option(
     "--partitions", type=click.IntRange(1), metavar="N", help="Number of streams: STREAM:{0}, STREAM:{1}, ..."
 )
-@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Approximate number of entries to keep.")
+@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Approximate maximum length of a stream.")
 def produce(
     run: Run,
     stream: bytes,

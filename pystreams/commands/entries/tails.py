@@ -1,4 +1,4 @@
-"""`tail` and `consume`: existing and new entries, without a group or as a consumer of one."""
+"""`tail` and `consume`: existing and new entries, without a group or as a consumer of a group."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def _fields(text: str | None) -> list[bytes] | None:
     type=click.IntRange(1),
     help="Maximum number of entries. Without --from, -f and --where, the last N entries of each stream.",
 )
-@click.option("--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, shown as JSON.")
+@click.option(
+    "--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, which are shown as JSON."
+)
 @click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")
 @click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
 @click.option("--message", metavar="NAME", help="Message type of the Protobuf schema.  [default: the first one]")

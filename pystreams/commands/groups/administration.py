@@ -140,7 +140,7 @@ def lag(
     fail_behind: str | None,
     fail_status: bool,
 ) -> None:
-    r"""Show how far groups are behind: position, end, lag in entries and time, pending, idle, status.
+    r"""Show the lag of groups: position, end, lag in entries and time, pending entries, idle time, status.
 
     BEHIND: age of the first undelivered entry. IDLE: time since the last call of a consumer.
 
@@ -190,7 +190,7 @@ def lag(
 def _sample(
     run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any, budget: Budget
 ) -> tuple[list[Group], bool]:
-    """Return the groups to show, and whether there are more."""
+    """Return the groups to show, and whether more groups match."""
 
     def wanted() -> Iterator[Group]:
         every = of_groups.groups(run.connection, matching(run, pattern), now, details=group is None, budget=budget)
@@ -223,6 +223,4 @@ def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) 
         run.out.note(f"Only {len(rows)} groups are shown (--limit).")
 
 
-VERBS = (
-    verb_group("groups", "Consumer groups, and how far they are behind.", ls, describe, lag, seek, create, remove),
-)
+VERBS = (verb_group("groups", "Consumer groups and their lag.", ls, describe, lag, seek, create, remove),)
