@@ -173,8 +173,8 @@ class Options(TypedDict, total=False):
     """Maximum deliveries of an entry. An entry that is delivered more often is moved to `deadLetterStream`. Only with
     `consume=shared`."""
     deadLetterStream: str
-    """Stream for entries that exceed `maxDeliveries`. Their fields follow `_original_stream`, `_original_id`,
-    `_original_deliveries` and `_reason`."""
+    """Stream for entries that exceed `maxDeliveries`. An entry there has the fields `_original_stream`, `_original_id`,
+    `_original_deliveries` and `_reason`, followed by its own fields."""
     trimOnCommit: bool
     """Whether finished entries are removed (XTRIM MINID), except those that any group has yet to read or acknowledge.
     Default: false."""
@@ -190,7 +190,7 @@ class Options(TypedDict, total=False):
     `consume=shared`."""
     idleWaitMs: int | str | timedelta
     """Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of the
-    query wait too. 0 disables the wait, which takes ten times the processor time. Default: 100ms."""
+    query wait too. 0 disables the wait. An idle query then takes ten times the processor time. Default: 100ms."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; streams are split to reach it. Default: 1."""
     maxPartitions: int | str
@@ -198,7 +198,7 @@ class Options(TypedDict, total=False):
     `maxEntriesPerPartition` there may be more. Default: one for each core of the driver's machine, or one for every
     100,000 entries if that is more."""
     maxEntriesPerPartition: int | str
-    """Maximum entries per partition; streams are split to stay below it."""
+    """Maximum entries per partition; larger ranges are split."""
     pageSize: int | str
     """Maximum entries per reply. A reply holds about one megabyte, or up to eight for entries with a hundred or more
     fields. Set a lower number if values have many megabytes. Default: 20000."""

@@ -136,7 +136,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "EMBEDDED_NO_DATA": Condition(
         EmbeddedError,
-        "The embedded engine cannot keep its data in {directory}: {reason}.",
+        "The embedded engine cannot store its data in {directory}: {reason}.",
         "Set the option embedded.dir, or the environment variable PYSTREAMS_HOME, to a directory that this user can "
         "write to. Or set the option 'url' to a server.",
     ),

@@ -202,8 +202,8 @@ class GroupOptions:
         "deadLetterStream",
         TEXT,
         None,
-        "Stream for entries that exceed `maxDeliveries`. Their fields follow `_original_stream`, `_original_id`, "
-        "`_original_deliveries` and `_reason`.",
+        "Stream for entries that exceed `maxDeliveries`. An entry there has the fields `_original_stream`, "
+        "`_original_id`, `_original_deliveries` and `_reason`, followed by its own fields.",
         streaming_only=True,
     )
     trims: bool = option(
@@ -257,7 +257,7 @@ class LimitOptions:
         duration(),
         100,
         "Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of "
-        "the query wait too. 0 disables the wait, which takes ten times the processor time.",
+        "the query wait too. 0 disables the wait. An idle query then takes ten times the processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."
@@ -274,7 +274,7 @@ class LimitOptions:
         "maxEntriesPerPartition",
         whole(1),
         None,
-        "Maximum entries per partition; streams are split to stay below it.",
+        "Maximum entries per partition; larger ranges are split.",
         aliases=("maxRecordsPerPartition",),
     )
     page_size: int = option(

@@ -9,9 +9,9 @@ was copied, it finds that its lease was taken, and fails.
 Rows never depend on a lease, only on offsets. The lease prevents a second query from moving the group and from
 acknowledging entries. In a shared group, it prevents a second query from using the first query's consumer names.
 
-A query whose lease is refused continues without it and logs a warning. It retries at intervals of half the lease's
-duration, because most refusals are temporary: the server is currently a replica, or its memory is full. The only
-exception is a user who has never been permitted to write the key.
+If the server refuses to store a lease, the query logs a warning and continues without it. It retries at intervals of
+half the lease's duration, because most refusals are temporary: the server is currently a replica, or its memory is
+full. The only exception is a user who has never been permitted to write the key.
 """
 
 from __future__ import annotations
