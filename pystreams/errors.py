@@ -20,7 +20,7 @@ class Status(IntEnum):
     FAILED = 1
     #: The command line is wrong, or a change was not confirmed. click uses the same number.
     USAGE = 2
-    #: The command worked and found what it was asked to watch for: a lag above the limit, a problem, a difference.
+    #: The command succeeded, and found a lag above the limit, a problem or a difference.
     FOUND = 3
     #: A stream, group, consumer, entry, file or profile does not exist.
     MISSING = 4
@@ -32,12 +32,12 @@ class Status(IntEnum):
 
 
 class CommandError(PystreamsError):
-    """An error of the command line itself."""
+    """Error of the command line itself."""
 
 
 @dataclass(frozen=True)
 class Failure(Condition):
-    """A condition that ends the process, with its exit status."""
+    """Error condition that ends the process, with its exit status."""
 
     status: Status
 
@@ -76,7 +76,7 @@ FAILURES: dict[str, Failure] = {
     "NO_GROUPS": Failure(
         CommandError,
         "The stream '{stream}' has no consumer group, so no entry has been acknowledged.",
-        "Trim it with --maxlen or --older-than.",
+        "Trim the stream with --maxlen or --older-than.",
         Status.FAILED,
     ),
     "NO_CHECKPOINT": Failure(
@@ -172,7 +172,7 @@ FAILURES: dict[str, Failure] = {
     "MANY_EMBEDDED": Failure(
         OptionsError,
         "{count} embedded engines of this user are running, each with its own streams.",
-        "Name one with --url: {engines}",
+        "Choose one of these with --url: {engines}",
         Status.USAGE,
     ),
     "NO_PROFILE": Failure(
@@ -250,7 +250,7 @@ FAILURES: dict[str, Failure] = {
     "CHECKPOINT_TAKEN": Failure(
         OptionsError,
         "The checkpoint {checkpoint} belongs to {before}, not to {now}.",
-        "Continue with those settings, or give a directory that no other job uses.",
+        "Use the settings of the checkpoint, or another directory that no other job uses.",
         Status.USAGE,
     ),
     "NO_COLUMNS": Failure(
@@ -298,14 +298,14 @@ FAILURES: dict[str, Failure] = {
     ),
     "ARCHIVE_NOT_TEXT": Failure(
         CommandError,
-        "The entry {entry} of '{stream}' has bytes that are not text.",
+        "The entry {entry} of the stream '{stream}' contains bytes that are not text.",
         "Archive the stream as bytes with --binary, to another directory.",
         Status.FAILED,
     ),
     "LEFTOVERS": Failure(
         CommandError,
         "{address} already has {names} from an earlier run, but --checkpoint does not name the checkpoint of that run.",
-        "Continue with the checkpoint of that run, or delete its streams: redis-cli DEL {names}",
+        "Continue with the checkpoint of that run, or delete its keys: redis-cli DEL {names}",
         Status.FAILED,
     ),
     "ARCHIVE_DIFFERS": Failure(

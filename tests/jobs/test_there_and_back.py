@@ -76,7 +76,7 @@ def test_what_is_no_text_stays_in_the_stream_unless_bytes_are_kept(jobs: Jobs) -
     jobs.client.xadd("s", {"n": "text"}, id="1-2")
     words = ["--stream", "s", "--trim-behind"]
     said = jobs.run(archive, *words, "--to", jobs.path("texts"), status=1)
-    assert f"error: [ARCHIVE_NOT_TEXT] The entry {written} of 's' has bytes that are not text." in said
+    assert f"error: [ARCHIVE_NOT_TEXT] The entry {written} of the stream 's' contains bytes that are not text." in said
     assert jobs.client.xlen("s") == 2
     jobs.client.xgroup_destroy("s", "archive")
     kept = jobs.path("bytes")

@@ -171,7 +171,7 @@ def show(run: Run, directory: str, group: bytes | None) -> None:
 @click.argument("directory")
 @click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
 def diff(run: Run, directory: str, group: bytes | None) -> None:
-    """Show the streams where checkpoint and server differ, and the consequence for the query.
+    """Show the streams for which checkpoint and server differ, and the consequences for the query.
 
     Ends with status 3 if they differ.
     """

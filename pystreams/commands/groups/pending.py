@@ -164,7 +164,7 @@ def _change(
     ),
 )
 @_chosen
-@click.option("--all", "everything", is_flag=True, help="All pending entries.")
+@click.option("--all", "everything", is_flag=True, help="Select all pending entries.")
 def ack(
     run: Run,
     stream: bytes,
@@ -187,7 +187,7 @@ def ack(
     examples=("pystreams pending claim orders billing --to worker-2 --consumer worker-1 --idle 10m",),
 )
 @_chosen
-@click.option("--all", "everything", is_flag=True, help="All pending entries.")
+@click.option("--all", "everything", is_flag=True, help="Select all pending entries.")
 @click.option("--to", required=True, type=NAME, metavar="CONSUMER", help="Consumer that receives the entries.")
 def claim(
     run: Run,
@@ -218,7 +218,7 @@ def claim(
     ),
 )
 @_chosen
-@click.option("--all", "everything", is_flag=True, help="All pending entries.")
+@click.option("--all", "everything", is_flag=True, help="Select all pending entries.")
 @click.option("--silent", is_flag=True, help="Subtract the last delivery from the delivery count.")
 def nack(
     run: Run,
@@ -255,7 +255,7 @@ def nack(
 @click.option(
     "--with-pending",
     is_flag=True,
-    help="Also remove consumers that have pending entries. These entries stop being pending.",
+    help="Also remove consumers that have pending entries, which are then no longer pending.",
 )
 def remove(
     run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: str | None, with_pending: bool
