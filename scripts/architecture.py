@@ -1,6 +1,6 @@
 """Draw the rooms in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
-Each line has a room or module with the first clause of its docstring. A test fails if the page differs.
+Each line has a room or module with its subject, from its docstring. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from scripts.generated import ROOT, Part
 
 PART = Part(ROOT / "docs" / "design" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
 _NAME_WIDTH = 34
-#: Maximum length in characters at which the text before a colon counts as a title.
-_TITLE_WIDTH = 30
 
 
 def contracts() -> list[dict[str, Any]]:
@@ -42,19 +40,15 @@ def source_of(module: str) -> Path:
 
 
 def summary(module: str) -> str:
-    """Return the first clause of a module's docstring."""
+    """Return the subject of a module: the title of its docstring, or the explanation of a title of one word."""
     text = ast.get_docstring(ast.parse(source_of(module).read_text())) or ""
     paragraph = " ".join(text.split("\n\n")[0].split())
-    sentence = re.split(r"(?<=\.)\s", paragraph)[0].rstrip(".:").replace("``", "").replace("`", "")
-    return _shortened(sentence)
-
-
-def _shortened(sentence: str) -> str:
-    """Return the main clause of a sentence, without a leading title."""
-    title, _, rest = sentence.partition(": ")
-    if rest and len(title) < _TITLE_WIDTH:
-        sentence = rest
-    return re.split(r": |; | \(|, (?:which|so|with|started|whatever) |,? such as |, as ", sentence)[0]
+    sentence = re.split(r"(?<=\.)\s", paragraph)[0].rstrip(".:")
+    title, _, explanation = sentence.partition(": ")
+    if explanation and (title.startswith("`") or " " not in re.sub(r"^(?:An?|The) ", "", title)):
+        title = explanation
+    title = re.split(r": |; | \(|, (?:which|so|with|started|whatever) |,? such as |, as ", title)[0].replace("`", "")
+    return title if re.match(r"python |[\w]+\.\w", title) else title[0].upper() + title[1:]
 
 
 def written() -> str:

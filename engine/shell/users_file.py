@@ -1,4 +1,4 @@
-"""Users: loaded from ``user`` lines of the configuration, or loaded from and saved to the file that ``aclfile`` names.
+"""Users of the ACL: loaded from ``user`` lines of the configuration, or loaded from and saved to the file that ``aclfile`` names.
 
 The file is replaced atomically: a reader during a save sees the old content.
 """
