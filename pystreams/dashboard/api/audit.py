@@ -16,7 +16,7 @@ _MOST_CHARACTERS = 2_000
 def page(asked: Asked) -> dict[str, Any]:
     """Return a page of the changes of this server. `next` is the offset of the next page.
 
-    A session that may see only some streams gets only their changes. `rows` is None if the dashboard keeps no log.
+    A session that may see only some streams gets only changes of these streams. `rows` is None if there is no log.
     """
     if asked.audit is None:
         return {"rows": None, "next": None, "file": None}

@@ -1,7 +1,7 @@
-"""Changes in two steps: the first request returns a plan with a number, and sending the number carries it out.
+"""Changes in two steps: the first request returns a plan with a number, and a request with this number carries it out.
 
-A change has two functions: `plan` queries the server and describes the change in a sentence, `act` makes the change.
-Changes of many entries are made in parts: `more` means that the request must be repeated.
+A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change.
+Changes of many entries are made in parts: if `more` is true, the request must be repeated.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
-_SECONDS = 3.0  # time limit of one request; then a long change stops and reports that there is more
+_SECONDS = 3.0  # time limit of one request, after which a long change stops and reports `more`
 _MOST_FIELDS = 500
-_COUNTED = 20_000  # maximum number of entries counted for a plan; if there are more, it says "at least"
+_COUNTED = 20_000  # number of entries after which a plan stops counting and says "at least"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a change, and whether more of it remains."""
+    """The result of a change, and whether it must be continued by another request."""
 
     sentence: str
     count: int = 0
@@ -151,7 +151,7 @@ def _create(connection: Connection, asked: Asked) -> Done:
 
 def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
     group = of_groups.need(connection, asked.key("stream"), asked.key("group"), paged_calls.now_ms(connection))
-    note = "A Spark query uses this group: it would create it again, or end with GROUP_LOST."
+    note = "A Spark query uses this group. The query would recreate the group, or fail with GROUP_LOST."
     return Plan(
         f"Remove the group {names.shown(group.name)} of {names.shown(group.stream.name)} with "
         f"{numbers.things(group.pending, 'pending entry')} and {numbers.things(group.consumer_count, 'consumer')}.",
@@ -240,7 +240,7 @@ def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: 
 
 
 def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
-    """Return a count for a plan, and the words to put before it if there may be more."""
+    """Return a count for a plan, and the words "at least" to put before it if there may be more."""
     count = 0
     for page in pages:
         count += len(page)
@@ -252,7 +252,7 @@ def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
 def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pending]]:
     which = of_pending.which(asked)
     if which.is_all and not asked.flag("all"):
-        fail("INVALID_VALUE", name="entries", value="", expected="it needs IDs, a filter, or all")
+        fail("INVALID_VALUE", name="entries", value="", expected="it must have IDs, a filter, or all")
     return pending.find(connection, asked.key("stream"), asked.key("group"), which)
 
 
@@ -306,7 +306,7 @@ def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]
     now = paged_calls.now_ms(connection)
     which = of_letters.which(asked, now)
     if which.is_all and not asked.flag("all"):
-        fail("INVALID_VALUE", name="letters", value="", expected="it needs IDs, a filter, or all")
+        fail("INVALID_VALUE", name="letters", value="", expected="it must have IDs, a filter, or all")
     # Later letters are excluded: a replayed entry may fail again and become a new letter meanwhile.
     upto = asked.id("upto")
     found = inventory.need(connection, asked.key("stream"))
@@ -367,7 +367,7 @@ CHANGES: dict[str, Change] = {
         _WHICH,
     ),
     "claim": Change(
-        _plan_pending("Claim", lambda _: ("That consumer then reads them as its own pending entries.",)),
+        _plan_pending("Claim", lambda _: ("The consumer then reads them as its own pending entries.",)),
         _on_pending("Claimed", _claim),
         (*_WHICH, "to"),
     ),
@@ -377,7 +377,7 @@ CHANGES: dict[str, Change] = {
         _WHICH,
     ),
     "replay": Change(
-        _plan_letters("Replay", "The originals are added again with new IDs, and the letters removed."),
+        _plan_letters("Replay", "The original entries are added again with new IDs, and the letters are removed."),
         _replay,
         (*_LETTERS, "to"),
     ),
@@ -386,7 +386,7 @@ CHANGES: dict[str, Change] = {
 
 
 def change(action: str, asked: Asked) -> dict[str, Any]:
-    """Return the plan of a change and its confirmation number; if the request has such a number, the result."""
+    """Return the plan of a change and its confirmation number, or carry out the plan if the request has this number."""
     kind = CHANGES.get(action)
     if kind is None:
         fail("INVALID_VALUE", name="action", value=action[:50], expected=f"it must be one of {', '.join(CHANGES)}")
@@ -413,7 +413,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
             "INVALID_VALUE",
             name="confirm",
             value="...",
-            expected="it must be of the plan of this change, ten minutes old at most",
+            expected="it must be the number of a plan of this change that is at most ten minutes old",
         )
     record = _record_start(asked, action, planned)
     try:
@@ -432,7 +432,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
 
 
 def _record_start(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
-    """Record the start of a change, unless an earlier part has; return the facts for its records.
+    """Record the start of a change unless an earlier part of it was recorded, and return the facts for its records.
 
     Raises AUDIT_UNWRITABLE, so that no change is made without a record.
     """

@@ -1,7 +1,7 @@
 """Export of a range of a stream as a file for download, in the form of `pystreams export`.
 
 The file is written page by page in a thread, within limits, in a temporary folder. The folder is removed before the
-file is sent. The open file then has no name, so the system frees it when it is closed, even after a crash.
+file is sent. The open file then has no name, so the system frees its space when it is closed, even after a crash.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pystreams.values.row_columns import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
-MOST_EXPORTS = 2  # maximum number of exports at a time, in all sessions
+MOST_EXPORTS = 2  # maximum number of concurrent exports in all sessions
 MOST_ENTRIES = 1_000_000
 MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
 _MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other
 _CHUNK = 1 << 16
-_NAME_CHARACTERS = 60  # of up to four bytes each: file systems allow 255 bytes
+_NAME_CHARACTERS = 60  # maximum number of characters of up to four bytes each: file systems allow 255 bytes
 _TYPES = {
     "parquet": b"application/vnd.apache.parquet",
     "jsonl": b"application/x-ndjson",
@@ -48,7 +48,10 @@ class NotExportedError(Exception):
 
 
 class Export:
-    """One export. `wanted`: returns False to cancel it; called for each page, in the writing thread."""
+    """One export.
+
+    `wanted`: function called for each page, in the writing thread; returns False to cancel the export.
+    """
 
     def __init__(self, asked: Asked, wanted: Callable[[], bool]) -> None:
         self._access, self._wanted = asked.access, wanted
@@ -65,7 +68,7 @@ class Export:
         self._closed = False
 
     def write(self) -> None:
-        """Write the file. Raises NotExportedError and refusals of the server; a failed export leaves no file."""
+        """Write the file. Raises NotExportedError and refusals of the server. A failed export leaves no file."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as place:
@@ -80,7 +83,7 @@ class Export:
             self._file.close()
 
     def close(self) -> None:
-        """Stop the writing at the next page, or close the finished file."""
+        """Stop writing at the next page, or close the finished file."""
         self._closed = True
         if self._file is not None:
             self._file.close()
@@ -120,7 +123,7 @@ class Export:
                     archive.write(page)
                     size = max(size, path.stat().st_size if path.exists() else 0)
             if archive is None:
-                raise NotExportedError(404, "NO_ENTRIES", "The stream has no entry there.")
+                raise NotExportedError(404, "NO_ENTRIES", "The stream has no entries in this range.")
             with archives.written(path):
                 archive.close(whole=True)
             whole = True
@@ -146,7 +149,7 @@ class Export:
             raise NotExportedError(503, "STOPPED", "The export was stopped.")
         if count > MOST_ENTRIES or size > MOST_BYTES:
             most = f"{MOST_ENTRIES:,} entries or {MOST_BYTES >> 20} MiB"
-            message = f"That is more than {most}, the limit for browsers. On the command line: {self.command()}"
+            message = f"The range exceeds {most}, the limit for browsers. Use the command line: {self.command()}"
             raise NotExportedError(413, "TOO_LARGE", message)
 
     def command(self) -> str:
@@ -167,7 +170,7 @@ def file_name(stream: bytes, form: str) -> str:
 
 
 def _word(value: bytes) -> str:
-    """Return a name of any bytes, quoted for a shell."""
+    """Return a name, which may have any bytes, quoted for a shell."""
     text = names.shown(value)
     if text.encode() == value:
         return shlex.quote(text)

@@ -42,7 +42,7 @@ def _short(reason: bytes) -> str:
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return the numbers of a stream's last letters, by reason and by original stream."""
+    """Return the number of a stream's last letters by reason and by original stream."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
@@ -75,7 +75,7 @@ def letter(found: Letter) -> dict[str, Any]:
 
 
 def page(asked: Asked) -> dict[str, Any]:
-    """Return a page of the selected letters, newest first, from an ID back. `next` is the start of the next page."""
+    """Return a page of the selected letters, newest first, starting at an ID. `next` is the start of the next page."""
     name = asked.key("stream")
     size = asked.number("size", 50, 1, 200)
     start = asked.id("at") or LAST

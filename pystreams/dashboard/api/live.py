@@ -24,7 +24,7 @@ from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
 _COUNT = 200
-_SHOWN = 100  # maximum number of entries sent per step; for a fast stream, the last ones
+_SHOWN = 100  # maximum number of entries sent per step; older ones are skipped
 _PAUSE = 0.4
 _HEARTBEAT = 15.0
 
@@ -35,7 +35,7 @@ def event(kind: str, document: dict[str, Any]) -> bytes:
 
 
 class EventStream(Streamed):
-    """Events, until the browser disconnects or the events end. `left` is called then."""
+    """Events that are sent until the browser disconnects or the events end. Then `left` is called."""
 
     def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
@@ -43,7 +43,7 @@ class EventStream(Streamed):
 
 
 class News:
-    """Sends each sample to all listeners. It is encoded once; slow listeners miss some samples."""
+    """Sends each sample to all listeners. A sample is encoded once. Slow listeners miss some samples."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -104,7 +104,7 @@ class Tail:
         self._reader = asked.reader(self._name)
 
     def read_new(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return the new entries, and whether more may already be there."""
+        """Return the new entries, and whether the stream may already have more."""
         with self._asked.access.lend() as connection:
             if self._after is None:
                 self._after = inventory.need(connection, self._name).generated

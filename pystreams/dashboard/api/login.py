@@ -23,7 +23,7 @@ TOKEN_USER = "token"  # noqa: S105 - what a session by token is called
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules for logins. `open_here`: whether a server without passwords may be used without a password."""
+    """Rules for logins. `open_here`: whether users without a password may log in, if the server requires none."""
 
     address: Address
     token: str
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
 
 def check_token(rules: Rules, sessions: Sessions, host: str, token: str) -> bool:
-    """Return whether this is the token. The right token is accepted even after many failures.
+    """Return whether this is the dashboard's token. The right token is accepted even after many failures.
 
     Raises RefusedError for a wrong token after too many failures from `host`, the client's address.
     """
@@ -64,7 +64,9 @@ def check_token(rules: Rules, sessions: Sessions, host: str, token: str) -> bool
 def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[str, Session]:
     """Return a session of the dashboard's own user. `host`: the client's address."""
     if not check_token(rules, sessions, host, token):
-        raise RefusedError(403, "LOGIN_REFUSED", "This is not the token. 'pystreams ui' shows it when it starts.")
+        raise RefusedError(
+            403, "LOGIN_REFUSED", "The token is wrong. 'pystreams ui' prints the right token when it starts."
+        )
     return sessions.start(rules.address, TOKEN_USER, whole=True)
 
 
@@ -85,7 +87,7 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
     if not let_in:
         raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
     if not rules.open_here and _needs_no_password(rules.address, user):
-        message = "The server lets this user in with any password, so here it proves nothing. Log in with the token."
+        message = "The server accepts any password for this user, so it proves nothing. Log in with the token."
         raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
     sessions.succeeded(host, user)
     own = rules.address.login.username or "default"
@@ -133,7 +135,7 @@ def _needs_no_password(address: Address, user: str) -> bool:
 
 
 def facts(rules: Rules, session: Session | None, span_ms: int = 0) -> dict[str, Any]:
-    """Return the facts that a page needs first. `span_ms`: the period of the history."""
+    """Return the facts that a page needs at the start. `span_ms`: the period of the history."""
     if session is None:
         return {"session": None, "server": rules.address.shown}
     return {

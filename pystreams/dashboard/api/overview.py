@@ -18,7 +18,7 @@ from pystreams.streams.groups.status import Status
 _ATTENTION = 6
 #: Names of the curves of totals over all streams.
 _SUMS = ("rate", "lag", "pending", "entries")
-#: Maximum number of streams for totals of a user who may see only some of them, since each name must be checked.
+#: Maximum number of streams for totals of a user who may see only some streams, since each name must be checked.
 _MOST_SUMMED = 2000
 _CURVES = (*_SUMS, "memory", "commands", "clients")
 _FACTS = {
@@ -44,7 +44,7 @@ def product(facts: dict[str, str] | Any) -> str:
 def news(state: State, *, whole: bool) -> dict[str, Any]:
     """Return the news for browsers after each sample: only numbers, no names.
 
-    `whole`: whether the session may see every stream; only then the totals are included, once there is a sample.
+    `whole`: whether the session may see every stream. Only then the totals are included, after the first sample.
     """
     snapshot = state.snapshot
     return {
@@ -87,7 +87,10 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def _behind(asked: Asked, status: str = "") -> tuple[list[GroupRow], int | None]:
-    """Return the groups that are furthest behind in time, of those that the session may see, and their number."""
+    """Return the groups that are furthest behind in time, and the number of groups.
+
+    Only visible groups are included.
+    """
     rows = asked.snapshot.ordered("groups", "behind", falling=True, status=status)
     return shown(asked, rows, lambda row: row.names[0])
 
@@ -99,8 +102,8 @@ def _curve(asked: Asked, name: str) -> Curve:
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
-    """Return the totals of the streams that the session's user may see; None without a sample, or if there are too
-    many to check.
+    """Return the totals of the streams that the session's user may see. None before the first sample, or if there are
+    too many streams to check.
     """
     names = list(asked.snapshot.streams)
     if len(names) > _MOST_SUMMED or not asked.snapshot.at:

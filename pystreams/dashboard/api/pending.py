@@ -40,7 +40,10 @@ def which(asked: Asked) -> Which:
 
 
 def histogram(found: Sequence[Pending]) -> dict[str, Any]:
-    """Return the number of entries by idle time and by deliveries. Entries given back (XNACK) have no idle time."""
+    """Return the number of entries by idle time and by deliveries.
+
+    Entries that were given back (XNACK) have no idle time.
+    """
     ages, deliveries, free = [0] * len(AGE_NAMES), [0] * len(DELIVERY_NAMES), 0
     for entry in found:
         if entry.idle_ms is None:
@@ -55,7 +58,7 @@ def histogram(found: Sequence[Pending]) -> dict[str, Any]:
 
 
 def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, list[Pending], list[list[Any]]]:
-    """Return the number of pending entries, all entries or a sample, and the consumers with the most."""
+    """Return the number of pending entries, all of them or a sample, and the number of each consumer, largest first."""
     ask(connection, "XINFO", "STREAM", stream)
     total, low, high, consumers = ask(connection, "XPENDING", stream, group)
     total = int(total)
@@ -90,7 +93,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def entries(asked: Asked) -> dict[str, Any]:
-    """Return a page of the selected entries, from an ID on. `next` is the start of the next page."""
+    """Return a page of the selected entries, starting at an ID. `next` is the start of the next page."""
     stream, group = asked.key("stream"), asked.key("group")
     size = asked.number("size", 50, 1, 200)
     meant = which(asked)

@@ -1,4 +1,4 @@
-"""Spark queries, from the reports that StreamMonitor writes to a stream: their last batches and their groups."""
+"""Spark queries, with their last batches and groups, from the reports that StreamMonitor writes to a stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 
 def queries(asked: Asked) -> dict[str, Any]:
-    """Return for each query its last report, the rows per second of its last batches, and its streams with groups."""
+    """Return each query's last report, the rows per second of its last batches, and its streams with groups."""
     found: dict[str, list[tuple[int, QueryReport]]] = {}
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -40,7 +40,7 @@ def queries(asked: Asked) -> dict[str, Any]:
 
 
 def is_silent(ago: int, times: Sequence[int]) -> bool:
-    """Return whether a query is silent: for over a minute, and far longer than the intervals of its last reports.
+    """Return whether a query has not reported for over a minute, and far longer than the intervals of its last reports.
 
     `ago`: milliseconds since the last report; `times`: times of the last reports, newest first.
     """
@@ -65,7 +65,7 @@ def _bytes(name: str) -> bytes:
 
 
 def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, Any]:
-    """Return a stream of a query according to its report, with the group's current state if it was sampled."""
+    """Return a stream from a query's report, with the group's current state if it was sampled."""
     name = _bytes(report.stream)
     group = None if report.group is None else _bytes(report.group)
     row = None if group is None else snapshot.groups.get((name, group))

@@ -60,7 +60,7 @@ _SECTIONS = {
 
 
 def server(asked: Asked) -> dict[str, Any]:
-    """Return the server's facts; None for those that the user may not read.
+    """Return the server's facts. A fact that the user may not read is None.
 
     In a cluster, the parameter `node` of the request names the node.
     """
@@ -116,7 +116,10 @@ def _number(text: str | None) -> int:
 
 
 def _slow(entry: Sequence[Any], masks: Masks) -> dict[str, Any]:
-    """Return a slow command. With masking rules, its arguments are omitted: they may contain masked values."""
+    """Return a slow command.
+
+    If there are masking rules, its arguments are omitted, since they may contain masked values.
+    """
     kept = 1 if masks else _WORDS
     words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:kept] if isinstance(word, bytes)]
     more = len(entry[3]) - len(words)
@@ -133,7 +136,9 @@ def _event(entry: Sequence[Any]) -> dict[str, Any]:
 
 
 def _refusal(entry: Mapping[bytes, Any]) -> dict[str, Any]:
-    """Return an entry of ACL LOG: the user, what was refused, how often, and the last time."""
+    """Return an entry of ACL LOG: the user, the refused object, the number of refusals, and the time of the last
+    one.
+    """
     texts = {name: shapes.cut(entry.get(name.encode(), b""), 200) for name in ("username", "reason", "object")}
     client = entry.get(b"client-info", b"").decode("utf-8", "replace")
     address = line_fields(client, " ").get("addr", "")
@@ -177,7 +182,7 @@ class Cached:
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
         session = asked.access.session
-        # An ACL user and a session by token may have the same name, but only the latter is `whole`.
+        # An ACL user and a session by token may have the same name, but only the session by token is `whole`.
         user = (session.user, session.whole, asked.text("node"))
         at, found = self._kept.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:

@@ -24,7 +24,7 @@ _GROUP = tuple(dict.fromkeys((*measures.GROUP_DETAILS, *measures.GROUPS_IN_BROWS
 
 
 def name(value: bytes) -> dict[str, str]:
-    """Return the JSON form of a name, which may have any bytes."""
+    """Return the JSON form of a name, which may contain any bytes."""
     return {"key": quote_from_bytes(value, safe=""), "text": cut(value, _NAME_CHARACTERS)}
 
 

@@ -28,7 +28,7 @@ _MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "
 _CURVES = tuple(each.name for each in measures.STREAM if each.kept)
 _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5
-_SCANNED = 5_000  # maximum number of entries per request to which a condition is applied
+_SCANNED = 5_000  # maximum number of entries examined per request with a condition
 _SAMPLE = 1_000
 _CONDITION = 1_000
 _ENTRY_BYTES = 1 << 20  # maximum size of an entry's values that are sent whole
@@ -39,7 +39,7 @@ _BARS = 16
 
 
 def stream(asked: Asked) -> dict[str, Any]:
-    """Return the facts of a stream, its groups with their status, and the curves of its last hour."""
+    """Return the facts of a stream, its groups with their status, and curves of the last hour."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -125,7 +125,7 @@ def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> Stre
 
 @dataclass
 class _Step:
-    """Result of one step of a search. `last`: the last examined entry; `more`: whether there may be others."""
+    """Result of one step of a search. `last`: the last examined entry; `more`: whether there may be further entries."""
 
     found: list[Entry] = field(default_factory=list)
     scanned: int = 0
@@ -136,7 +136,7 @@ class _Step:
 def _step(
     pages: Iterable[list[Entry]], holds: Condition | None, reader: Reader, size: int, most: int, lowest: StreamId | None
 ) -> _Step:
-    """Examine entries until `size` match, `most` were examined, the time is up, or an ID is below `lowest`."""
+    """Examine entries until `size` of them match, `most` were examined, the time is up, or an ID is below `lowest`."""
     step, deadline = _Step(), time.monotonic() + _STEP_SECONDS
     for page in pages:
         for entry_id, words in page:
@@ -160,7 +160,10 @@ def _step(
 
 
 def entry(asked: Asked) -> dict[str, Any]:
-    """Return one entry. Values are truncated after a mebibyte in total; `sources` has the unescaped whole texts."""
+    """Return one entry.
+
+    Values are truncated after a mebibyte in total. `sources` has the complete texts without escapes.
+    """
     name, wanted = asked.key("stream"), asked.id("id") or ZERO
     with asked.access.lend() as connection:
         found = paged_calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))

@@ -1,4 +1,4 @@
-"""The application: routes, files of the pages, and the HTTP server that runs it all.
+"""The application: routes, files of the pages, and the HTTP server.
 
-May import every room of the dashboard. Sends no requests about streams: that is the task of `api`.
+May import every room of the dashboard. Sends no requests about streams, which is the task of `api`.
 """

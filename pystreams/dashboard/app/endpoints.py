@@ -1,4 +1,4 @@
-"""Endpoints: run a question of the API in a thread for each HTTP request, and turn failures into responses."""
+"""Endpoints: run a function of the API in a thread for each HTTP request, and turn failures into responses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STATUS = {
     Status.NOT_PERMITTED: 403,
 }
 
-#: Advice with options or verbs of the command line.
+#: Pattern of advice about options or verbs of the command line.
 _COMMAND_LINE = re.compile(r"--\w|'pystreams ")
 
 Question = Callable[[Asked], dict[str, Any]]
@@ -49,7 +49,7 @@ def problem(status: int, condition: str, message: str) -> JSONResponse:
 
 
 def told(failure: PystreamsError) -> str:
-    """Return an error's sentence, and its advice unless that is about the command line; without its condition."""
+    """Return an error's sentence without its ID, with its advice unless the advice is about the command line."""
     text = str(failure).removeprefix(f"[{failure.condition}] ")
     found = FAILURES.get(failure.condition)
     if found is None or not _COMMAND_LINE.search(found.advice):
@@ -102,7 +102,7 @@ class Endpoints:
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run work that may wait for the server in one of a few threads, and return its result.
 
-        The event loop stays free, so pages always load.
+        So the event loop is never blocked, and pages always load.
         """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(_THREADS)
@@ -115,15 +115,16 @@ class Endpoints:
         return JSONResponse(self._facts(request, self.session_of(request)))
 
     def _facts(self, request: Request, session: Session | None) -> dict[str, Any]:
-        """Return the facts that a page needs first."""
+        """Return the facts that a page needs at the start."""
         visible = self._visible(request, session)
         servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in visible]
         facts = login.facts(self.rules, session, self.sampler.span_ms)
         return {**facts, "oidc": self.oidc, "servers": servers}
 
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
-        """Return the servers that the browser may know, with its sessions: all for a session of the dashboard's own
-        user, else those that the browser is logged in to. `session`: the one of this server, if it is new.
+        """Return the servers that the browser may know, with its sessions. A session of the dashboard's own user may
+        know all servers, other sessions only the servers with a login. `session`: the session of this server, if it is
+        new.
         """
         sessions = {each: each.session_of(request) for each in self.every}
         if session is not None:
@@ -140,7 +141,7 @@ class Endpoints:
         return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
 
     def state(self, session: Session | None) -> dict[str, Any]:
-        """Return the server's row in the list of servers; only its name without a session."""
+        """Return the server's row in the list of servers. Without a session, it has only the name."""
         row: dict[str, Any] = {"name": self.rules.shown, "path": self.path, "user": None}
         if session is None:
             return row
@@ -160,7 +161,7 @@ class Endpoints:
             return problem(400, "NO_JSON", "The body must be a JSON object.")
         token, user, password = (given.get(name) for name in ("token", "user", "password"))
         if not all(isinstance(each, str | None) for each in (token, user, password)):
-            return problem(400, "INVALID_VALUE", "Token, user and password are texts.")
+            return problem(400, "INVALID_VALUE", "Token, user and password must be texts.")
         try:
             if token:
                 number, session = login.by_token(self.rules, self.sessions, _host(request), token)
@@ -197,7 +198,7 @@ class Endpoints:
         return answer
 
     def question(self, question: Question) -> Endpoint:
-        """Return the endpoint of a question: a GET with parameters in its query."""
+        """Return the endpoint of a function of the API: a GET with parameters in the URL's query."""
 
         async def answer(request: Request) -> Response:
             session = self.session_of(request)
@@ -218,7 +219,7 @@ class Endpoints:
         if not self.rules.changes:
             return _READ_ONLY
         if not session.operator:
-            return problem(403, "VIEWER", "Your role is viewer, which changes nothing.")
+            return problem(403, "VIEWER", "Your role is viewer, which may not make changes.")
         given = await _body(request)
         if given is None:
             return problem(400, "NO_JSON", "The body must be a JSON object.")
@@ -280,8 +281,8 @@ class Endpoints:
         return live.EventStream(events, left)
 
     async def export(self, request: Request) -> Response:
-        """Return a range of a stream as a file. The number of exports at a time is limited; each counts until the file
-        is sent or the browser disconnects.
+        """Return a range of a stream as a file. The number of concurrent exports is limited. An export counts until its
+        file is sent or the browser disconnects.
         """
         session = self.session_of(request)
         if session is None:
@@ -348,7 +349,7 @@ class Endpoints:
         return JSONResponse(document)
 
     def _failed_for(self, request: Request, failure: BaseException) -> Response:
-        """Return the response to a failure. A session ends if the server no longer accepts its user."""
+        """Return the response to a failure. If the server no longer accepts the session's user, the session ends."""
         if isinstance(failure, PystreamsError) and failure.condition == "LOGIN_REFUSED":
             self.sessions.end(request.cookies.get(self.cookie, ""))
             return _NOT_LOGGED_IN

@@ -2,8 +2,8 @@
 
 At the start of a login the browser gets a cookie with a number, under which this process keeps the state and nonce. The
 ID token must be signed by one of the provider's keys, name this client as its audience, come from the configured issuer
-and be valid. One of its claims has the user's roles: viewers see everything that the dashboard's own user may read, and
-operators may also change it, if the dashboard allows changes.
+and be valid. One of its claims has the user's roles. Viewers see everything that the dashboard's own user may read.
+Operators may also make changes, if the dashboard allows changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from starlette.routing import BaseRoute, Route
 
 from pystreams.dashboard.app.endpoints import Endpoints
 
-with warnings.catch_warnings():  # it announces changes of its own dependencies, which an operator cannot act on
+# authlib warns of changes in its own dependencies, which an operator cannot influence.
+with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from authlib.integrations.base_client import OAuthError
     from authlib.integrations.starlette_client import OAuth
@@ -40,7 +41,10 @@ _MOST_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Provider:
-    """The provider, and the dashboard's client there. `claim`: the claim with roles, or a path such as `a.b`."""
+    """The provider, and the dashboard's registration as its client.
+
+    `claim`: the claim with roles, or a path such as `a.b`.
+    """
 
     issuer: str
     client: str
@@ -51,7 +55,7 @@ class Provider:
 
 
 def roles(claims: Mapping[str, Any], path: str) -> list[str]:
-    """Return the roles in a claim, which is a text of words or a list."""
+    """Return the roles in a claim, which is a list or a text of words."""
     value: Any = claims.get(path)
     if value is None:
         value = claims
@@ -106,7 +110,7 @@ class Oidc:
             _log.warning("The OIDC provider cannot be used: %s.", failure)
             return _back("provider")
         self._started[number] = now, session
-        # Lax: the provider sends the browser back from another site.
+        # Lax, since the provider sends the browser back from another site.
         answer.set_cookie(
             self._cookie,
             number,
@@ -150,7 +154,7 @@ class Oidc:
             return _refused("refused", "it sent no ID token")
         found = roles(claims, provider.claim)
         if provider.operator not in found and provider.viewer not in found:
-            return _refused("role", f"the claim {provider.claim} has neither role")
+            return _refused("role", f"the claim {provider.claim} has neither the viewer's nor the operator's role")
         user = next(str(claims[name]) for name in _NAMES if claims.get(name))[:_MOST_CHARACTERS]
         answer = RedirectResponse("/", 303)
         for each in every:

@@ -1,7 +1,7 @@
 """The dashboard as a process: an HTTP server that runs until it receives a signal.
 
-Unproductive connections are closed: browsers that never read a response, and connections without a request. With a
-certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
+Connections without progress are closed: those of browsers that never read a response, and those without a request. With
+a certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pystreams.dashboard")
 
 _CHECK_SECONDS = 5.0
-_HEADER_CHECKS = 3  # number of checks after which a connection must have sent a request
+_HEADER_CHECKS = 3  # number of checks before which a connection must have sent a request
 _MOST_CONNECTIONS = 500
 _HISTORY_BYTES = 48 << 20
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -57,7 +57,8 @@ class Settings:
     token: str = ""
     names: Collection[str] = ()
     interval: float = INTERVAL
-    #: Whether the printed URL contains the token. If not, and no token was set, only passwords work.
+    #: Whether the printed URL contains the token. If not, and if no token was set, only logins by password are
+    #: possible.
     says_token: bool = True
     #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
     proxies: Collection[str] = ()
@@ -65,7 +66,7 @@ class Settings:
     certificate: Path | None = None
     #: PEM file with the certificate's key; None if the certificate's file has it.
     key: Path | None = None
-    #: Existing state directory; None for no audit log, and a history only in memory.
+    #: Existing state directory; None for no audit log and a history only in memory.
     state: Path | None = None
     #: Period of the history on disk, in milliseconds; 0 for none.
     history_ms: int = 86_400_000
@@ -75,7 +76,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Target:
-    """A server to show. `name`: name of its profile; `masks`: rules for masked fields."""
+    """A server of the dashboard. `name`: name of its profile; `masks`: rules for masked fields."""
 
     address: Address
     changes: bool
@@ -180,7 +181,7 @@ class Certificate:
         self._seen = self._stamp()
 
     def check(self) -> None:
-        """Load the files into a temporary context, to check them. Raises OSError, such as SSLError."""
+        """Check the files by loading them into a temporary context. Raises OSError, such as SSLError."""
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
     def _load(self, context: ssl.SSLContext) -> None:
@@ -206,10 +207,10 @@ class Certificate:
                 self._load(context)
         except OSError as cause:
             _log.warning(
-                "The certificate %s cannot be loaded, the previous one stays in use: %s", self.certificate, cause
+                "The certificate %s cannot be loaded, so the previous one stays in use: %s", self.certificate, cause
             )
         else:
-            _log.warning("The certificate %s was loaded again.", self.certificate)
+            _log.warning("The certificate %s was reloaded.", self.certificate)
 
 
 def listen(bind: str, port: int) -> socket.socket:
@@ -282,7 +283,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
         say(f"Dashboard of {shown}: {'http' if certificate is None else 'https'}://{host}:{port}/{fragment}")
         if not here and certificate is None:
             say(
-                "It listens beyond this machine without TLS: passwords and data can be read on the way. "
+                "Other machines can reach it without TLS, so passwords and data can be intercepted. "
                 "Use --tls-certificate, a proxy with TLS in front, or --bind 127.0.0.1 and a tunnel."
             )
 
@@ -291,8 +292,8 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 
 
 def is_open(settings: Settings) -> bool:
-    """Return whether a server without passwords may be used without one: only users of this machine reach the
-    dashboard, which a proxy would change.
+    """Return whether users without a password may log in to a server that requires none. The dashboard must be
+    reachable only from this machine, and not by a proxy.
     """
     return settings.bind in LOOPBACK and not settings.proxies
 
@@ -304,7 +305,7 @@ def _part(target: Target, settings: Settings, token: str, audit: Audit | None, s
         try:
             store = Store(folder.of_server(settings.state, target.address.shown), settings.history_ms)
         except OSError as cause:
-            _log.warning("The history of %s is kept in memory alone: %s", target.address.shown, cause)
+            _log.warning("The history of %s is kept only in memory: %s", target.address.shown, cause)
     history = History(budget=_HISTORY_BYTES // servers)
     sampler = Sampler(target.address, settings.interval, history, store, target.sent)
     opened, masks = is_open(settings), Masks(target.masks)

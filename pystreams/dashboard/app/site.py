@@ -1,4 +1,4 @@
-"""The site: the routes of all servers and of the pages' files, behind the guard."""
+"""The site: routes of all servers and of the pages' files, protected by the guard."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QUESTIONS: dict[str, Question] = {
 
 
 class _Files(StaticFiles):
-    """The pages' files. Browsers revalidate them at each use, so that an update is visible at once."""
+    """The pages' files. Browsers revalidate them on each use, so that an update is visible at once."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)
@@ -113,7 +113,7 @@ def site(
     """
     every: list[Endpoints] = []
     for at, each in enumerate([Part(rules, sampler, metrics), *others]):
-        # With a provider, a login that proves nothing would make a viewer an operator.
+        # If there is a provider, a login without a password would make a viewer an operator.
         known = replace(each.rules, open_here=each.rules.open_here and oidc is None)
         path = f"/on/{quote(each.rules.name, safe='')}" if at else ""
         every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, each.metrics, path))

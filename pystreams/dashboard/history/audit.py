@@ -1,4 +1,4 @@
-"""The audit log: one JSON object per line for each change, in a file that is only ever appended to.
+"""The audit log: a file of JSON lines to which records of changes are appended.
 
 A change has two lines with the same `id`. The first, `begun`, is written before anything is sent to the server, so a
 change that cannot be recorded is refused. The second, `done` or `failed`, has the result. The file is opened for every
@@ -44,7 +44,7 @@ class Audit:
         return number
 
     def record_result(self, number: str, facts: Mapping[str, Any]) -> None:
-        """Record the result of a change. A line that cannot be written goes to the log of the process."""
+        """Record the result of a change. If the line cannot be written, it goes to the log of the process."""
         try:
             self._append({"id": number, **facts})
         except UnwritableError as failure:
@@ -68,16 +68,15 @@ class Audit:
     def page(
         self, before: int | None, size: int, wanted: Callable[[Mapping[str, Any]], bool]
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """Return the newest wanted records before a byte offset, newest first, and the offset for the next page.
-
-        Reads at most a mebibyte; the next page continues there. An offset of None is the end of the file.
+        """Return the wanted records before a byte offset (None: the end of the file), newest first, and the offset for
+        the next page. Reads at most about a mebibyte, so a page may have fewer records than `size`.
         """
         found: list[dict[str, Any]] = []
         try:
             with self.path.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
                 if before is not None:
-                    end = min(before, end)  # the file may have been rotated since
+                    end = min(before, end)  # the file may have been rotated since the previous page
                 for start, line in _backwards(file, end):
                     record = _parsed(line)
                     if record is not None and wanted(record):
@@ -90,7 +89,7 @@ class Audit:
 
 
 def _is_whole(file: int) -> bool:
-    """Return whether a file is empty or ends with a line end: on a full disk, a line may be cut."""
+    """Return whether a file is empty or ends with a line end. On a full disk, a line may be truncated."""
     size = os.fstat(file).st_size
     return not size or os.pread(file, 1, size - 1) == b"\n"
 

@@ -12,13 +12,13 @@ _MODE = 0o700
 
 
 def default(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's state directory: below XDG_STATE_HOME, else below `~/.local/state`."""
+    """Return the dashboard's state directory: below XDG_STATE_HOME, else below `~/.local/state`."""
     home = environment.get("XDG_STATE_HOME")
     return (Path(home) if home else Path.home() / ".local" / "state") / "pystreams" / "dashboard"
 
 
 def prepared(folder: Path) -> Path:
-    """Create a folder with mode 0700, or give an existing one of this user that mode. Raises OSError."""
+    """Create a folder with mode 0700, or set this mode on an existing folder of this user. Raises OSError."""
     folder.mkdir(mode=_MODE, parents=True, exist_ok=True)
     folder.chmod(_MODE)
     if not os.access(folder, os.W_OK | os.X_OK):

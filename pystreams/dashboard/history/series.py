@@ -1,8 +1,8 @@
 """Many series of numbers over the last hour, in memory of a fixed size.
 
 All series share a table of 32-bit numbers, with a row per series and a column per time step. If there is no room for
-new series, every second column is dropped, so that the hour is kept with wider steps. If that would leave fewer than
-`_FEWEST_COLUMNS`, new series are ignored instead.
+new series, every second column is dropped, which doubles the time steps. If that would leave fewer than
+`_FEWEST_COLUMNS` columns, new series are ignored instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Curve:
 
 
 class History:
-    """The series. `span_ms`: retention of values; `step_ms`: minimum interval between values, in milliseconds.
+    """The series. `span_ms`: retention of values in milliseconds; `step_ms`: minimum interval of values in
+    milliseconds.
 
     `budget`: maximum size of the table in bytes.
     """
@@ -71,7 +72,7 @@ class History:
             self._table[row, column] = math.nan if value is None else value
 
     def of(self, key: Hashable) -> Curve:
-        """Return one series; an empty one if it does not exist."""
+        """Return one series; empty if it does not exist."""
         row = self._rows.get(key)
         if row is None:
             return Curve([], [])

@@ -1,8 +1,8 @@
 """History on disk: one-minute means of every series, for a day by default, in one SQLite file of bounded size.
 
-A separate thread writes, and every reader opens the file itself, so neither the sampler nor a request waits for a
+A separate thread writes, and every reader opens the file itself. So neither the sampler nor a request waits for a
 write. Each minute is one row with the values of all series, concatenated as 32-bit numbers. A full disk or a damaged
-file is logged once; until writing works again, the history is kept only in memory.
+file is logged once. Until writing works again, the history is kept only in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger("pystreams.dashboard")
 STEP_MS = 60_000
 BUDGET = 256 << 20
 _MOST_SERIES = 200_000
-_QUEUE = 8  # maximum number of minutes that wait to be written; further ones are dropped
+_QUEUE = 8  # maximum number of minutes that wait to be written; further minutes are dropped
 _PATIENCE = 5.0
 _CELL = np.dtype("<f4")
 _SCHEMA = """
@@ -61,7 +61,7 @@ class Store:
             self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as cause:
-            _log.warning("The history in %s is kept in memory alone: %s.", self.path, cause.strerror or cause)
+            _log.warning("The history in %s is kept only in memory: %s.", self.path, cause.strerror or cause)
             self._unlock()
             return False
         self._thread.start()
@@ -110,7 +110,8 @@ class Store:
 
     def _write(self) -> None:
         connection: sqlite3.Connection | None = None
-        with suppress(sqlite3.Error, OSError):  # readers need the file; the first minute logs what is wrong with it
+        # Readers need the file. If it is unusable, the first minute logs the problem.
+        with suppress(sqlite3.Error, OSError):
             connection = self._opened()
         while (minute := self._minutes.get()) is not None:
             try:
@@ -174,7 +175,9 @@ class Store:
         connection.execute("PRAGMA incremental_vacuum").fetchall()
 
     def _trim(self, connection: sqlite3.Connection, at: int) -> None:
-        """Delete minutes and series that are too old, and the oldest eighth if the file has reached its budget."""
+        """Delete minutes and series that are too old, and the oldest eighth of the minutes if the file has reached its
+        budget.
+        """
         connection.execute("DELETE FROM minutes WHERE at <= ? OR at > ?", (at - self.span_ms, at))
         (pages,), (size,) = (connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
         (free,) = connection.execute("PRAGMA freelist_count").fetchone()
@@ -188,7 +191,7 @@ class Store:
             self._numbers = dict(connection.execute("SELECT key, number FROM series"))
 
     def _put_aside(self) -> None:
-        """Rename a damaged file, so that the next minute starts a new one."""
+        """Rename a damaged file, so that the next minute starts a new file."""
         for suffix in ("", "-wal", "-shm"):
             damaged = Path(f"{self.path}{suffix}")
             with suppress(OSError):
@@ -201,12 +204,12 @@ class Store:
             if well:
                 _log.warning("The history in %s is written again.", self.path)
             else:
-                _log.warning("The history in %s is not written, and kept in memory alone: %s.", self.path, reason)
+                _log.warning("The history in %s cannot be written, and is kept only in memory: %s.", self.path, reason)
 
     # --- readers ------------------------------------------------------------------------------------------------------
 
     def curve(self, key: Hashable, after: int, before: int) -> Curve:
-        """Return the means of one series within (after, before), in milliseconds; an empty curve if it has none."""
+        """Return the means of one series within (after, before), in milliseconds; an empty curve if there are none."""
         try:
             with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=1.0)) as connection:
                 found = connection.execute("SELECT number, since FROM series WHERE key = ?", (_text(key),)).fetchone()

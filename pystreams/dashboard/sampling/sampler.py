@@ -1,8 +1,8 @@
-"""The sampler: a thread that samples the server periodically, for all browsers together.
+"""The sampler: a thread that samples the server periodically for all browsers.
 
 Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average: the pause is
-longer after a slow sample or one with many commands. An unreachable server is retried every second. Meanwhile the last
-sample stays available, with the reason why there is no newer one.
+longer after a sample that was slow or had many commands. An unreachable server is retried every second. Meanwhile the
+last sample stays available, with the reason for the failure.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ _FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
 _PAUSE_GONE = 1.0
 _RETRY_MS = 500
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
-_PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the sample before it
+_PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the preceding sample
 _COMMANDS_PER_SECOND = 250
-_JUDGED = 3  # the pause depends on the fastest of this many samples, since one may be slow by chance
+_JUDGED = 3  # number of samples; the pause depends on the fastest one, since one may be slow by chance
 
 
 @dataclass(frozen=True)
 class State:
-    """State of the sampling. `number` grows with every sample and every failure; `problem` is None without a failure.
+    """State of the sampling.
 
-    `answered`: start of the last complete sample, or of the sampling, in seconds of the monotonic clock.
+    `number` grows with every sample and every failure; `problem` is None after a successful sample. `answered`: start
+    of the last complete sample, or else of the sampler, in seconds of the monotonic clock.
     """
 
     number: int
@@ -46,14 +47,15 @@ class State:
 
     @property
     def age_ms(self) -> int:
-        """Age of the snapshot; before the first one, the time for which the server has not answered."""
+        """Age of the snapshot. Before the first snapshot, it is the time for which the server has not answered."""
         return round((time.monotonic() - self.answered) * 1000)
 
 
 class Sampler:
-    """Samples the server until `stop`. `state`: the last state, for any thread; `told`: called after each sample.
+    """Samples the server until `stop`.
 
-    `also_sent`: returns the number of this process's other commands to the server.
+    `state`: the last state, which any thread may read; `on_sample`: function called after each sample. `also_sent`:
+    function that returns the number of this process's other commands to the server.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Sampler:
         self._address = replace(address, retry_ms=_RETRY_MS, answer_seconds=_ANSWER_SECONDS)
         self._interval = interval
         self.on_sample: Callable[[], None] = lambda: None
-        self.state = State(0, EMPTY, "The server has not been asked yet.", time.monotonic())
+        self.state = State(0, EMPTY, "The server has not been sampled yet.", time.monotonic())
         self._also_sent = also_sent
         self._history = History() if history is None else history
         self._history_lock = threading.Lock()
@@ -97,14 +99,14 @@ class Sampler:
         return HOUR_MS if self._store is None else max(HOUR_MS, self._store.span_ms)
 
     def hurry(self) -> None:
-        """Take a sample at once, including a search for new streams, after a change."""
+        """Take a sample at once, including a search for new streams. It is called after a change."""
         self._changed = True
         self._wake.set()
 
     def curve(self, *key: Hashable, span_ms: int = HOUR_MS) -> Curve:
-        """Return the curve of one number over the last hour or a longer period; `numbers_of` has the keys.
+        """Return the curve of one number over the last hour or a longer period. `numbers_of` defines the keys.
 
-        Points of longer periods, and points older than the history in memory, are one-minute means from the disk.
+        For longer periods, and before the start of the history in memory, points are one-minute means from disk.
         """
         with self._history_lock:
             recent = self._history.of(key)
@@ -130,7 +132,7 @@ class Sampler:
         try:
             self._sample_until_end()
         finally:
-            if not self._ended:  # a bug: Python logs the exception that ends the thread
+            if not self._ended:  # a bug; Python logs the exception that ends the thread
                 self._became(self.state.snapshot, "The sampler has failed. See the log, and restart the dashboard.")
 
     def _sample_until_end(self) -> None:

@@ -1,7 +1,7 @@
-"""One sample of a server: its streams, their groups, and INFO; with facts kept from earlier samples.
+"""One sample of a server: its streams, their groups, and INFO, with facts kept from earlier samples.
 
-Names are searched again every few samples, sizes in bytes are requested for one page of streams per sample, and details
-only for groups with unread or pending entries. So a sample costs a few commands per stream, in pipelines.
+Every few samples, names are searched again. Each sample requests sizes in bytes for one page of streams, and details
+for groups with unread or pending entries. So it costs a few commands per stream, in pipelines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
-_SAMPLE_EVERY_MS = 10_000  # interval of the lags that determine a group's status
+_SAMPLE_EVERY_MS = 10_000  # minimum interval of the lags that determine a group's status
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
 _SAMPLES_FOR_GROWTH = 4
 _SIZES_PER_SAMPLE = 200
@@ -43,7 +43,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def info(connection: Connection) -> dict[str, str]:
-    """Return the lines of INFO; empty if it is not permitted. For a cluster: one master's lines, `_SUMS` over all."""
+    """Return the lines of INFO; empty if it is not permitted.
+
+    A cluster has one master's lines, with sums for `_SUMS`.
+    """
     if not connection.topology.is_cluster:
         return info_lines(connection.pipeline([("INFO",)])[0])
     found: list[dict[str, str]] = []
@@ -59,7 +62,10 @@ def info(connection: Connection) -> dict[str, str]:
 
 
 class ServerSamples:
-    """Successive samples of one server. `also_sent`: returns the number of this process's other commands."""
+    """Successive samples of one server.
+
+    `also_sent`: function that returns the number of this process's other commands.
+    """
 
     def __init__(self, also_sent: Callable[[], int] = lambda: 0) -> None:
         self._also_sent = also_sent
@@ -102,7 +108,7 @@ class ServerSamples:
         self._number = 0
 
     def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
-        """Return commands per second: those of the dashboard as "own", all others as "others"."""
+        """Return commands per second: "own" for the dashboard, "others" for all other clients."""
         total = facts.get("total_commands_processed", "")
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
@@ -135,9 +141,9 @@ class ServerSamples:
         }
 
     def _judged(self, connection: Connection, known: dict[Name, Group]) -> dict[Name, GroupRow]:
-        """Return the groups with their status; details are requested for groups with unread or pending entries."""
+        """Return the groups with their status. Details are requested for groups with unread or pending entries."""
         busy = [group for group in known.values() if group.lag is None or group.lag or group.pending]
-        busy.sort(key=lambda group: group.consumer_count)  # so that only groups with very many consumers are left out
+        busy.sort(key=lambda group: group.consumer_count)  # so that only groups with very many consumers are skipped
         consumers = of_groups.ConsumerBudget()
         for page in of_groups.affordable(connection, busy):
             for group in of_groups.detailed(connection, page, consumers):
@@ -146,7 +152,7 @@ class ServerSamples:
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]
-        # Growth of a lag counts only over a longer period than a few seconds.
+        # The growth of a lag counts only over more than a few seconds.
         before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
         status = judge([*before, group.sample])
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:
@@ -176,7 +182,10 @@ def _row(now: int, stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
 
 
 def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
-    """Return the numbers of a snapshot for the history. A key is a measure, followed by the stream and group if any."""
+    """Return the numbers of a snapshot for the history.
+
+    A key is a measure, followed by stream and group if it has them.
+    """
     totals, facts = snapshot.totals, snapshot.facts
     kept: dict[Hashable, float | None] = {
         ("rate",): totals.rate,
@@ -205,7 +214,7 @@ class Rates(Generic[Key]):
         self._counted: deque[tuple[int, Mapping[Key, int]]] = deque()
 
     def of(self, now: int, counts: Mapping[Key, int]) -> dict[Key, float]:
-        """Return each counter's growth per second, without counters seen for the first time. `now`: milliseconds."""
+        """Return each counter's growth per second, except for new counters. `now`: time in milliseconds."""
         counted = self._counted
         while len(counted) > 1 and now - counted[1][0] >= _OVER_MS:
             counted.popleft()

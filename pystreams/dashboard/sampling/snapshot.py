@@ -34,7 +34,7 @@ class Totals:
 
 Row = TypeVar("Row")
 
-#: Selects the rows with any status but ok.
+#: Selects the rows with any status except ok.
 ATTENTION = "attention"
 _WELL = (None, Status.OK)
 _LISTS = 40  # maximum number of sorted and filtered lists that a snapshot caches
@@ -80,7 +80,7 @@ class Snapshot:
     def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[Any]:
         """Return the streams or groups whose names contain a text, in the order of one of `SORTS`.
 
-        `status`: one of them, or `ATTENTION`; empty for all.
+        `status`: the selected status, or `ATTENTION`; empty for all.
         """
         rows: Mapping[Any, StreamRow | GroupRow] = self.streams if kind == "streams" else self.groups
         key = SORTS[kind][sort].sorted_by
@@ -99,7 +99,7 @@ class Snapshot:
         return Rows(every, falling)
 
     def _kept(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
-        """Return a list from the cache, or make it. The oldest list is dropped if the cache is full."""
+        """Return a list from the cache, or make it. If the cache is full, the oldest list is dropped."""
         found = self._lists.get(key)
         if found is None:
             found = make()

@@ -1,10 +1,10 @@
 """The guard in front of the application: checks of every request, and security headers of every response.
 
-    Host      must be an IP address, localhost, or a configured name: a page of another site whose name was made to
-              point here (DNS rebinding) sends that site's name
-    Origin    of a POST, if present, must be this dashboard; the same holds for Sec-Fetch-Site
-    type      of a POST's body must be JSON, which forms of other sites cannot send
-    size      of the body, the path and the query is limited
+    Host      must be an IP address, localhost, or a configured name; with DNS rebinding, a page of another site would
+              send the name of that site
+    Origin    must be this dashboard in a POST that has it, as must Sec-Fetch-Site
+    type      must be JSON for the body of a POST, since forms of other sites cannot send JSON
+    size      is limited for the body, the path and the query
 
 Contents of requests are never logged or sent back.
 """
@@ -38,14 +38,14 @@ HEADERS = {
 }
 
 
-TOO_LARGE = f"A request may have {BODY_BYTES // 1024} KiB."
+TOO_LARGE = f"A request may have at most {BODY_BYTES // 1024} KiB."
 _HOST = re.compile(r"(?:\[([^\]]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
-#: Only for configured names: browsers apply it to all ports of a name, and localhost has other programs.
+#: Sent only for configured names: browsers apply it to all ports of a name, and localhost has other programs.
 STRICT_TRANSPORT = "max-age=31536000"
 
 
 class TooLargeError(Exception):
-    """A body is larger than the limit. Raised in the code that reads the body."""
+    """A body is larger than the limit. The function that receives the body raises it."""
 
 
 def host_is_known(host: str, names: Collection[str]) -> bool:
@@ -67,12 +67,12 @@ def _name_of(host: str) -> str:
 
 
 def refusal(method: str, size: int, headers: Headers, names: Collection[str]) -> tuple[int, str, str] | None:
-    """Return the refusal of a request: status, condition and sentence; None if it is allowed.
+    """Return the refusal of a request (status, condition and sentence); None if it is allowed.
 
     `size`: size of path and query.
     """
     if not host_is_known(headers.get("host", ""), names):
-        return 421, "UNKNOWN_HOST", "The dashboard does not answer to this name. Start it with --host NAME."
+        return 421, "UNKNOWN_HOST", "The dashboard does not accept this host name. Start it with --host NAME."
     if size > URL_BYTES:
         return 414, "TOO_LARGE", "The address of this request is too long."
     if method in ("GET", "HEAD"):
@@ -81,9 +81,9 @@ def refusal(method: str, size: int, headers: Headers, names: Collection[str]) ->
         return 405, "NO_SUCH_METHOD", "Only GET and POST are supported."
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        return 403, "OTHER_SITE", "Changes are accepted from the dashboard's own pages alone."
+        return 403, "OTHER_SITE", "Changes are accepted only from the dashboard's own pages."
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return 403, "OTHER_SITE", "Changes are accepted from the dashboard's own pages alone."
+        return 403, "OTHER_SITE", "Changes are accepted only from the dashboard's own pages."
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return 415, "NO_JSON", "The body of a POST must be JSON."
     length = headers.get("content-length", "")

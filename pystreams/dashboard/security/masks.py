@@ -1,9 +1,9 @@
 """Masking: fields whose values never leave this process. Pure.
 
 A rule is `FIELD` or `STREAM:FIELD`, with `*` and `?` as wildcards; the stream ends at the last colon. A rule matches a
-field's name, and, in a value that is JSON or was decoded, a nested field's name or the end of its path (`card.number`
-is also that of `payload.card.number`), also in JSON within a text of JSON.
-Rules apply before conditions are evaluated, so a search cannot find out a masked value either.
+field's name. In a value that is JSON or was decoded, it also matches the name of a nested field, or the end of its path
+(`card.number` matches `payload.card.number`), and so in JSON within a string of JSON.
+Rules are applied before conditions are evaluated, so a search cannot reveal a masked value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MASKED = "(masked)"
 _MASKED = MASKED.encode()
 #: Control characters that texts do not contain.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-#: Characters before a JSON document: blanks, and byte-order marks and zeros of other encodings.
+#: Characters that may precede a JSON document: blanks, and byte-order marks and zeros of other encodings.
 _BEFORE_JSON = b" \t\r\n\v\f\0\xef\xbb\xbf\xfe\xff"
 
 
@@ -29,7 +29,7 @@ class Masks:
     """The rules of one server."""
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
-        # Brackets are no wildcards: a field may have them in its name.
+        # Brackets are not wildcards, since field names may contain them.
         split = [rule.replace("[", "[[]").rpartition(":") for rule in rules]
         self._rules = [(stream or "*", field) for stream, _, field in split if field]
 
@@ -37,7 +37,7 @@ class Masks:
         return bool(self._rules)
 
     def of(self, *streams: bytes) -> Mask:
-        """Return the rules for entries of a stream; for dead letters, pass the original stream as well."""
+        """Return the rules for entries of a stream. For dead letters, also pass the original stream."""
         shown = [names.shown(stream) for stream in streams]
         return Mask([field for stream, field in self._rules if any(fnmatchcase(name, stream) for name in shown)])
 
@@ -52,7 +52,9 @@ class Mask:
         return bool(self._patterns)
 
     def hides(self, name: str) -> bool:
-        """Return whether the field with this name or path is masked: by all of it, or by its end after a dot."""
+        """Return whether the field is masked: a pattern matches its name or path, or the end of its path after a
+        dot.
+        """
         return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"*.{pattern}") for pattern in self._patterns)
 
     def words(self, words: Sequence[bytes], decode: Callable[[bytes], Any] = json.loads) -> list[bytes]:
@@ -74,12 +76,12 @@ class Mask:
             found, masked = self._nested(name, decode(value))
             return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass") if masked else value
         except PystreamsError:
-            return _MASKED  # without its registry or package, masked fields cannot be found
+            return _MASKED  # without the value's registry or package, masked fields cannot be found
         except (ValueError, RecursionError):
             first = value.lstrip(_BEFORE_JSON)[:1]
             if first == b'"' and decode is not json.loads:
-                return self._value(name, value, json.loads)  # a text of JSON is left alone by other decoders
-            # An object that cannot be parsed may hold a masked field, and so may anything that is not text.
+                return self._value(name, value, json.loads)  # other decoders do not parse a JSON string
+            # An object that cannot be parsed may contain a masked field, and so may any value that is not text.
             return _MASKED if first in (b"{", b"[") or not _is_text(value) else value
 
     def _nested(self, path: str, value: Any) -> tuple[Any, bool]:
@@ -107,7 +109,7 @@ class Mask:
 
 
 def _is_text(value: bytes) -> bool:
-    """Return whether a value is UTF-8 without control characters, which encoded records nearly always contain."""
+    """Return whether a value is UTF-8 without control characters. Encoded records nearly always contain them."""
     try:
         return not _CONTROL.search(value.decode())
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Sessions: the logged-in users, their address of the server, and their secrets.
 
-A session's commands run as the server's user who logged in, or as the dashboard's own user after a login by token. The
-browser only stores a random number in a cookie. Passwords are kept only in memory, until the session ends.
+A session's commands run as the user of the server who logged in, or as the dashboard's own user after a login by token.
+The browser stores only a random number in a cookie. Passwords are kept only in memory, until the session ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamclient.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-#: Maximum number of failed logins of a user from an address, the same for all users from an address, and the period.
+#: Maximum number of failed logins of a user from one address, and of all users from one address, within a period.
 _FAILURES, _FAILURES_OF_ADDRESS, _FAILURES_SECONDS = 8, 100, 60.0
 _MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
@@ -29,7 +29,7 @@ _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 @dataclass
 class Planned:
-    """A change that was shown and awaits confirmation. `record`: its ID in the audit log after it has started."""
+    """A change that was shown and awaits confirmation. `record`: its ID in the audit log, once it has started."""
 
     action: str
     given: dict[str, Any]
@@ -47,7 +47,7 @@ class Planned:
 
 @dataclass
 class Session:
-    """A login. `whole`: whether it may see everything that the dashboard's own user sees, so that no names are hidden.
+    """A login. `whole`: whether no names are hidden, as for the dashboard's own user.
 
     `csrf`: token required with every change, in a header that other sites cannot send. Times are those of the clock of
     `Sessions`.
@@ -58,7 +58,7 @@ class Session:
     whole: bool
     began: float
     used: float
-    #: Whether its user may make changes, if the dashboard allows changes.
+    #: Whether the user may make changes, if the dashboard allows changes.
     operator: bool = True
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     plans: OrderedDict[str, Planned] = field(default_factory=OrderedDict, repr=False)
@@ -73,7 +73,7 @@ class Session:
     ) -> str:
         """Store a change that is shown to the user. Returns the number that confirms it within ten minutes.
 
-        `given`: its parameters; `fixed`: parameters resolved when the plan was made, used when it is carried out;
+        `given`: parameters of the request; `fixed`: parameters resolved by the plan, which are used to carry it out;
         `facts`: facts for the audit log.
         """
         number = secrets.token_urlsafe(16)
@@ -140,7 +140,7 @@ class Sessions:
     def may_try(self, address: str, user: str) -> bool:
         """Return whether this user may try to log in from this address; False after many failures within a minute.
 
-        The attempt counts as a failure until `succeeded` is called, so that concurrent attempts are also limited.
+        The attempt counts as a failure until `succeeded` is called, which also limits concurrent attempts.
         """
         now = self._clock()
         with self._lock:
@@ -153,7 +153,7 @@ class Sessions:
             return True
 
     def succeeded(self, address: str, user: str) -> None:
-        """Remove the last failure of this user from this address: the login succeeded, or was not checked."""
+        """Remove the last failure of this user from this address, since the login succeeded or was not checked."""
         with self._lock:
             last = next((one for one in reversed(self._failures) if one[1:] == (address, user)), None)
             if last is not None:
@@ -161,7 +161,10 @@ class Sessions:
 
 
 def _hidden(number: str) -> str:
-    """Return the key under which a number is stored: a hash, so that lookup times reveal nothing about numbers."""
+    """Return the key under which a number is stored.
+
+    It is a hash, so that lookup times reveal nothing about numbers.
+    """
     return hashlib.sha256(number.encode()).hexdigest()
 
 

@@ -80,7 +80,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFi
     (tmp_path / "history.sqlite").write_bytes(b"no database at all" * 1000)
     with caplog.at_level(logging.WARNING):
         store = _filled(tmp_path, 3)
-    assert "is not written, and kept in memory alone: file is not a database" in caplog.text
+    assert "cannot be written, and is kept only in memory: file is not a database" in caplog.text
     assert "is written again" in caplog.text
     assert (tmp_path / "history.sqlite.damaged").read_bytes().startswith(b"no database")
     assert len(store.curve(("lag", b"s\xff", "0"), 0, _START + _DAY).at) == 2
@@ -95,7 +95,7 @@ def test_a_full_disk_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixtu
             store.add(_START + minute * STEP_MS, {("lag", str(each)): 1.0 for each in range(20_000)})
             wait_for(store._minutes.empty, "the disk")
         store.stop()
-    assert caplog.text.count("kept in memory alone: database or disk is full") == 1
+    assert caplog.text.count("kept only in memory: database or disk is full") == 1
 
 
 def test_two_dashboards_do_not_write_one_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -105,7 +105,7 @@ def test_two_dashboards_do_not_write_one_file(tmp_path: Path, caplog: pytest.Log
     try:
         with caplog.at_level(logging.WARNING):
             assert not second.start()
-        assert "kept in memory alone" in caplog.text
+        assert "kept only in memory" in caplog.text
     finally:
         first.stop()
 

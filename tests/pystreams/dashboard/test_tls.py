@@ -79,7 +79,7 @@ def test_a_renewed_certificate_is_loaded(place: servers.Running, tmp_path: Path)
         wait_for(lambda: _name(port, tmp_path / "root-second.crt") == "second", "the certificate after SIGHUP")
         (tmp_path / "dashboard.pem").write_text("no certificate")
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "cannot be loaded, the previous one stays" in (tmp_path / "log").read_text(), "the warning")
+        wait_for(lambda: "cannot be loaded, so the previous one stays" in (tmp_path / "log").read_text(), "the warning")
         assert _name(port, tmp_path / "root-second.crt") == "second"
         _installed(tmp_path, "third", tmp_path)
         wait_for(lambda: _name(port, tmp_path / "root-third.crt") == "third", "the certificate of the changed file")

@@ -40,7 +40,7 @@ class Access:
     def lend(self) -> Iterator[Connection]:
         """Lend a connection. It is closed after a failure, but not after an error reply."""
         if not self._places.acquire(timeout=_PATIENCE):
-            raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="it takes long to answer")
+            raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="its replies take too long")
         try:
             connection = self._reuse_or_open()
             try:
@@ -55,7 +55,7 @@ class Access:
                     self._give_back(connection)
                 raise
             except BaseException:
-                connection.close()  # a reply may still be due
+                connection.close()  # a reply may still be outstanding
                 raise
             self._give_back(connection)
         finally:
@@ -82,7 +82,7 @@ class Access:
             self.close()
 
     def close(self) -> None:
-        """Close the idle connections. Lent ones are closed when they are returned."""
+        """Close the idle connections. Lent connections are closed when they are returned."""
         self._closed = True
         while (connection := self._pop_idle()) is not None:
             connection.close()

@@ -19,7 +19,7 @@ from streamwire.stream_id import StreamId
 
 PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")
-_DEEPEST = 1_000_000  # maximum page number of a list
+_DEEPEST = 1_000_000  # maximum page number
 _MOST_DIGITS = 18  # of a number, with leading zeros
 _LONGEST_SPAN = 31 * 86_400_000
 _WALK, _STEP = 10_000, 500  # maximum number of rows checked for visibility, in all and at a time
@@ -42,7 +42,7 @@ class Asked:
     given: Mapping[str, Any]
     access: Access
     sampler: Sampler
-    #: Whether this session may change anything.
+    #: Whether this session may make changes.
     changes: bool
     masks: Masks = NOTHING
     decoders: Decoders = AUTOMATIC
@@ -53,7 +53,7 @@ class Asked:
     origin: str = ""
 
     def reader(self, stream: bytes) -> Reader:
-        """How the entries of a stream are read."""
+        """Return the reader of a stream's entries."""
         return Reader(self.decoders, self.masks, stream)
 
     @property
@@ -70,7 +70,7 @@ class Asked:
         )
 
     def key(self, name: str) -> bytes:
-        """Return the name of a stream, group or consumer from a required parameter; any byte may be percent-encoded.
+        """Return the name of a stream, group or consumer from a required parameter. Any byte may be percent-encoded.
 
         Streams and groups may have an empty name. An empty consumer name is an error: the form was not filled in.
         """
@@ -80,7 +80,7 @@ class Asked:
         return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
 
     def key_or_none(self, name: str) -> bytes | None:
-        """Return the same for an optional parameter; None if it is missing."""
+        """Return the result of `key` for an optional parameter; None if it is missing."""
         return self.key(name) if self.given.get(name) else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
@@ -134,7 +134,7 @@ class Asked:
 def shown(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
     """Return the requested page of the rows that the session may see, and their total number.
 
-    Invisible rows are not counted. Only a limited number of rows is checked; if there are more, the total is None.
+    Invisible rows are not counted. A limited number of rows is checked. If there are more rows, the total is None.
     """
     first, size = asked.page()
     if asked.access.session.whole:

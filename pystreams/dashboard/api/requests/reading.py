@@ -70,7 +70,7 @@ class Reader:
         self._decoding = Decoding(_Tolerant(self._decoder))
 
     def of(self, found: Entry) -> Reader:
-        """Return the reader for an entry: for a dead letter, one with the rules of the original stream, too."""
+        """Return the reader for an entry. For a dead letter, it also has the rules of the original stream."""
         letter = dead_letters.parsed(found)
         return self if letter is None else Reader(self._decoders, self._masks, *self._streams, letter.stream)
 
@@ -81,13 +81,13 @@ class Reader:
     def words(self, words: Sequence[bytes]) -> list[bytes]:
         """Return the alternating field names and values with masked values replaced.
 
-        An encoded value with a masked field becomes JSON. A value that cannot be decoded because its registry or
-        package is missing is masked as a whole.
+        An encoded value with a masked field becomes JSON. If a value cannot be decoded because its registry or package
+        is missing, the whole value is masked.
         """
         return self._mask.words(words, lambda value: self._decoder.decode(value).value)
 
     def members(self, masked: Sequence[bytes]) -> Members:
-        """Return the texts of fields and of decoded values' members, by name. `masked`: names and masked values."""
+        """Return the texts of fields and of members of decoded values, by name. `masked`: names and masked values."""
         return self._decoding.members(masked)
 
     def texts(self, masked: Sequence[bytes]) -> list[bytes]:
@@ -109,7 +109,7 @@ class Reader:
             return {"problem": str(failure)}
         if found.format == "json":
             return None
-        text = json.dumps(found.value, ensure_ascii=False)  # text, since JavaScript would round large numbers
+        text = json.dumps(found.value, ensure_ascii=False)  # sent as text, since JavaScript would round large numbers
         return {"format": found.format, "name": found.name, "schema_id": found.schema_id, "json": text}
 
 

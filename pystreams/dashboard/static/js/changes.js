@@ -1,4 +1,4 @@
-// Changes in two steps: the server returns a plan, the user confirms it, and it is carried out, in parts if it is long.
+// Changes in two steps: the server returns a plan, the user confirms it, and the change is carried out, in several parts if it is long.
 
 import { post } from "./api.js";
 import { h, replace } from "./dom.js";

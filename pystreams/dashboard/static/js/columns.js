@@ -1,4 +1,4 @@
-// Columns of streams, groups, consumers and queries. The server describes them; the command line shows the same measures.
+// Columns of streams, groups, consumers and queries. The server describes them. The command line shows the same measures.
 
 import { state } from "./api.js";
 import { h } from "./dom.js";

@@ -47,15 +47,15 @@ export function replace(element, ...children) {
   return element;
 }
 
-// Replaces the only child of an element, unless an equal one is there: a click that started on it would be lost.
+// Replaces the only child of an element, unless it is equal: a click that has started on it would be lost.
 export function replaceUnlessEqual(element, child) {
   if (!element.firstChild?.isEqualNode(child)) replace(element, child);
 }
 
 const seen = new WeakMap();
 
-// Replaces the children of an element only if their value has changed, since a click that started on the old ones would
-// be lost.
+// Replaces the children of an element only if their value has changed, since a click that has started on the old
+// children would be lost.
 export function replaceIfChanged(element, value, make) {
   const words = JSON.stringify(value);
   if (seen.get(element) === words) return;

@@ -43,7 +43,7 @@ export function filters(stream, current, use) {
       show(name.value);
       box.close();
     } }, field("Name", name, true));
-    const box = dialog("Save the filter", [form, h("p", { class: "hint" }, "It stays in this browser, for this stream.")],
+    const box = dialog("Save the filter", [form, h("p", { class: "hint" }, "The filter is saved in this browser, for this stream.")],
       [button("Cancel", () => box.close()), h("button", { type: "submit", form: "filter", class: "button primary" }, "Save")]);
     name.focus();
   }

@@ -60,14 +60,14 @@ export function clock(ms, seconds = true) {
   return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? `:${two(at.getSeconds())}` : ""}`;
 }
 
-// Returns the date and time of an ID or of milliseconds since 1970; empty without a time.
+// Returns the date and time of an ID or of milliseconds since 1970; empty if there is no time.
 export function moment(ms) {
   const at = new Date(ms);
   if (Number.isNaN(at.getTime()) || ms > 253402300799999) return "";
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
 }
 
-// Returns a position in the server's form. Dates and times without a zone are in the browser's zone, like displayed ones.
+// Returns a position in the server's form. Without a time zone, dates and times are in the browser's zone, as on display.
 export function position(text) {
   const given = text.trim();
   if (!/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(given)) return given;

@@ -18,7 +18,7 @@ export class LiveSamples {
     this.source.addEventListener("sample", (event) => this.told(JSON.parse(event.data)));
     this.source.addEventListener("error", () => {
       this.told(null);
-      if (this.source && this.source.readyState === EventSource.CLOSED) { // refused: try again, more slowly
+      if (this.source && this.source.readyState === EventSource.CLOSED) { // refused: retry after a longer pause
         this.close();
         this.timer = setTimeout(() => { if (!document.hidden) this.open(); }, 3000);
       }

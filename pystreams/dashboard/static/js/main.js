@@ -38,7 +38,7 @@ class Frame {
     this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
-    const role = state.operator ? "Changes are off. Start the dashboard with --allow-changes." : "Your role is viewer, which changes nothing.";
+    const role = state.operator ? "Changes are off. Start the dashboard with --allow-changes." : "Your role is viewer, which may not make changes.";
     const badge = state.changes ? h("span", { class: "badge warning", title: "This dashboard may change streams and groups." }, "changes allowed")
       : h("span", { class: "badge", title: role }, "read-only");
     this.element = h("div", { class: "frame" },
@@ -96,7 +96,7 @@ class Frame {
     const bad = sample.totals?.statuses ? (sample.totals.statuses.stop ?? 0) + (sample.totals.statuses.stall ?? 0) : 0;
     text(this.badge, String(bad));
     this.badge.hidden = bad === 0;
-    this.badge.title = `${bad} groups are stopped or stalled`;
+    this.badge.title = `Groups that are stopped or stalled: ${bad}`;
     if (sample.problem === null || wasWell) this.refresh();
   }
 
@@ -131,7 +131,7 @@ class Frame {
     for (const [place, link] of this.links) {
       if (place === (BELONGS[kind] ?? kind)) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
     }
-    if (!make) { this.failed("There is no such page.", "The address is not one of this dashboard."); return; }
+    if (!make) { this.failed("There is no such page.", "This dashboard has no page at this address."); return; }
     try {
       const screen = await make({ keys, query: new URLSearchParams(query), again: () => this.refresh() });
       if (this.showing !== token) { screen.leave?.(); return; }
@@ -166,7 +166,7 @@ function isDark() {
 function switchTheme() {
   const theme = isDark() ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
-  try { localStorage.setItem("theme", theme); } catch { /* it holds for this page */ }
+  try { localStorage.setItem("theme", theme); } catch { /* it applies only to this page */ }
   themeChanged();
 }
 
@@ -232,7 +232,7 @@ function shortcuts() {
 const REFUSALS = {
   provider: "The login provider does not reply. The log of the dashboard has the reason.",
   refused: "The login provider's answer was refused. The log of the dashboard has the reason.",
-  role: "You are known to the login provider, but have no role in this dashboard.",
+  role: "The login provider knows you, but you have no role in this dashboard.",
 };
 
 export async function enter() {
@@ -242,17 +242,17 @@ export async function enter() {
   const given = location.hash.match(/^#token=(.+)$/);
   const refused = location.hash.match(/^#login=(\w+)$/);
   if (refused) failed = REFUSALS[refused[1]] ?? "";
-  const stray = location.hash.length > 1 && !/^#(\/|main$)/.test(location.hash) && !given && !refused; // a token without its name, too
+  const stray = location.hash.length > 1 && !/^#(\/|main$)/.test(location.hash) && !given && !refused; // also a token without `#token=`
   if (given || refused || stray) history.replaceState(null, "", location.pathname); // keeps the token out of the browser's history
   try {
     if (given) remember(await post("login", { token: decodeURIComponent(given[1]) }));
     else remember(await get("session"));
   } catch (failure) {
     failed = failure.message;
-    try { remember(await get("session")); } catch { /* the login page says what failed */ }
+    try { remember(await get("session")); } catch { /* the login page shows what failed */ }
   }
   if (!state.session) {
-    if (stray) failed = "The address has no token: it ends with #token= and the token.";
+    if (stray) failed = "The address has no token. It must end with #token= and the token.";
     document.title = "Log in · pystreams";
     replace(app, login(failed, enter));
     app.querySelector("input")?.focus();

@@ -13,10 +13,10 @@ export function panelWith(title, right, ...children) {
 }
 
 const MEANINGS = {
-  ok: "Nothing is left to do, or the group advances.",
+  ok: "All entries are delivered and acknowledged, or the group advances.",
   warning: "The group advances, but its lag grew with every sample.",
   stall: "Consumers are active, but the position or the pending entries have not changed for a minute.",
-  stop: "Entries are left, and no consumer has been active for a minute.",
+  stop: "Entries wait for delivery or acknowledgement, and no consumer has been active for a minute.",
   rewind: "The position moved back.",
 };
 

@@ -43,7 +43,7 @@ function node(name, value, opened) {
 
 const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
 
-// `shown`: the value with escapes, possibly truncated; `source`: the whole text, null if truncated or not text;
+// `shown`: the value with escapes, possibly truncated; `source`: the complete text, null if truncated or not text;
 // `decoded`: {format, name, schema_id, json} for a value in another format, {problem} if decoding failed, else null.
 export function valueView(name, shown, source, decoded = null) {
   const place = h("div", { class: "value" });

@@ -146,7 +146,7 @@ def test_addresses_that_lead_nowhere_say_so(opened: Opened, client: redis.Redis)
     page.goto(f"{page.url.partition('#')[0]}#/nonsense")
     expect(page.get_by_role("heading", level=1, name="There is no such page.")).to_be_visible()
     stray = opened(fragment="#a-token-without-its-name")
-    expect(stray.get_by_role("alert")).to_have_text("The address has no token: it ends with #token= and the token.")
+    expect(stray.get_by_role("alert")).to_have_text("The address has no token. It must end with #token= and the token.")
     assert "a-token" not in stray.url
 
 

@@ -52,7 +52,7 @@ export async function browse(key, query) {
   const stop = button("Stop", () => { number += 1; search.hidden = true; });
   const search = h("div", { class: "search", hidden: true }, bar, said, stop);
   let number = 0;
-  let unseen = null; // names in the condition that no entry has
+  let unseen = null; // names in the condition that no searched entry has
 
   async function load() {
     const mine = number += 1;

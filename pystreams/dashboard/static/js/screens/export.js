@@ -9,7 +9,7 @@ import { button, field, toast } from "../parts.js";
 const FORMATS = [["parquet", "Parquet"], ["jsonl", "JSON lines"], ["csv", "CSV"]];
 const KEPT_MS = 60000; // time for the browser to finish copying the file
 
-// Returns the start of a day in the browser's zone; with `later` 1, of the next day.
+// Returns the start of a day in the browser's time zone; with `later` 1, the start of the next day.
 function midnight(day, later) {
   const at = new Date(`${day}T00:00:00`);
   at.setDate(at.getDate() + later);
@@ -52,7 +52,7 @@ export function exportStream(stream) {
     }
   };
   const form = h("form", { class: "form", id: "export", onsubmit: send }, field("Day", day), field("From", from, true), field("Before", before, true), field("Format", format));
-  const hint = h("p", { class: "hint" }, "From and Before take an ID, a time, an age such as 15m, or -100. Times without a zone are in this browser's time zone.");
+  const hint = h("p", { class: "hint" }, "From and Before accept an ID, a time, an age such as 15m, or -100. Times without a zone are in this browser's time zone.");
   const go = h("button", { type: "submit", form: "export", class: "button primary" }, "Export");
   const element = dialog("Export entries", [form, hint, told, problem], [button("Cancel", () => element.close()), go]);
   element.addEventListener("close", () => leaving.abort());

@@ -1,4 +1,4 @@
-// Dead letters: the streams that contain them, their reasons and origins, and replaying them.
+// Dead letters: the streams that contain them, their reasons and origins, and actions to replay and remove them.
 
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
@@ -21,7 +21,7 @@ async function holders() {
       { id: "length", title: "Letters", right: true, value: (row) => count(row.length) },
       { id: "newest", title: "Newest", right: true, value: (row) => seconds(row.newest_seconds) },
     ],
-    empty: () => nothing("There are no dead letters.", "A query with consume=shared adds entries that it gives up to the stream of its option ", h("code", {}, "deadLetterStream"), "."),
+    empty: () => nothing("There are no dead letters.", "A query with consume=shared moves entries that it cannot process to the stream of its option ", h("code", {}, "deadLetterStream"), "."),
   });
   const refresh = async () => table.update((await get("letters")).rows);
   await refresh();

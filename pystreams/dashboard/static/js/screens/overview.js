@@ -27,7 +27,7 @@ export async function overview({ query }) {
   const table = new Table({
     label: "Streams", columns: columns("streams", { name: (row) => streamLink(row.name) }), key: (row) => row.name.key, sort: "status", order: "falling",
     onsort: () => { pager.page = 0; list(); },
-    empty: () => (search.value ? nothing("No stream matches.", "Search for a part of the name; upper and lower case are equal.")
+    empty: () => (search.value ? nothing("No stream matches.", "Search for a part of the name. Case is ignored.")
       : known ? nothing("There are no streams.", "A stream appears here with its first entry.") : nothing("The server has not answered yet.")),
   });
   search.addEventListener("input", debounced(() => { pager.page = 0; list(); }));

@@ -1,4 +1,4 @@
-// Pending entries of a group by age, deliveries and consumer; acknowledged, claimed or given back, one or many.
+// Pending entries of a group by age, deliveries and consumer, with actions to acknowledge, claim and give back.
 
 import { get, state } from "../api.js";
 import { change } from "../changes.js";

@@ -7,7 +7,7 @@ import { count, rate, short } from "../format.js";
 import { nothing, panel, status } from "../parts.js";
 import { Table } from "../table.js";
 
-const SILENT = "No report for more than a minute and five times longer than usual: the query has stopped, or has nothing to read. The numbers are of its last report.";
+const SILENT = "No report for more than a minute and five times the usual interval: the query has stopped, or has nothing to read. The numbers are from its last report.";
 const CELLS = {
   name: (row) => h("span", { title: row.id }, row.query),
   state: (row) => (row.silent ? h("span", { class: "badge warning", title: SILENT }, "silent") : h("span", { class: "badge accent" }, "reporting")),
@@ -28,7 +28,7 @@ const STREAMS = [
 
 export async function queries() {
   const table = new Table({ label: "Spark queries", columns: columns("queries", CELLS), key: (row) => row.id,
-    empty: () => nothing("No Spark query has reported.", h("code", {}, "StreamMonitor.install(spark, url=...)"), " in a query's program keeps a report of each batch in the stream ", h("code", {}, "pystreams:queries"), ".") });
+    empty: () => nothing("No Spark query has reported.", h("code", {}, "StreamMonitor.install(spark, url=...)"), " in a query's program writes a report of each batch to the stream ", h("code", {}, "pystreams:queries"), ".") });
   const streams = new Table({ label: "Streams of the queries", columns: STREAMS, key: (row) => `${row.query} ${row.stream.key}`, empty: () => nothing("No streams.") });
   const second = panel("Checkpoints next to groups", streams.element);
 

@@ -78,7 +78,7 @@ export async function server() {
     commands: [COMMANDS, (row) => row.command, "No commands yet.", "INFO commandstats", h("div")],
     slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No slow commands.", "SLOWLOG GET", h("div")],
     refusals: [REFUSALS, (row) => row.id, "Nothing was refused.", "ACL LOG", h("div")],
-    latency: [EVENTS, (row) => row.event, "No latency events. latency-monitor-threshold turns them on.", "LATENCY LATEST", h("div")],
+    latency: [EVENTS, (row) => row.event, "No latency events. The setting latency-monitor-threshold enables them.", "LATENCY LATEST", h("div")],
     clients: [CLIENTS, (row) => row.id, "No clients.", "CLIENT LIST", h("div")],
   };
   const made = {};

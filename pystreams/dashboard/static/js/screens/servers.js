@@ -1,4 +1,4 @@
-// All servers of this dashboard. The numbers come from each server's last sample, so an unreachable server delays nothing.
+// All servers of this dashboard. The numbers are from each server's last sample, so an unreachable server does not delay the page.
 
 import { get } from "../api.js";
 import { h } from "../dom.js";

@@ -27,7 +27,7 @@ export async function stream({ keys, query, again }) {
   function show() {
     tiles.set("length", count(found.length), found.gaps ? "with gaps: entries were deleted" : `${count(found.added)} ever added`);
     tiles.set("rate", rate(found.rate), `${rate(found.average_rate)} on average`);
-    tiles.set("size", bytes(found.bytes), `${bytes(found.average_bytes)} an entry`);
+    tiles.set("size", bytes(found.bytes), `${bytes(found.average_bytes)} per entry`);
     tiles.set("newest", seconds(found.newest_seconds), found.last_id ? momentOfId(found.last_id) : "no entry");
     tiles.set("oldest", seconds(found.oldest_seconds), found.first_id ? momentOfId(found.first_id) : "no entry");
     tiles.set("removed", count(found.removed), "trimmed or deleted");
