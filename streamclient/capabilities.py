@@ -32,13 +32,13 @@ class Capabilities:
         #: Whether EVAL works; true until it is refused.
         self.runs_scripts = True
         self._scripts_were_tried = False
-        #: Whether a script may move staged rows into their stream; true until one is refused.
+        #: Whether a script may move staged rows into their stream; true until a script is refused.
         self.moves_rows = True
         #: Whether XREAD may be used to find streams with new entries; true until it is refused.
         self.tells_news = True
         #: Whether the user is known to be allowed to read for a group.
         self.delivers = False
-        #: Whether the user may delete consumers; true until that is refused.
+        #: Whether the user may delete consumers; true until a deletion is refused.
         self.deletes_consumers = True
         #: Size of an entry in bytes, for streams with large entries.
         self.large: dict[str, int] = {}
@@ -95,5 +95,7 @@ class Capabilities:
 
 
 def is_refused(refusal: str) -> bool:
-    """Return whether a command that worked before is now unknown or forbidden: server or rights have changed."""
+    """Return whether a command that worked before is now unknown or forbidden, since the server or rights have
+    changed.
+    """
     return "unknown command" in refusal or refusal.startswith("NOPERM")

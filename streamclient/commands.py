@@ -1,7 +1,7 @@
 """Table of the commands that are sent to servers.
 
-A row has the position of the key, whether the command may be sent again, its purposes (which determine the user's ACL
-rules), the consequence of a missing permission, and arguments to test the permission. Sends nothing.
+A row has the position of the key, whether the command may be sent again, and its purposes, which determine the user's
+ACL rules. It also has the consequence of a missing permission, and arguments to test the permission. Sends nothing.
 """
 
 from __future__ import annotations

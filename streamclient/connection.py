@@ -1,15 +1,14 @@
 """A connection to an address of any kind: one server, a master found by Sentinels, or a cluster.
 
 Owns the links to the address's nodes and their replacement. Commands go to the node that has their key. Redirections
-are followed (MOVED, ASK), temporary refusals are retried (LOADING, TRYAGAIN, CLUSTERDOWN, READONLY after a failover),
-and a broken link is replaced, with pauses, until the address's retry time is over. Callers need not distinguish
-clusters.
+(MOVED, ASK) are followed. Temporary refusals (LOADING, TRYAGAIN, CLUSTERDOWN, READONLY after a failover) are retried,
+and broken links replaced, until the address's retry time is over. Callers need not distinguish clusters.
 
 Invariant: a command whose link broke may have been executed. Only idempotent commands are sent again
 (`commands.is_idempotent`). For others the failure goes to the caller, unless it provides a continuation (`Resume`). A
 refused command was not executed, so it is always sent again.
 
-It is one file because the decisions about resending depend on the state of the links.
+The module is one file because the decisions about resending depend on the state of the links.
 """
 
 from __future__ import annotations
@@ -225,7 +224,7 @@ class Connection:
         """Send commands and return their replies; an error reply is an element, not raised.
 
         Commands to one server are executed in order. If a command is refused temporarily, it is executed later, and so
-        are the idempotent commands after it: a read after a write must not return the state before the write.
+        are the idempotent commands after it. Otherwise a read after a write could return the state before the write.
         """
         budget = Budget(self.address.retry_ms)
         replies: list[Any] = [None] * len(commands)
@@ -285,7 +284,7 @@ class Connection:
         return sorted(again), failure
 
     def _not_sent(self, cause: BaseException) -> None:
-        """Handle an unreachable server: drop the known locations, so that the server is searched again."""
+        """Handle an unreachable server: drop the known locations, so that they are searched again."""
         self.topology.invalidate()
         self.raise_permanent(cause)
 
@@ -315,7 +314,7 @@ class Connection:
         self.learn_from(str(reply), link)
 
     def commands(self, commands: Sequence[Command]) -> list[Any]:
-        """Like `pipeline`, but raise the first error reply as SERVER_REFUSED."""
+        """Send commands like `pipeline`, but raise the first error reply as SERVER_REFUSED."""
         replies = self.pipeline(commands)
         self.check(commands, replies)
         return replies

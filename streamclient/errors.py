@@ -146,12 +146,12 @@ _TABLE: dict[str, Condition] = {
     "UNKNOWN_COMMAND": Condition(
         ServerError,
         "{address} does not know the command {command}: {reason}.",
-        "Check that the option 'url' names a Redis 5 or later, a Valkey or the engine. For Sentinels it must begin "
+        "Check that the option 'url' names Redis 5 or later, Valkey or the engine. For Sentinels it must begin "
         "with redis+sentinel://.",
     ),
     "NOT_A_CLUSTER": Condition(
         ServerError,
-        "{address} names a cluster, but the server is not part of one: {reason}.",
+        "{address} names a cluster, but the server is not part of a cluster: {reason}.",
         "Set the option 'url' to {url}.",
     ),
     "CLUSTER_NODE": Condition(

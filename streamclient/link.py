@@ -1,12 +1,12 @@
 """A link: one socket to one server. Small replies are parsed, pages of entries are received as bytes.
 
-Owns the socket, its login and its database, and nothing else: it does not reconnect, follow redirections or retry (that
-is `streamclient.connection`). hiredis parses small replies. Pages stay bytes, so that the codec decodes them without a
+Owns the socket, its login and its database. It does not reconnect, follow redirections or retry, which is the task of
+`streamclient.connection`. hiredis parses small replies. Pages stay bytes, so that the codec decodes them without a
 Python object per value. The codec decodes RESP2, so the protocol is RESP2.
 
-The end of a page is found without parsing it: each request is followed by an ECHO of a random token, and the reply is
-complete when the token has arrived. A link that failed is closed and never used again, since the rest of a reply could
-be mistaken for the next reply.
+The end of a page is found without parsing: each request is followed by an ECHO of a random token, and the reply is
+complete when the token arrives. A link that failed is closed and never used again, since the rest of a reply could be
+mistaken for the next reply.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Link:
         return token
 
     def send_raw(self, *data: Any) -> bytes:
-        """Like `request`, for encoded commands."""
+        """Send encoded commands like `request`."""
         token = secrets.token_hex(16).encode()
         self._due.append(token)
         self._socket().sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % token)))

@@ -18,14 +18,14 @@ _MEANINGS = {
     "READONLY": "this server is a replica: name its primary, or the Sentinels",
     "OOM": "it has reached its maxmemory",
     "MISCONF": "it cannot save its data",
-    "NOREPLICAS": "fewer replicas are connected than min-replicas-to-write asks for",
+    "NOREPLICAS": "fewer replicas are connected than min-replicas-to-write requires",
 }
 
 
 class RefusedForNowError(Exception):
     """A temporary refusal: the same request may succeed later, at another server, or in another form.
 
-    The text is its error reply.
+    The text is the server's error reply.
     """
 
 

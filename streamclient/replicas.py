@@ -25,7 +25,7 @@ _log = logging.getLogger("spark_streams")
 _KEPT_SECONDS = 10.0
 #: Timeout of a replica in seconds, after which the primary is read instead.
 _ANSWER_SECONDS = 5.0
-#: Seconds for which a replica that timed out is not asked again; much longer than the timeout.
+#: Seconds for which a replica that timed out is not read; much longer than the timeout.
 _SILENT_SECONDS = 60.0
 _QUESTION = ("INFO", "replication")
 _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] = {}
@@ -39,8 +39,8 @@ _untold: set[Endpoint] = set()
 class Mark:
     """Replication state of a server: its replication ID, which names a history of writes, and the offset in bytes.
 
-    A server of the same history with at least this offset has all entries that this one had. Stream IDs would not prove
-    that: a replica may still have a deleted stream with larger IDs than those of its recreated successor.
+    Another server with the same history and at least this offset has all entries of this server. Stream IDs would not
+    prove that: a replica may still have a deleted stream with larger IDs than those of its recreated successor.
     """
 
     history: str

@@ -57,8 +57,8 @@ class TransactionResult:
     """Outcome of a transaction. `done`: every command succeeded.
 
     `conflict`: a watched key was changed, so nothing was executed. `refusal`: a command was refused when it was queued,
-    so nothing was executed. `refused`: errors of single commands that were executed, by their index. `tail`: the
-    replies after EXEC's.
+    so nothing was executed. `refused`: errors of single commands during execution, by their index. `tail`: the replies
+    after that of EXEC.
     """
 
     done: bool = False

@@ -107,7 +107,7 @@ class Topology:
         return self._endpoint_of(refusal.split()[2])
 
     def _endpoint_of(self, text: str) -> Endpoint:
-        """Return the `host:port` of a redirection; an empty host means the server that replied."""
+        """Return the `host:port` of a redirection. An empty host is assumed to be the first host of the address."""
         host, _, port = text.rpartition(":")
         return Endpoint(host or self.address.endpoints[0].host, int(port))
 
@@ -185,8 +185,8 @@ class Topology:
 def _endpoint_in(node: Sequence[Any], requested: Endpoint) -> Endpoint:
     """Return the endpoint of a node in the reply of CLUSTER SLOTS.
 
-    Without a host, it is on the host that replied. If names are preferred and the node has none, the host is `?`, and
-    the IP follows.
+    Without a host, the node is on the host that replied. If names are preferred and the node has none, the host is `?`,
+    and the IP follows.
     """
     host, port, *more = node
     name = (host or b"").decode()

@@ -2,7 +2,7 @@
 
 Entries have two bulk forms: this one, and frames, in which streams store them. `streamwire.frames.uniform` and
 `framed` convert them (docs/design/decisions/frames.md). In frames, a field's values are scattered among other bytes; in
-a command or reply with columns, they are contiguous and divided by bounds. Both are represented in the same way: a
+a command or reply with columns, they are contiguous and divided by bounds. In both forms, values are represented by a
 buffer, and the start and length of each byte string. Nothing is copied.
 """
 

@@ -5,7 +5,7 @@ A package has one table, `CONDITIONS`, and raises its errors through it:
     CONDITIONS = Conditions({"NOT_A_STREAM": Condition(StreamError, "The key '{stream}' ...", "Name a stream ...")})
     raise CONDITIONS.error("NOT_A_STREAM", stream="s")
 
-A condition's id never changes. Its text says what happened and where, its advice what to do next.
+A condition's id never changes. Its text states what happened and where; its advice states what to do next.
 """
 
 from __future__ import annotations

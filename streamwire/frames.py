@@ -124,7 +124,7 @@ def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | 
 
     Also returns None if a parser would be faster: each step reads one word of all frames, so a few frames with many
     fields are slow. The tokens are each frame's ID, names and values. Returns their starts, their ends, and the index
-    of each frame's first token followed by the total. The requirements on the buffer are those of `uniform`.
+    of each frame's first token followed by the total. The buffer must fulfil the conditions of `uniform`.
     """
     if buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
         return None

@@ -1,6 +1,6 @@
 """Modules that are imported when one of their attributes is first used.
 
-A process that starts for each query pays for every import, and most of them use none of these modules.
+A process that starts for each query pays for every import, and most such processes use none of these modules.
 """
 
 from __future__ import annotations

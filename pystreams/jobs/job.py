@@ -140,8 +140,8 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
 
 
 def _line(text: str) -> str:
-    """Return the first condition of Spark with the rest of its line; else the first line, or the last line of a
-    traceback.
+    """Return the rest of a line from Spark's condition on. Without a condition, return the first line, or the last line
+    of a traceback.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]

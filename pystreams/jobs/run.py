@@ -201,7 +201,7 @@ class Run:
         return place
 
     def query_id(self) -> str:
-        """Return the ID of the checkpoint's query. The query must have started before."""
+        """Return the ID of the checkpoint's query, which must have started before."""
         text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
         return str(json.loads(text.splitlines()[0])["id"])
 

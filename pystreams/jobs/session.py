@@ -1,4 +1,4 @@
-"""Spark session of a job: the active one, else a new one."""
+"""Spark session of a job: the active session, else a new one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _QUIET = {
 def session(name: str) -> tuple[SparkSession, bool]:
     """Return a session with `pystreams` registered, and whether it was created here, so that the job must stop it.
 
-    Defaults that the user's configuration may override: the time zone is UTC, and a shuffle has as many partitions as
-    there are cores, since Spark's default would cause 200 tasks per batch. Spark's event log and UI do not show logins
-    in URLs of the command line.
+    Unless the user configures it differently, the time zone is UTC, and a shuffle has as many partitions as there are
+    cores: Spark's default would cause 200 tasks per batch. Spark's event log and UI do not show logins in URLs of the
+    command line.
     """
     active = SparkSession.getActiveSession()
     running = SparkContext._active_spark_context is not None  # a session is active only in its own thread

@@ -1,8 +1,8 @@
 """Collector: facts of the servers as samples, requested in pages and within a time limit.
 
-The cost depends on the number of chosen streams, not on their contents: XINFO for each stream and group, in pages of a
-few hundred commands, and a few pages of SCAN to find them. An unreachable server has the sample `redis_up 0`, and is
-connected again at the next scrape.
+The cost depends on the number of chosen streams, not on their contents. A scrape sends XINFO for each stream and group,
+in pages of a few hundred commands, and a few pages of SCAN to find streams. An unreachable server has the sample
+`redis_up 0`, and is connected again at the next scrape.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streamclient.wire_errors import BROKEN, ResponseError
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
 _ANSWER_SECONDS = 10.0  # timeout of a reply, and thus the longest delay of a scrape if a server hangs
-_RETRY_MS = 1000  # a scrape during a failover reports that the server is down
+_RETRY_MS = 1000  # short, so a scrape during a failover reports that the server is down
 _SCAN_SECONDS = 0.5  # maximum time per scrape; the scan of a large key space continues in later scrapes
 _GROUPS = 20_000  # maximum number of groups of all streams
 _COUNTED = 10_000  # maximum entries counted per scrape, for lags that the server does not report

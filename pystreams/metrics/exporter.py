@@ -1,4 +1,4 @@
-"""Answers to `/metrics`: one scrape at a time, within a time limit, whatever the server does.
+"""Answers to `/metrics`: one scrape at a time, within a time limit, even if the server hangs.
 
     exporter = Exporter(Collector(wanted))
     body, content_type = exporter.page(request.headers.get("accept", ""))    # blocks: call it in a thread

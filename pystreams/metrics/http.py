@@ -1,4 +1,4 @@
-"""HTTP server for `/metrics` alone: the standard library's, with limits against misbehaving clients."""
+"""HTTP server for `/metrics` alone, based on the standard library, with limits against misbehaving clients."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 
 def check(connection: Connection) -> Iterator[Finding]:
-    """Yield all findings, from the server's kind to this user's permissions."""
+    """Yield all findings, from the server's kind to the permissions of the connection's user."""
     facts = info_lines(_try(connection, ("INFO",)))
     reply = _try(connection, ("CONFIG", "GET", "*"))
     texts = [] if isinstance(reply, ResponseError) else [each.decode("utf-8", "replace") for each in reply]

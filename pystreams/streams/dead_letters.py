@@ -1,4 +1,4 @@
-"""Dead letters: entries that a query with `consume=shared` has given up, in the stream of the option
+"""Dead letters: entries that a query with `consume=shared` could not process, in the stream of the option
 `deadLetterStream`.
 
 A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
@@ -27,7 +27,7 @@ _CHUNK = 500
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter. `words`: field names and values of the original, alternating."""
+    """A dead letter. `words`: alternating field names and values of the original entry."""
 
     id: bytes
     stream: bytes
@@ -134,10 +134,10 @@ def left_alone(count: int) -> str:
 
 
 def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> int:
-    """Move letters as they are to another dead-letter stream. Returns how many were still there."""
+    """Move letters unchanged to another dead-letter stream. Returns the number of letters that still existed."""
     return len(transfer(connection, stream, to, letters, skip=0))
 
 
 def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> int:
-    """Remove letters. Returns how many were still there."""
+    """Remove letters. Returns the number of letters that still existed."""
     return int(ask(connection, "XDEL", stream, *(letter.id for letter in letters)))

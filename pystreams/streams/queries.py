@@ -40,7 +40,7 @@ class Queries:
         """Return new reports, oldest first; the first call returns the last few hundred. `now`: milliseconds since
         1970.
 
-        Returns nothing if the key is not a stream, or if the user may not read it.
+        Returns an empty list if the key is not a stream, or if the user may not read it.
         """
         if self._after is None:
             (reply,) = connection.pipeline([("XREVRANGE", self._stream, "+", "-", "COUNT", _COUNT)])

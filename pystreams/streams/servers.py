@@ -146,7 +146,7 @@ def hidden(name: str, value: str) -> str:
 
 @dataclass(frozen=True)
 class User:
-    """An ACL user of a server. Rules are those of ACL SETUSER."""
+    """An ACL user of a server. Rules have the form of ACL SETUSER."""
 
     node: str
     name: str
@@ -238,7 +238,7 @@ def _replica(line: dict[str, str], written: int | None) -> Replica:
 
 
 def fail_over(connection: Connection, seconds: float) -> Endpoint:
-    """Have a replica become the master without losing a write. Return the new master.
+    """Make a replica the master without losing a write, and return it.
 
     Under Sentinel, writes are paused until every replica has all of the master's data and the former master follows the
     new one, because SENTINEL FAILOVER waits for neither. Other servers do the same on FAILOVER. Raises

@@ -1,6 +1,6 @@
-"""Following streams: existing entries of all of them in the order of IDs, then new ones.
+"""Following streams: existing entries of all streams in the order of IDs, then new entries.
 
-A broken connection is opened again as long as the caller iterates; reading continues after the last entry.
+While the caller iterates, a broken connection is opened again, and reading continues after the last entry.
 """
 
 from __future__ import annotations

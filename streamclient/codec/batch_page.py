@@ -26,7 +26,7 @@ _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 228
 _MAX_BYTES = 2**31 - 1
 _MAX_MS = np.uint64(2**63 - 1)
 _SMALL = 10_000  # numbers below this limit have precomputed texts
-_RARE = 4  # number of entries per millisecond from which texts are made once per value
+_RARE = 4  # minimum number of entries per millisecond for which each distinct value is formatted once
 
 
 class BatchPage:

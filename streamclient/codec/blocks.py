@@ -1,4 +1,4 @@
-"""Decoding of PS.COLUMNS replies: columns are used in place, frames are decoded like those of XRANGE.
+"""Decoding of PS.COLUMNS replies: columns are used in place, and frames are decoded like replies of XRANGE.
 
 The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page; each block of frames
 makes its own. The pages equal those of `streamclient.codec.decode` for the same entries; if an entry has a field twice,

@@ -1,6 +1,6 @@
 """Reference decoder for `streamclient.codec.decode`: frames parsed by hiredis.
 
-It is the oracle of the decoder's tests, and the fallback for everything that the fast forms decline. Keep it simple
+It is the oracle of the decoder's tests, and the fallback for all replies that the fast forms decline. Keep it simple
 rather than fast. It must return the same columns.
 """
 

@@ -21,7 +21,7 @@ from streamwire.templates import Templates
 #: A field's name, and a binary array of its values. Null means that the entry does not have the field.
 Column = tuple[bytes, Any]
 
-_FEWEST_ROWS = 64  # minimum number of rows for templates; with fewer, joining is as fast
+_FEWEST_ROWS = 64  # minimum number of rows for templates; with fewer rows, joining is as fast
 _MOST_LENGTHS = 64  # maximum number of distinct lengths in a column
 _MOST_BYTES = 2**31 - 1
 _LENGTH_BYTES = 16  # maximum size of a value's framing: the digits of its length, line ends
@@ -38,8 +38,8 @@ def encode_adds(
     """Return one XADD command per row: a binary array whose elements are contiguous in its data buffer.
 
     `keys`: one key, or a binary array of keys. `ids`: a binary array, null for `*`; None for `*` in all rows.
-    `columns`: the fields that are the same in all rows. `fields`: those of each row (`rows + 1` int32 offsets, names,
-    values without nulls). `options`: the words between key and ID, such as NOMKSTREAM MAXLEN ~ 1000.
+    `columns`: the fields that are the same in all rows. `fields`: the fields that differ by row (`rows + 1` int32
+    offsets, names, values without nulls). `options`: the words between key and ID, such as NOMKSTREAM MAXLEN ~ 1000.
     The result is null for a row without fields: the caller must refuse it.
     """
     if isinstance(keys, bytes) and fields is None and columns:

@@ -25,12 +25,12 @@ def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int
     if kind == b"-":
         raise ReplyError(text.decode("utf-8", "replace"))
     if kind != b"*":
-        raise ValueError(f"an array was expected, the reply begins with {kind + text[:40]!r}")
+        raise ValueError(f"an array was expected, but the reply begins with {kind + text[:40]!r}")
     return int(text), end + 2
 
 
 def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the index of each name's last field, which is the one that counts, in ascending order."""
+    """Return the index of each name's last field, in ascending order. If a name occurs twice, its last field counts."""
     last = {name: number for number, name in enumerate(names)}
     return last if len(last) == len(names) else dict(sorted(last.items(), key=lambda item: item[1]))
 
@@ -44,7 +44,7 @@ class Page(Protocol):
         ...
 
     def last_id(self) -> bytes:
-        """Return the last entry's ID; only for a page that is not empty."""
+        """Return the last entry's ID. The page must not be empty."""
         ...
 
     def ids(self) -> Any: ...
@@ -54,7 +54,7 @@ class Page(Protocol):
         ...
 
     def column(self, name: bytes) -> Any:
-        """Return the values of one field, null where an entry does not have it."""
+        """Return the values of one field; null for entries that do not have it."""
         ...
 
     def integers(self, name: bytes) -> Any:

@@ -121,7 +121,7 @@ class ConnectOptions:
         if url is None:
             return Embedded(self.embedded_dir)
         if self.embedded_dir is not None:
-            refuse(self, "embedded_dir", f"it applies to the embedded engine only, and a url (option or {URL}) is set")
+            refuse(self, "embedded_dir", f"it applies only to the embedded engine, and a url (option or {URL}) is set")
         in_url = url.login
         user = self.user or (None if in_url.username else environment.get(USER)) or None
         password = self.password or (None if in_url.password else environment.get(PASSWORD)) or None

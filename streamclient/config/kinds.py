@@ -1,6 +1,6 @@
 """Kinds of option values: parsing of texts, and formatting of values.
 
-A parser raises `InvalidTextError` for an invalid text. It does not depend on the option's name or on other options.
+A parser raises `InvalidTextError` for an invalid text. Parsers do not depend on the option's name or on other options.
 """
 
 from __future__ import annotations

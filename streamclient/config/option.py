@@ -65,7 +65,7 @@ class Option:
         return _SECRET if self.secret else self.kind.show(value)
 
     def shown_default(self) -> str:
-        """Return the default as text for the documentation; empty without a default."""
+        """Return the default as text for the documentation; empty if there is no default."""
         return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
 
 

@@ -39,7 +39,7 @@ class Decoded:
 
 
 _Read = Callable[[bytes], Decoded]
-_FAILED_SECONDS = 10.0  # time for which an unreachable registry is not asked again
+_FAILED_SECONDS = 10.0  # time for which an unreachable registry is not called again
 
 
 class Decoder:
@@ -167,9 +167,9 @@ def _json(value: bytes) -> Any:
 
 
 def _opened(value: bytes) -> int:
-    """Return at least the number of objects and arrays in a JSON text.
+    """Return an upper bound for the number of objects and arrays in a JSON text.
 
-    Brackets within strings are excluded if there are many.
+    It counts brackets, but not those within strings if there are too many.
     """
     found = value.count(b"{") + value.count(b"[")
     if found > most_items(len(value)):

@@ -21,7 +21,7 @@ from streamclient.formats.bounds import ITEMS, Budget, most_items
 from streamclient.formats.schemas import Reference, Schema, UndecodableError, package
 
 _WRONG = (TypeError, ValueError, RecursionError)
-_MAIN = "schema.proto"  # name for a file without one
+_MAIN = "schema.proto"  # name for a file that has none
 _COMPILE_SECONDS = 60
 _BUILT_IN = "google/protobuf/"
 _MODULES = (
@@ -203,7 +203,7 @@ class _Count:
             return  # the message is truncated
 
     def _below(self, descriptor: Any, at: int, end: int) -> list[tuple[Any, int, int]]:
-        """Count a message, and return the types and ranges of those in it."""
+        """Count a message, and return the types and ranges of its nested messages."""
         self._budget.spend()
         found: list[tuple[Any, int, int]] = []
         groups: list[Any] = []  # types of the messages that enclose a group

@@ -1,4 +1,4 @@
-"""The client of a schema registry with Confluent's interface: schemas by ID, the latest of a subject, registering.
+"""The client of a schema registry with Confluent's interface: schemas by ID, latest schemas of subjects, registration.
 
 The schema of an ID never changes, so each process requests it once. An unknown ID is also cached for a while, so that a
 stream with unrelated bytes does not cause a request per entry. Every response, even a malformed or slow one, becomes a
@@ -147,7 +147,7 @@ class _Call:
         self._asked = ""  # the last request, for errors
 
     def find(self, path: str, body: Any = None) -> Mapping[str, Any] | None:
-        """Return the object at a path, or the one there that `body` selects; None if it does not exist."""
+        """Return the object at a path, or its part that matches `body`; None if it does not exist."""
         return self._ask(path, body, missing=True)
 
     def post(self, path: str, body: Any, subject: str = "") -> Mapping[str, Any]:
@@ -224,7 +224,7 @@ class _Call:
                     shown = _shown(reason) or type(reason).__name__
                     raise error("REGISTRY_UNREACHABLE", registry=self._url, reason=shown) from failure
             time.sleep(_pause(attempt))
-        return None  # the last attempt answered or raised
+        return None  # not reached: the last attempt returns or raises
 
     def _is_last(self, attempt: int) -> bool:
         return attempt + 1 == _ATTEMPTS or time.monotonic() + _pause(attempt) >= self._until

@@ -1,8 +1,8 @@
 """Schemas as values, and the header by which a value names its schema.
 
 A value that was written with a registry begins with a zero byte and the schema's ID in four bytes, big-endian. In
-Protobuf the path of the message in its file follows: the number of indexes and the indexes, as zigzag varints; a single
-zero byte means the first message.
+Protobuf, the path of the message in its file follows: the number of indexes and the indexes, as zigzag varints. A
+single zero byte means the first message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UndecodableError(ValueError):
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema and those that it refers to.
+    """A schema and the schemas that it refers to.
 
     `text`: JSON for Avro and JSON Schema; for Protobuf, the text of a `.proto` file or the Base64 of a
     FileDescriptorProto. `references`: the schemas to which the text refers by name.

@@ -19,7 +19,7 @@ from streamclient.streams.model import Counted, Cut, GroupState, Range
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
-#: The ranges of one stream, in order, and the group's last-delivered ID in it: entries up to there are skipped.
+#: The ranges of one stream, in order, and the group's last-delivered ID in it. Entries up to this ID are skipped.
 Batch: TypeAlias = tuple[Sequence[Range], StreamId]
 
 PAGE = 10_000  # entries in one XREADGROUP
@@ -184,7 +184,7 @@ class _Delivery:
     def _commands(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[list[Command]]:
         """Yield the commands that deliver the entries after the positions, page by page.
 
-        If replies are skipped, the commands of each stream and each page end with one that reads nothing.
+        If replies are skipped, the commands of each stream and each page end with a command that reads nothing.
         """
         skips = self._connection.can_skip_replies()
         page: list[Command] = []

@@ -28,8 +28,8 @@ class Groups:
         self._connection = connection
 
     def create(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
-        """Create the group at these last-delivered IDs, with missing streams, and return the streams that did not have
-        it. The number in `wanted` is that of entries ever added up to the ID. Without it, a server may not know the
+        """Create the group at these last-delivered IDs, and missing streams. Return the streams that did not have the
+        group. The number in `wanted` is that of entries ever added up to the ID. Without it, a server may not know the
         group's lag.
         """
         replies = self._connection.pipeline(
@@ -126,8 +126,8 @@ class Groups:
 def pending_of(
     connection: Connection, streams: Sequence[str], group: str, prefix: str
 ) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
-    """Return the group's largest pending ID, the query's consumers with their pending entries, and the
-    others' entries.
+    """Return the group's largest pending ID, the query's consumers with their numbers of pending entries, and the
+    number of pending entries of other consumers.
     """
     ours = re.compile(
         re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}"

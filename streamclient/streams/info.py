@@ -26,8 +26,8 @@ def checked(connection: Connection, stream: str, reply: Any, command: str) -> An
 
 
 def stream_state(reply: Any, group: GroupState | None) -> StreamState:
-    """Return the state in a reply of XINFO STREAM, or of the script that omits the entries' values. `group` is its
-    group's state.
+    """Return the state in a reply of XINFO STREAM, or of the script that omits the entries' values. `group`: state of
+    one of its groups.
     """
     info = pairs(reply)
     first = info.get(b"first-entry")

@@ -1,9 +1,9 @@
 """Rounds: questions about many streams go to the server together, not stream by stream.
 
 The work on one stream is written as a generator (`Steps`) that yields its questions, using the functions here, and gets
-their answers. `for_each` runs those of all streams concurrently: it collects a question of each generator, asks them
-together, and continues. So a thousand streams take as many round trips as one. The questions of one stream are asked in
-order; those of different streams in any order.
+their answers. `for_each` runs the generators of all streams concurrently: it collects a question of each generator,
+asks them together, and continues. So a thousand streams take as many round trips as one. Questions of one stream are
+asked in order; questions of different streams in any order.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ return found
 
 @dataclass(frozen=True)
 class Ids:
-    """A range without its values: the number of entries, the size of their fields in bytes, and the last one's ID.
+    """A range without its values: the number of entries, the size of their fields in bytes, and the ID of the last
+    entry.
 
     `marks` are the requested IDs.
     """
@@ -71,6 +72,6 @@ def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, fir
 
 
 def parsed_ids(reply: Any) -> Ids:
-    """Return the reply to `ids_of`."""
+    """Parse the reply to `ids_of`."""
     count, size, last, *marks = reply
     return Ids(int(count), int(size), None if last is None else StreamId.parse(last), [*map(StreamId.parse, marks)])

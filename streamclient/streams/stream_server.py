@@ -1,4 +1,4 @@
-"""A server of streams, divided into parts that use either the commands of any Redis or the engine's own."""
+"""A server of streams, divided into parts. Each part uses either the commands of any Redis or the engine's own."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a cluster's URL for a single server": (
         lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+cluster")),
-        r"\[NOT_A_CLUSTER\] redis\+cluster://\S+ names a cluster, but the server is not part of one",
+        r"\[NOT_A_CLUSTER\] redis\+cluster://\S+ names a cluster, but the server is not part of a cluster",
         r"Set the option 'url' to redis://127",
     ),
     "Sentinels' URL for a single server": (

@@ -190,7 +190,7 @@ def _remove_consumer(connection: Connection, asked: Asked) -> Done:
 
 
 def _limit(connection: Connection, asked: Asked) -> tuple[inventory.Stream, tuple[str, str | int], int, bool]:
-    """Return the stream, the limit of XTRIM, the number of entries that it removes, and whether that is exact."""
+    """Return the stream, the limit of XTRIM, the number of entries that it removes, and whether the number is exact."""
     found = inventory.need(connection, asked.key("stream"))
     by = asked.choice("by", ("acked", "maxlen", "older"), "acked")
     if by == "maxlen":

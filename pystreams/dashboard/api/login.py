@@ -1,4 +1,4 @@
-"""Logins, as a user of the server or with the dashboard's token, and the facts that a page needs first."""
+"""Logins, as a user of the server or with the dashboard's token, and the facts that a page needs at the start."""
 
 from __future__ import annotations
 

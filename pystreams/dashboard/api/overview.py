@@ -117,7 +117,7 @@ def streams(asked: Asked) -> dict[str, Any]:
 
 
 def groups(asked: Asked) -> dict[str, Any]:
-    """Return a page of the groups of all streams, sorted and searched, optionally only those with a status."""
+    """Return a page of the groups of all streams, sorted and searched, optionally only groups with one status."""
     return _listed(asked, "groups", "lag", "falling", shapes.group)
 
 

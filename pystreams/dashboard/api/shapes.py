@@ -52,7 +52,7 @@ def trend(found: Curve) -> list[float | None]:
 
 
 def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:
-    """Return a stream with the measures of a view; by default, those of the list."""
+    """Return a stream with the measures of a view; by default, of the list of streams."""
     return {"name": name(row.stream.name), **measures.document(view, row)}
 
 

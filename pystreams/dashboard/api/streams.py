@@ -31,8 +31,8 @@ _STEP_SECONDS = 0.5
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
 _SAMPLE = 1_000
 _CONDITION = 1_000
-_ENTRY_BYTES = 1 << 20  # maximum size of an entry's values that are sent whole
-_LEAST_BYTES = 2_000  # number of bytes sent of each value beyond that size
+_ENTRY_BYTES = 1 << 20  # maximum size of an entry's values that are sent untruncated
+_LEAST_BYTES = 2_000  # number of bytes that are sent of each further value
 _MOST_FIELDS = 100
 _MOST_FREQUENT = 5
 _BARS = 16
@@ -65,7 +65,7 @@ def stream(asked: Asked) -> dict[str, Any]:
 def condition(text: str) -> Condition | None:
     """Return the condition in a text; None if the text is empty."""
     if len(text) > _CONDITION:
-        fail("INVALID_VALUE", name="Where", value="...", expected=f"it may have {_CONDITION} characters")
+        fail("INVALID_VALUE", name="Where", value="...", expected=f"it may have at most {_CONDITION} characters")
     return parse(text, "Where") if text.strip() else None
 
 

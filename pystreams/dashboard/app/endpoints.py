@@ -100,9 +100,9 @@ class Endpoints:
             way.close()
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Run work that may wait for the server in one of a few threads, and return its result.
+        """Run work in one of a few threads, and return its result.
 
-        So the event loop is never blocked, and pages always load.
+        The work may wait for the server. The event loop is not blocked, so pages always load.
         """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(_THREADS)
@@ -210,7 +210,7 @@ class Endpoints:
         return answer
 
     async def change(self, request: Request) -> Response:
-        """Return the plan of a change, or the result of a confirmed one."""
+        """Return the plan of a change, or the result of a confirmed change."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN

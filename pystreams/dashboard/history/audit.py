@@ -2,7 +2,7 @@
 
 A change has two lines with the same `id`. The first, `begun`, is written before anything is sent to the server, so a
 change that cannot be recorded is refused. The second, `done` or `failed`, has the result. The file is opened for every
-line, so a program that rotates it only has to rename it. Values of entries are never recorded.
+line, so a program that rotates the file only has to rename it. Values of entries are never recorded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sampler: a thread that samples the server periodically for all browsers.
 
-Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average: the pause is
+Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average. So the pause is
 longer after a sample that was slow or had many commands. An unreachable server is retried every second. Meanwhile the
 last sample stays available, with the reason for the failure.
 """
@@ -124,7 +124,7 @@ class Sampler:
         return Curve(at[start::step], values[start::step])
 
     def trend(self, *key: Hashable) -> Curve:
-        """Return the last hour of one number from memory alone, for lists with many curves."""
+        """Return the last hour of one number, only from memory, for lists with many curves."""
         with self._history_lock:
             return self._history.of(key)
 

@@ -48,7 +48,7 @@ SORTS = {
 class Snapshot:
     """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
-    `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second, of the
+    `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second of the
     dashboard and of all other clients.
     """
 

@@ -49,7 +49,7 @@ class Planned:
 class Session:
     """A login. `whole`: whether no names are hidden, as for the dashboard's own user.
 
-    `csrf`: token required with every change, in a header that other sites cannot send. Times are those of the clock of
+    `csrf`: token required with every change, in a header that other sites cannot send. Times are on the clock of
     `Sessions`.
     """
 

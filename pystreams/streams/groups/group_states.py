@@ -162,7 +162,7 @@ def groups_of(
     consumers: Callable[[Group], bool] = _always,
     budget: Budget | None = None,
 ) -> Iterator[Group]:
-    """Yield the groups of these streams. Without `details`: one command per stream, and none per group.
+    """Yield the groups of these streams. Without `details`, one command is sent per stream, and none per group.
 
     `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them at once.
     `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.

@@ -108,7 +108,8 @@ def acknowledge(connection: Connection, stream: bytes, group: bytes, entries: Se
 def claim(
     connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], consumer: bytes, idle_ms: int
 ) -> int:
-    """Assign entries to another consumer, except those claimed by others meanwhile. Delivery counts stay the same.
+    """Assign entries to another consumer, except entries that others have claimed meanwhile. Delivery counts stay the
+    same.
 
     Returns the number of claimed entries.
     """

@@ -1,4 +1,4 @@
-"""Status of a consumer group, judged as Burrow judges Kafka's: from changes of position and lag over a period.
+"""Status of a consumer group, judged by changes of position and lag over a period, as Burrow does for Kafka.
 
     ok        nothing is left to deliver or acknowledge, or the group advances
     warning   the group advances, but its lag grew at every sample

@@ -1,9 +1,9 @@
-"""Reading ranges of many streams: small ones by several XRANGE per request, decoded together.
+"""Reading ranges of many streams: small ranges are requested together, by several XRANGE, and decoded together.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
-covers as many ranges as make about a megabyte, and the next one is in flight while one is decoded. In all other cases
-(an error, a large range, or more entries than expected) `column_reader` reads the range. So the entries are the same
-either way, and in the order of their stream.
+covers as many ranges as make about a megabyte, and the next request is in flight while a reply is decoded. In all other
+cases (an error, a large range, or more entries than expected) `column_reader` reads the range. So the entries are the
+same either way, and in the order of their stream.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def joined(bodies: Sequence[bytes], count: int) -> Page:
 def _received(
     connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
 ) -> Pages:
-    """Return the entries of a request's ranges: those that arrived as planned in one page, then the others."""
+    """Return the entries of a request's ranges: one page with all ranges that arrived as planned, then the other
+    ranges.
+    """
     buffer, stop = connection.receive(request.token)
     bodies: list[bytes] = []
     found: list[tuple[Range, int]] = []

@@ -108,7 +108,7 @@ def pages(
 
 
 def fields_at(buffer: bytearray, start: int) -> int:
-    """Return the likely number of fields of the entry that begins there; 0 if it is not a plain entry."""
+    """Return the likely number of fields of the entry at `start`; 0 if it is not a plain entry."""
     head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
     width = head[3][1:] if len(head) == 5 else b""
     return int(width) // 2 if width.isdigit() else 0

@@ -41,7 +41,9 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Claim:
-    """Pending entries of other consumers to claim, if they are idle for `idle` milliseconds when it is executed."""
+    """Pending entries of other consumers to claim, if they are idle for `idle` milliseconds when the claim is
+    executed.
+    """
 
     idle: int
     ids: Sequence[bytes]
@@ -190,7 +192,8 @@ def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[t
 def deliver_again(connection: Connection, link: Link, consumer: Consumer, first: Command) -> bool:
     """Count one more delivery of all entries pending for the consumer, in one transaction with the command `first`.
 
-    Returns False if a key that is watched on the link was changed: nothing was executed. Raises like `read_new`.
+    Returns False if a key that is watched on the link was changed: nothing was executed. Raises the errors of
+    `read_new`.
     """
     count = _xreadgroup(consumer, _ALL, "0-0")
     return read_new(connection, link, consumer, first, [], 0, count) is not None
@@ -284,7 +287,10 @@ def _xreadgroup(consumer: Consumer, count: int, after: str) -> Command:
 
 
 def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | None:
-    """Return the entries of a reply, None without entries. Those of XREADGROUP are nested after the stream's name."""
+    """Return the entries of a reply; None if there are none.
+
+    In a reply of XREADGROUP, they are nested after the stream's name.
+    """
     count, at = _nested(buffer, start) if nested else array_header(buffer, start)
     page = decode_page(buffer, at, stop, count) if count > 0 else None
     return page if page is not None and page.count else None

@@ -1,4 +1,5 @@
 """Common parts of requests: parameters, connections to the server, and streamed responses.
 
-Owns the number of connections per session. Does not depend on the questions, which are in the modules of `api`.
+Owns the number of connections per session. Does not depend on the endpoints' functions, which are in the modules of
+`api`.
 """

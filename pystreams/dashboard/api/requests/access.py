@@ -1,7 +1,7 @@
 """A session's access to the server: a few connections as the session's user, and the names that the user may see.
 
-Connections are lent to the threads that answer requests. If a session may see less than the dashboard's own user, the
-server is asked about each name on a page. The results are cached for half a minute.
+Connections are lent to the threads that answer requests. If a session may see less than the dashboard's own user, each
+name on a page is checked at the server. The results are cached for half a minute.
 """
 
 from __future__ import annotations

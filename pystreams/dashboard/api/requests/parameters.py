@@ -20,9 +20,9 @@ from streamwire.stream_id import StreamId
 PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # maximum page number
-_MOST_DIGITS = 18  # of a number, with leading zeros
+_MOST_DIGITS = 18  # maximum number of digits, including leading zeros
 _LONGEST_SPAN = 31 * 86_400_000
-_WALK, _STEP = 10_000, 500  # maximum number of rows checked for visibility, in all and at a time
+_WALK, _STEP = 10_000, 500  # maximum number of rows checked for visibility, in total and per step
 
 Row = TypeVar("Row")
 
