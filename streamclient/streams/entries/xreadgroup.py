@@ -287,7 +287,7 @@ def _xreadgroup(consumer: Consumer, count: int, after: str) -> Command:
 
 
 def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | None:
-    """Return the entries of a reply; None if there are none.
+    """Return the entries of a reply; None if it has no entries.
 
     In a reply of XREADGROUP, they are nested after the stream's name.
     """
