@@ -1,4 +1,4 @@
-"""Users of the ACL: loaded from ``user`` lines of the configuration, or loaded from and saved to the file that ``aclfile`` names.
+"""Users of the ACL: ``user`` lines of the configuration, or the file that ``aclfile`` names, where changes are saved.
 
 The file is replaced atomically: a reader during a save sees the old content.
 """
