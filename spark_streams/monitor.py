@@ -147,8 +147,7 @@ class StreamMonitor(StreamingQueryListener):
     def report(
         self, query: str, batch: int, sources: list[tuple[Any, Any, int]], batch_ms: int, query_id: str = ""
     ) -> None:
-        """Report one batch. `sources`: each source's offsets before and after the batch, as text, and its number of
-        rows.
+        """Report one batch. `sources`: each source's start and end offsets, as text, and its number of rows.
 
         `batch_ms`: duration of the batch.
         """

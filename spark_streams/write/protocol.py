@@ -44,8 +44,8 @@ STAGED_MS = 86_400_000
 RECORD_MS = 86_400_000
 #: Shortest retention of the records of a batch write without a name, in milliseconds.
 _UNNAMED_MS = 30 * RECORD_MS
-#: Retention of a finished batch write's fences, for copies of its tasks that are still running. Its other records show
-#: for a day that it is finished.
+#: Retention of a finished batch write's fences, for copies of its tasks that are still running. The write's other
+#: records show for a day that it is finished.
 _LATE_MS = 600_000
 _REMOVED_AT_ONCE = 1000
 
@@ -134,7 +134,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.SEALED, Event.CLAIM): State.PREPARED,
     (State.SEALED, Event.COMMIT): State.COMMITTED,  # nothing is left to publish
     (State.PREPARED, Event.SEAL): State.PREPARED,
-    (State.PREPARED, Event.CLAIM): State.PREPARED,  # a later driver: the earlier one has published nothing
+    (State.PREPARED, Event.CLAIM): State.PREPARED,  # a later driver, if the earlier driver has published nothing
     (State.PREPARED, Event.PUBLISH): State.PREPARED,
     (State.PREPARED, Event.COMMIT): State.COMMITTED,
     (State.COMMITTED, Event.SEAL): State.COMMITTED,
@@ -435,10 +435,9 @@ class Protocol:
         return state is not State.NEW
 
     def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
-        """Return the commands that count rows, which follow the rows in the same transaction. `fence`: its state with
-        the rows.
+        """Return the commands that count rows, which follow the rows in the same transaction.
 
-        `opened`: the stream before the batch, if these are the first rows.
+        `fence`: its state with the rows. `opened`: the stream before the batch, if these are the first rows.
         """
         writer, keys, commands = self.writer, [self.writer.fence_key(stream)], list[Command]()
         if opened is not None:
@@ -642,8 +641,7 @@ def kept_ms(options: WriteOptions, lasting: bool) -> int:
 def number_write(
     query: str, batch: int, run: str, execution: str, keep_ms: int, found: Sequence[bytes]
 ) -> tuple[int, list[Command]]:
-    """Return an execution's number, from 0, among those that write in this batch and run, and the commands that record
-    it.
+    """Return the number of a writing execution in this batch and run, from 0, and the commands that record it.
 
     `found`: the reply to HGETALL of `writes_key`. Raises ATTEMPT_REPLACED if a later batch has begun.
     """

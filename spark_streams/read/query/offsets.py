@@ -29,7 +29,7 @@ options and of the server's state. Version 4 consists of:
   part of this read. Such an offset is written as version 5, which is version 4 with this list, in the order of
   `streams`.
 * `shared`: for a batch that reads from a shared consumer group, the limits of its tasks instead of positions (see
-  `spark_streams.read.shared.protocol`). `spark_streams.read.shared.protocol`).
+  `spark_streams.read.shared.protocol`).
 
 `added`, `firsts` and `unread` have a value for almost every stream. To avoid repeating the names, the text stores them
 as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are given in milliseconds
@@ -56,7 +56,7 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Source:
-    """The identity of a checkpoint. `streams` is empty if `pattern` finds them. `query` is an ID of the query.
+    """Identity of a checkpoint. `streams` is empty if `pattern` finds the streams. `query` is an ID of the query.
 
     `database` is the number of the server's database.
     """

@@ -247,10 +247,10 @@ class RangeSource:
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
-        """Return the partitions of the batch between two offsets. Delivers their entries to the group unless the tasks
-        do it.
+        """Return the partitions of the batch between two offsets.
 
-        Raises ENTRIES_LOST or STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
+        Delivers their entries to the group unless the tasks do it. Raises ENTRIES_LOST or STREAM_LOST if the batch
+        cannot be read as planned, and GROUP_BEHIND.
         """
         options = self._options
         if not self._checked:

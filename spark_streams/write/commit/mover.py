@@ -259,11 +259,10 @@ class Mover:
         return None
 
     def _not_moved(self, refusal: ResponseError) -> bool:
-        """Handle a refused script. Unless the refusal is about a row, nothing was changed, and the driver sends the
-        rows.
+        """Handle a refused script.
 
-        The refusal of the driver's transaction then names the command that the user may not call or the server cannot
-        execute.
+        Unless the refusal is about a row, nothing was changed, and the driver sends the rows. The refusal of the
+        driver's transaction then names the command that the user may not call or the server cannot execute.
         """
         if refusal_of(refusal) is not Refusal.ROW:
             return self._by_driver(refusal)
