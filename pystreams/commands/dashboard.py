@@ -148,7 +148,7 @@ def ui(
     Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. The dashboard is
     read-only without --allow-changes, and accepts only connections from this machine without --bind.
     """
-    # One piece: it checks options in the order in which a user would correct them, then runs the dashboard.
+    # A single function, because it checks options in the order in which a user would correct them.
     if token is not None and len(token) < _SHORTEST_TOKEN:
         fail(
             "INVALID_VALUE", name="--token", value="...", expected=f"it must have at least {_SHORTEST_TOKEN} characters"

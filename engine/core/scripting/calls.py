@@ -252,7 +252,7 @@ class Calls:
 
         Return an error reply as a CommandError. Raise CommandError if the command may not run.
         """
-        # Not split into functions, because a script may make thousands of calls.
+        # A single function, because a script may make thousands of calls.
         argv = list(words) or self._words(words)
         for word in words:
             if type(word) is not bytes:
