@@ -28,9 +28,9 @@ def _differs(one: Command) -> bool:
 
 
 def commands() -> str:
-    """Return the commands that the engine answers in its own way, those of streams by release, and the other groups.
+    """Return the commands that differ on the engine, the stream commands by release, and the commands of other groups.
 
-    A container's subcommands replace it.
+    The subcommands of a container command are listed instead of the container.
     """
     groups: dict[str, list[Command]] = {}
     for _, command in sorted(COMMANDS.items()):
@@ -77,7 +77,7 @@ def _values(kind: Kind) -> str:
 
 
 def _directive(one: Directive) -> str:
-    """Return a directive with its default and values, in lines of a list; a mark tells that CONFIG SET refuses it."""
+    """Return a directive with its default and values, as lines of a list. A mark means that CONFIG SET refuses it."""
     mark = "*" if Mark.FIXED in one.marks else "+" if Mark.PROTECTED in one.marks else ""
     name = f"{one.name}{mark}" + (f" ({one.alias})" if one.alias else "")
     line = f"{name:<45} {one.kind.text(one.default).decode()}"
@@ -86,7 +86,7 @@ def _directive(one: Directive) -> str:
 
 
 def directives() -> str:
-    """Return today's directives: those that the engine acts on, and the names of those that it only keeps."""
+    """Return the directives that have an effect, and the names of directives that the engine only stores."""
     acts = [one for one in DIRECTIVES.values() if Mark.ACTS in one.marks]
     kept = [one for one in DIRECTIVES.values() if Mark.ACTS not in one.marks]
     names = " ".join(f"{one.name} ({one.alias})" if one.alias else one.name for one in kept)
@@ -107,7 +107,7 @@ def _left_out(one: Unsupported) -> str:
 
 
 def left_out() -> str:
-    """Return today's list of what stays out."""
+    """Return the current list of unsupported commands."""
     return f"\n{''.join(map(_left_out, UNSUPPORTED))}\n"
 
 

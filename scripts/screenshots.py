@@ -56,7 +56,7 @@ STREAMS = {
     "emails": 7.5,
     "returns": 0.3,
 }
-#: Groups: stream, name, lag, pending entries, consumers, whether the consumers call.
+#: Groups: stream, name, lag, pending entries, consumers, and whether the consumers are active.
 GROUPS = (
     ("orders", "billing", 0, 12, 4, True),
     ("orders", "warehouse", 180, 64, 3, True),
@@ -93,7 +93,7 @@ def fields(stream: str, chance: random.Random) -> dict[str, str | int | float]:
 
 
 def fill(client: redis.Redis) -> None:
-    """Add streams with entries of the last hour, their groups, and dead letters."""
+    """Add streams with entries of the last hour, groups, and dead letters."""
     chance = random.Random(7)
     now = round(time.time() * 1000)
     for stream, rate in STREAMS.items():
