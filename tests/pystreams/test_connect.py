@@ -58,7 +58,7 @@ def test_embedded_engines_are_asked_by_flag(
     for words in (("--embedded", "ls"), ("ls", "--embedded")):
         result = cli_of.result(*words, "--json", PYSTREAMS_URL=nowhere)
         assert (result.exit_code, len(json.loads(result.stdout)["streams"])) == (0, 1)
-    assert "give one of them" in cli_of.failure("ls", "--embedded", "--url", place.url, status=2)
+    assert "--embedded excludes --url and --profile" in cli_of.failure("ls", "--embedded", "--url", place.url, status=2)
     monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url), _engine("unix:///tmp/a/socket", "/data")])
     said = cli_of.failure("ls", "--embedded", status=2)
     assert "[MANY_EMBEDDED] 2 embedded engines" in said

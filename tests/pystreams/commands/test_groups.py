@@ -306,7 +306,7 @@ def test_a_malformed_file_of_positions_moves_nothing(cli_of: Cli, many: redis.Re
     [
         ("p.csv", "", "it has no 'stream'"),
         ("p.csv", "a,b\n", "it has no 'stream'"),
-        ("p.csv", "stream,group,position\norders,audit,1-0\norders,audit,2-0\n", "another position"),
+        ("p.csv", "stream,group,position\norders,audit,1-0\norders,audit,2-0\n", "a different position"),
         ("p.csv", "stream,group,position\norders,audit\n", "it has no 'position'"),
         ("p.csv", "stream,group,position\norders,audit,1-0\n\0,\0\n", "Row 2"),
         ("p.csv", "stream,group,position\norders,audit,99999999999999999999-0\n", "Row 1"),
