@@ -5,7 +5,7 @@
 Assumptions: an executor core works on one page of rows of one stream at a time and then waits for its master; a master
 serves one page after another; the processor time per row is the same at any size (exponents of `benchmarks.curves`);
 slots of streams are random; each core and each master has a processor, and the network limits nothing. It opens with a
-check: the busiest master's share at three masters, predicted from one master, beside the measured one.
+check: the busiest master's processor time with more masters, predicted from one master, next to the measured one.
 
 Input: ``cluster-masters.csv`` (`benchmarks.spark.masters`) and ``cluster-driver.csv`` (`benchmarks.spark.driver`).
 """
@@ -16,12 +16,15 @@ import argparse
 import csv
 import random
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from math import log
 from pathlib import Path
 
 MEASURED = Path(__file__).resolve().parent.parent / "docs/images"
+_FIGURES = "cluster-masters.csv"
+_WHO = ("Spark", "busiest master")
 #: Rows of a page, which is one request, and pages of a simulation per executor core.
 PAGE, PAGES = 1000, 300
 
@@ -33,15 +36,27 @@ class Measured:
     what: str
     cores: int
     masters: int
+    #: Rows per second.
+    rate: float
     spark: float
     busiest: float
 
 
 def measured() -> list[Measured]:
     """Return the measured runs."""
-    with (MEASURED / "cluster-masters.csv").open(newline="") as file:
+    with (MEASURED / _FIGURES).open(newline="") as file:
         _, *rows = csv.reader(file)
-    return [Measured(what, int(cores), int(masters), *map(float, (a, b))) for what, cores, masters, _, a, b in rows]
+    return [Measured(what, int(cores), int(masters), *map(float, costs)) for what, cores, masters, *costs in rows]
+
+
+def save(runs: Iterable[Measured], folder: Path) -> None:
+    """Write the runs to the file that `measured` reads."""
+    with (folder / _FIGURES).open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["what", "cores", "masters", "rows/s", *(f"{who}, s per million rows" for who in _WHO)])
+        for run in runs:
+            costs = f"{run.rate:.0f}", f"{run.spark:.2f}", f"{run.busiest:.3f}"
+            writer.writerow([run.what, run.cores, run.masters, *costs])
 
 
 def planning(streams: int) -> dict[str, float]:
@@ -100,17 +115,19 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1000)
     given = parser.parse_args()
     runs = measured()
-    print("busiest of three masters, s per million rows      predicted  measured")
-    for one in runs:
-        for other in runs:
-            if (one.masters, other.masters, one.what, one.cores) == (1, 3, other.what, other.cores):
-                print(f"{one.what}, {one.cores} cores{'':36}{predicted_share(one, 3):9.2f} {other.busiest:9.2f}")
+    print("busiest master, s per million rows          predicted  measured")
+    alone = {(one.what, one.cores): one for one in runs if one.masters == 1}
+    for run in runs:
+        one = alone.get((run.what, run.cores))
+        if one is not None and run is not one:
+            name = f"{run.what}, {run.cores} cores, {run.masters} masters"
+            print(f"{name:44}{predicted_share(one, run.masters):9.2f} {run.busiest:9.2f}")
     print(f"\n{given.executors} executors, {given.masters} masters, {given.streams:,} streams")
     print("          rows/s  requests/s per master  busiest master  mean master")
     for what in ("write", "read"):
-        alone = max((one for one in runs if (one.what, one.masters) == (what, 1)), key=lambda one: one.cores)
-        spark = max(one.spark for one in runs if (one.what, one.cores) == (what, alone.cores))
-        rate, busiest, mean = simulate(spark, alone.busiest, given.executors, given.masters, given.streams)
+        base = max((one for one in alone.values() if one.what == what), key=lambda one: one.cores)
+        spark = max(one.spark for one in runs if (one.what, one.cores) == (what, base.cores))
+        rate, busiest, mean = simulate(spark, base.busiest, given.executors, given.masters, given.streams)
         print(f"{what:6}{rate:12,.0f} {rate / PAGE / given.masters:22,.0f} {busiest:15.0%} {mean:12.0%}")
     print(f"connections: {given.executors} per master, {given.executors * given.masters:,} in all")
     print("driver's processor milliseconds, 100,000 streams:")

@@ -1,9 +1,12 @@
-"""Scaling by masters and executors: the same streams on a Redis Cluster of one to three masters, with one and two Spark
-cores.
+"""Scaling by masters and executors: the same streams on a Redis Cluster of one to twelve masters, with one and two
+Spark cores.
 
 Each row has the rows per second, best of `--repeats`, and the processor seconds per million rows of Spark with its
 Python processes, and of the busiest master. The latter limits the rate if each master has a core of its own; on a
 machine with fewer cores than processes the rate itself cannot grow.
+
+Prints the exponents of both costs against the number of masters, and draws them. `benchmarks.cluster` reads the
+figures.
 
 Run with `python -m benchmarks.spark.masters`.
 """
@@ -15,14 +18,17 @@ import functools
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from redis.crc import key_slot
 
-from benchmarks import report, servers
+from benchmarks import machine, picture, report, results, servers
+from benchmarks.cluster import Measured, save
+from benchmarks.curves.__main__ import labelled
 from benchmarks.engine.client import Connection, command
 from benchmarks.processor_time import since, spent
 from benchmarks.spark.session import session
@@ -37,12 +43,15 @@ _SECONDS = 30
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--masters", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--masters", type=int, nargs="+", default=[1, 2, 3, 4, 6, 12])
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rows", type=int, default=1_200_000, help=f"in {_STREAMS} streams together")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for figures and chart")
     given = parser.parse_args()
     servers.end_with_this_process()
+    given.output.mkdir(parents=True, exist_ok=True)
+    runs: list[Measured] = []
     start = servers.redis_command()
     if start is None:
         raise SystemExit("redis-server is not installed")
@@ -53,13 +62,34 @@ def main() -> None:
             with _cluster(start, masters) as nodes:
                 url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
                 for what, work in (("write", _write), ("read", _read)):
-                    _measure(f"{what}, {cores} cores, {masters} masters", work, url, nodes, given.rows, given.repeats)
+                    run = Measured(what, cores, masters, *_measure(work, url, nodes, given.rows, given.repeats))
+                    runs.append(run)
+                    name = f"{what}, {cores} cores, {masters} masters"
+                    print(report.line(name, [f"{run.rate:,.0f}", f"{run.spark:.2f}", f"{run.busiest:.2f}"]), flush=True)
         session(cores).stop()
+    save(runs, given.output)
+    _draw(runs, given.output / "curves-masters.svg")
+
+
+def _draw(runs: Sequence[Measured], path: Path) -> None:
+    """Draw the costs against the number of masters, and print their exponents."""
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for run in runs:
+        for cost, figure in (("Spark", run.spark), ("the busiest master", run.busiest)):
+            lines = curves.setdefault(f"{run.what}, processor s of {cost} per million rows", {})
+            lines.setdefault(f"{run.cores} cores", []).append((run.masters, figure))
+    named = labelled(curves)
+    for cost, lines in named.items():
+        print(f"{cost}: exponents by {', '.join(lines)}")
+    known = machine.description()
+    note = f"{known['processor']}, {known['cores']} cores, load {known['load_before']:.1f}"
+    path.write_text(picture.svg(named, "Cost against the number of masters", note, "masters", logarithmic=True))
 
 
 def _measure(
-    name: str, work: Callable[[str, int], None], url: str, nodes: list[servers.Server], rows: int, repeats: int
-) -> None:
+    work: Callable[[str, int], None], url: str, nodes: list[servers.Server], rows: int, repeats: int
+) -> tuple[float, float, float]:
+    """Return the rows per second, and the processor seconds per million rows of Spark and of the busiest master."""
     work(url, 1000)
     rates, ours, theirs = [], [], []
     for _ in range(repeats):
@@ -74,7 +104,7 @@ def _measure(
         masters = [since(early, spent(node.pid)) for early, node in zip(busy, nodes, strict=True)]
         theirs.append(max(masters) * 1e6 / rows)
         ours.append((since(before, spent(os.getpid())) - sum(masters)) * 1e6 / rows)
-    print(report.line(name, [f"{max(rates):,.0f}", f"{min(ours):.2f}", f"{min(theirs):.2f}"]), flush=True)
+    return max(rates), min(ours), min(theirs)
 
 
 def _write(url: str, rows: int) -> None:
