@@ -109,7 +109,7 @@ def test_unknown_types_are_refused_or_left_out(tmp_path):
     (tmp_path / "dump.rdb").write_bytes(foreign()["module"][1])
     with pytest.raises(
         ConfigError,
-        match=r"dump\.rdb, byte 9: key 'k' of database 0: a value of the module type vectorset, which the engine",
+        match=r"dump\.rdb, byte 9: key 'k' of database 0: unsupported value of the module type vectorset; set",
     ):
         Engine(tmp_path, **SETTINGS)
     engine = Engine(tmp_path, **SETTINGS, load_unknown="skip")
