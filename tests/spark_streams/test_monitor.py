@@ -201,7 +201,7 @@ def test_a_monitor_of_another_server_says_so(site: Site, caplog: pytest.LogCaptu
         for batch in range(2):
             monitor.report("q", batch, [(query.log[-2], query.log[-1], 3)], 1000)
     (said,) = (record.getMessage() for record in caplog.records)
-    assert "Query q reads streams that redis://" in said
+    assert "Query q reads streams that do not exist at redis://" in said
     assert "Give the monitor the url of the query" in said
 
 

@@ -18,7 +18,7 @@ def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
             last, before = _own_id(text or b"*", last), last
             if last <= before:
                 own = (text or b"").decode("utf-8", "backslashreplace")
-                reason = f"the ID {own} is equal to or smaller than the stream's last ID, {before}. {OWN_IDS}"
+                reason = f"the ID {own} is equal or smaller than the stream's last ID, {before}. {OWN_IDS}"
         except ValueError as problem:
             reason = f"{problem}."
         if reason:
