@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from engine.settings.kinds import ConfigError, Integer, OneWord, check_range, parse_integer, parse_memory
 from engine.text.messages import settings
 
-#: The letters of notify-keyspace-events, in the order in which Redis shows them; A stands for the first ten.
+#: Letters of notify-keyspace-events that ``A`` stands for, in the order in which Redis shows them.
 EVENT_CLASSES = "g$lshzxetd"
 
 

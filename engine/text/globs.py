@@ -33,7 +33,7 @@ _STEPS = 50_000
 
 
 class _Any(NamedTuple):
-    """A number of arbitrary characters."""
+    """A number of arbitrary characters: a run of ``?``."""
 
     size: int
 

@@ -2,7 +2,7 @@ r"""Runs of XADD: many commands of one form in one buffer, found by one regular 
 
 The XADDs of a pipeline usually have a common form. A ``Scanner`` learns the form of a client's commands and compiles it
 to an expression that matches such commands and nothing else (``engine.wire.forms``). One call of ``re`` then finds all
-of them. If the expression leaves the length of a word open, the length is compared with the word's header afterwards.
+of them. If the expression does not fix the length of a word, the length is compared with the word's header afterwards.
 The sum of the lengths shows that the commands are contiguous.
 
 All other commands are parsed by ``engine.wire.parser.RequestParser``. That parser also defines what a command is: a run
@@ -62,7 +62,7 @@ class Scanner:
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
-        #: Number of commands without an expression so far.
+        #: Number of commands so far that were parsed without an expression.
         self._seen = 0
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None

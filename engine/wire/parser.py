@@ -89,7 +89,7 @@ class RequestParser:
     )
 
     def __init__(self, max_bulk: int = 512 << 20) -> None:
-        #: The error reply, to be sent after the replies to the commands that the same ``parse`` returned.
+        #: Error reply, to be sent after the replies to the commands that the same call of ``parse`` returned.
         self.error: bytes | None = None
         #: Maximum length of a word in bytes (proto-max-bulk-len).
         self.max_bulk = max_bulk
