@@ -26,7 +26,7 @@ Matcher = Callable[[bytes], bool]
 _SHORT = 256
 #: Maximum of pattern length times text length for a regular expression, which then takes at most 1 ms.
 _QUICK = 1 << 19
-#: Maximum number of stars in a pattern, not counting one at its end; see above.
+#: Maximum number of stars before the last character of a pattern.
 _STARS = 1000
 _WILDCARDS = 5000
 _STEPS = 50_000

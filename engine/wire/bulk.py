@@ -49,7 +49,7 @@ class AddRun(XaddRun):
 
 
 def next_start(data: bytes) -> int:
-    """Return the likely start of the next XADD after the first command of ``data``; 0 if it has no further XADD."""
+    """Return the likely start of the next XADD after the first command of ``data``; 0 without a further XADD."""
     name = data.find(b"\r\n$4\r\nXADD\r\n")
     line = data.rfind(b"\r\n*", 0, max(name, 0))
     return line + 2 if line > 0 else 0
@@ -84,7 +84,7 @@ class Scanner:
             run = self._find(pattern, data, at, end - at)
             self._served += 0 if run is None else run.count
             return run
-        # The buffer ends with this command, as if the client waits for each reply.
+        # The buffer ends with this command, as with a client that waits for each reply.
         groups = first.groups()
         for number, word in pattern.unverified:
             if int(groups[number]) != len(groups[word]):
