@@ -43,13 +43,17 @@ def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> lis
     exact = {name for name in groups if not is_glob(names.to_shell(name))}
     patterns = [globs.pattern(name) for name in groups if name not in exact]
 
+    forbidden: set[bytes] | None = set() if is_glob(stream) else None
+
     def wanted() -> Iterator[Group]:
-        for each in of_groups.groups(run.connection, matching(run, stream), run.now, details=False):
+        every = matching(run, stream)
+        for each in of_groups.groups(run.connection, every, run.now, details=False, forbidden=forbidden):
             if not groups or each.name in exact or any(pattern.fullmatch(each.name) for pattern in patterns):
                 yield each
 
     with run.out.progress("groups") as advance:
         found = no_more_than(limit, "groups", wanted())
+        run.warn_of_forbidden(forbidden or ())
         missing = exact - {each.name for each in found}
         if missing:
             absent = ", ".join(map(names.shown, sorted(missing)))

@@ -62,7 +62,8 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
 
     OLDEST and NEWEST are the ages of the first and the last entry. REMOVED counts entries that were trimmed or deleted.
     """
-    found, more = _chosen(run, pattern, sort, limit)
+    found, more, forbidden = _chosen(run, pattern, sort, limit)
+    run.warn_of_forbidden(forbidden)
     if over is not None and found:
         found = inventory.measured(run.connection, found, times.duration(over, "--over") / 1000)
         if sort == "rate":
@@ -79,23 +80,26 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
         run.out.note(f"Only {limit} streams are shown (--limit).")
 
 
-def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool]:
-    """Return the streams to show, and whether more streams match."""
+def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool, set[bytes]]:
+    """Return the streams to show, whether more streams match, and the streams that the user may not read."""
     matching = inventory.scan(run.connection, names.from_shell(pattern))
+    forbidden: set[bytes] = set()
     with run.out.progress("streams") as advance:
         if sort is None:
             requested = list(itertools.islice(matching, limit + 1)) if limit else list(matching)
             more = bool(limit) and len(requested) > limit
             found = []
-            for stream in inventory.read_streams(run.connection, sorted(requested[:limit] if limit else requested)):
+            shown = sorted(requested[:limit] if limit else requested)
+            for stream in inventory.read_streams(run.connection, shown, forbidden=forbidden):
                 advance(1)
                 found.append(stream)
-            return found, more
+            return found, more, forbidden
         count = 0
 
         def counted() -> Any:
             nonlocal count
-            for stream in inventory.read_streams(run.connection, matching, memory=sort == "bytes"):
+            every = inventory.read_streams(run.connection, matching, memory=sort == "bytes", forbidden=forbidden)
+            for stream in every:
                 count += 1
                 advance(1)
                 yield stream
@@ -109,7 +113,7 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
                 stream.name: stream for stream in inventory.read_streams(run.connection, [each.name for each in found])
             }
             found = [sized[stream.name] for stream in found if stream.name in sized]
-        return found, count > len(found)
+        return found, count > len(found), forbidden
 
 
 @verb("info", needs=_READS, examples=("pystreams info orders", "pystreams info orders --json"))
@@ -173,9 +177,10 @@ def report(run: Run, top: int) -> None:
     largest: list[tuple[int, bytes]] = []
     order = itertools.count()
     budget, exact = Budget(), True
+    forbidden: set[bytes] = set()
     with run.out.progress("streams") as advance:
         for page in paged_calls.pages(inventory.scan(run.connection)):
-            streams = list(inventory.read_streams(run.connection, page, memory=False))
+            streams = list(inventory.read_streams(run.connection, page, memory=False, forbidden=forbidden))
             totals["streams"] += len(streams)
             totals["entries"] += sum(stream.length for stream in streams)
             largest = heapq.nlargest(top, [*largest, *((stream.length, stream.name) for stream in streams)])
@@ -190,6 +195,7 @@ def report(run: Run, top: int) -> None:
                     weight = (row.status != Status.OK) * 2**62 + (group.lag or 0) + group.pending
                     worst = heapq.nlargest(top, [*worst, (weight, -next(order), row)], key=lambda each: each[:2])
             advance(len(page))
+    run.warn_of_forbidden(forbidden)
     slow = [row for _, _, row in worst]
     if run.out.structured:
         run.out.document(

@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -32,6 +32,7 @@ from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50
+_NAMED = 5  # streams that a warning names
 
 
 class Run:
@@ -45,6 +46,7 @@ class Run:
         self._connection: Connection | None = None
         self._others: list[Connection] = []
         self._now: int | None = None
+        self._forbidden: set[bytes] = set()
         self._named(wanted)
 
     def _named(self, wanted: Wanted) -> None:
@@ -82,6 +84,15 @@ class Run:
         if self._now is None:
             self._now = paged_calls.now_ms(self.connection)
         return self._now
+
+    def warn_of_forbidden(self, streams: Collection[bytes]) -> None:
+        """Warn that results do not include these streams, because the user may not read them; once per stream."""
+        new = sorted({*streams} - self._forbidden)
+        if new:
+            self._forbidden.update(new)
+            shown = ", ".join(map(names.shown, new[:_NAMED]))
+            more = f" and {len(new) - _NAMED:,} more" if len(new) > _NAMED else ""
+            self.out.warn(f"not included, because this user may not read them: {shown}{more}")
 
     def may(self, plan: str, document: dict[str, Any] | None = None, records: str = "") -> bool:
         """Return whether the change is confirmed, by --yes or at the terminal. --dry-run only shows the plan.

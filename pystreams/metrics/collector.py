@@ -152,7 +152,9 @@ class Collector:
             if time.monotonic() > end or group_count > _GROUPS:
                 more = True
                 break
-            streams = list(inventory.read_streams(connection, page, memory=False))
+            forbidden: set[bytes] = set()
+            streams = list(inventory.read_streams(connection, page, memory=False, forbidden=forbidden))
+            more = more or bool(forbidden)
             shown += len(streams)
             for stream in streams:
                 yield from of_streams.of_stream(StreamRow(stream, now), database)

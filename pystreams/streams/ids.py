@@ -7,6 +7,7 @@ and a read-only script on other servers. If neither is permitted, a few streams 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from streamwire.stream_id import LAST, StreamId
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
 #: Approximate bytes of entries in the replies to one pipeline, if entries must be sent.
 REPLY_BYTES = 16 << 20
+#: Refusal of a key: before Redis 7, from Redis 7 on.
+_FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key)")
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
@@ -89,8 +92,15 @@ def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, A
     return found
 
 
+def is_forbidden_key(reply: Any) -> bool:
+    """Return whether the user may run the command, but not on this key."""
+    return isinstance(reply, ResponseError) and _FORBIDDEN_KEY.match(str(reply)) is not None
+
+
 def _is_refusal(reply: Any) -> bool:
-    return isinstance(reply, ResponseError) and "no such key" not in str(reply) and "WRONGTYPE" not in str(reply)
+    """Return whether a reply is an error that says nothing about the key."""
+    known = "no such key" in str(reply) or "WRONGTYPE" in str(reply) or is_forbidden_key(reply)
+    return isinstance(reply, ResponseError) and not known
 
 
 def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
@@ -101,7 +111,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
     found: dict[bytes, Any] = {}
     whole: list[tuple[bytes, list[Any], int]] = []
     for name, state, groups, used in requested:
-        if isinstance(state, ResponseError) and "WRONGTYPE" not in str(state):
+        if _is_refusal(state):
             connection.capabilities.mark_missing("PS.NTH")
             return {}
         if not isinstance(state, list) or not isinstance(groups, list):
@@ -138,7 +148,7 @@ def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]])
             for _, name, state in requested
         ]
         for (at, _, _), reply in zip(requested, connection.pipeline(commands), strict=True):
-            if str(reply).startswith("NOPERM"):
+            if str(reply).startswith("NOPERM") and not is_forbidden_key(reply):
                 return None
             lasts[at] = reply[0] if isinstance(reply, list) else None
     return lasts

@@ -106,14 +106,23 @@ def _on(connection: Connection, link: Link, command: Command) -> Any:
     return reply
 
 
-def read_streams(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
-    """Yield the states of streams. Streams that no longer exist are omitted."""
+def read_streams(
+    connection: Connection, names: Iterable[bytes], *, memory: bool = True, forbidden: set[bytes] | None = None
+) -> Iterator[Stream]:
+    """Yield the states of streams. Streams that no longer exist are omitted.
+
+    `forbidden`: receives the names of streams that the user may not read, which are omitted too. Raises NOT_PERMITTED
+    for them if it is None.
+    """
     for page in pages(names):
         sizes: list[Any] = [None] * len(page)
         if memory:
             sizes = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES) for name in page])
         for name, reply, used in zip(page, ids.states(connection, page), sizes, strict=True):
             if isinstance(reply, ResponseError):
+                if forbidden is not None and ids.is_forbidden_key(reply):
+                    forbidden.add(name)
+                    continue
                 problem = failure(connection, ("XINFO", "STREAM", name), reply)
                 if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
                     continue

@@ -32,6 +32,7 @@ from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.values import names, numbers, times
+from pystreams.values.globs import is_glob
 from streamclient.streams.lag import Budget
 
 _READS = "+scan +xinfo +xpending +xrange +time"
@@ -160,7 +161,11 @@ def lag(
         now = paged_calls.now_ms(run.connection)
         with run.out.progress("groups") as advance:
             budget = Budget.deciding(fail_above)
-            shown, more = _sample(run, pattern, group, sort, limit, now, advance, budget)
+            # With a --fail option, a stream that cannot be judged is an error.
+            fails = fail_above is not None or behind_ms is not None or fail_status
+            forbidden: set[bytes] | None = set() if is_glob(pattern) and not fails else None
+            shown, more = _sample(run, pattern, group, sort, limit, now, advance, budget, forbidden)
+        run.warn_of_forbidden(forbidden or ())
         if group is not None and not shown and number == 1:
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
         rows: list[GroupRow] = []
@@ -188,13 +193,23 @@ def lag(
 
 
 def _sample(
-    run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any, budget: Budget
+    run: Run,
+    pattern: str,
+    group: bytes | None,
+    sort: str | None,
+    limit: int,
+    now: int,
+    advance: Any,
+    budget: Budget,
+    forbidden: set[bytes] | None,
 ) -> tuple[list[Group], bool]:
     """Return the groups to show, and whether more groups match."""
 
     def wanted() -> Iterator[Group]:
-        every = of_groups.groups(run.connection, matching(run, pattern), now, details=group is None, budget=budget)
-        for each in every:
+        streams = matching(run, pattern)
+        for each in of_groups.groups(
+            run.connection, streams, now, details=group is None, budget=budget, forbidden=forbidden
+        ):
             if group is None or each.name == group:
                 advance(1)
                 yield each

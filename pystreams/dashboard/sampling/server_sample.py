@@ -113,7 +113,7 @@ class ServerSamples:
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
     def _streams_of(self, connection: Connection) -> list[Stream]:
-        return list(inventory.read_streams(connection, self._names, memory=False))
+        return list(inventory.read_streams(connection, self._names, memory=False, forbidden=set()))
 
     def _ask_sizes(self, connection: Connection) -> None:
         """Request the sizes of the next page of streams."""

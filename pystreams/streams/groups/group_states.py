@@ -147,10 +147,17 @@ class ConsumerBudget:
 
 
 def groups(
-    connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True, budget: Budget | None = None
+    connection: Connection,
+    names: Iterable[bytes],
+    now: int,
+    *,
+    details: bool = True,
+    budget: Budget | None = None,
+    forbidden: set[bytes] | None = None,
 ) -> Iterator[Group]:
-    """Return the groups of these streams; see `groups_of`."""
-    return groups_of(connection, read_streams(connection, names, memory=False), now, details=details, budget=budget)
+    """Return the groups of these streams; see `groups_of` and, for `forbidden`, `read_streams`."""
+    streams = read_streams(connection, names, memory=False, forbidden=forbidden)
+    return groups_of(connection, streams, now, details=details, budget=budget)
 
 
 def groups_of(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import redis
 
+from tests import servers
 from tests.pystreams.conftest import Cli
 
 _ODD = b"\xff\x1b["
@@ -114,3 +117,31 @@ def test_a_limit_is_no_negative_number(cli_of: Cli, words: tuple[str, ...]) -> N
 def test_a_note_does_not_steer_the_terminal(cli_of: Cli, client: redis.Redis) -> None:
     """A message that repeats an argument escapes its control characters."""
     assert cli_of.result("ls", "\x1b[31mred").stderr == "No stream matches \\x1b[31mred.\n"
+
+
+def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
+    cli_of: Cli, client: redis.Redis, place: servers.Running
+) -> None:
+    """`ls`, `report` and `groups lag` show the others; a forbidden stream that is named or judged is an error."""
+    for name in ("open:1", "secret:1", "open:2"):
+        client.xadd(name, {"n": 1})
+        client.xgroup_create(name, "g", "0")
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~open:*", "+@all")
+    try:
+        as_user = ("--url", f"redis://narrow:pass@{place.host}:{place.port}")
+        for order in ((), ("--sort", "length"), ("--sort", "bytes")):
+            result = cli_of.result("ls", *order, "--json", *as_user)
+            assert result.exit_code == 0, result.output
+            assert {each["stream"] for each in json.loads(result.stdout)["streams"]} == {"open:1", "open:2"}
+            assert "not included, because this user may not read them: secret:1" in result.stderr
+        for words in (("report",), ("groups", "lag", "*")):
+            result = cli_of.result(*words, *as_user)
+            assert result.exit_code == 0, result.output
+            assert "open:1" in result.stdout
+            assert "secret:1" not in result.stdout
+            assert "secret:1" in result.stderr
+        assert "[NOT_PERMITTED]" in cli_of.failure("info", "secret:1", *as_user, status=6)
+        for words in (("secret:1",), ("*", "--fail-above", "5")):
+            assert "[NOT_PERMITTED]" in cli_of.failure("groups", "lag", *words, *as_user, status=6)
+    finally:
+        client.acl_deluser("narrow")
