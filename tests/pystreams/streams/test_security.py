@@ -29,7 +29,7 @@ def test_an_open_server_is_named_as_such(cli_of: Cli, client: redis.Redis) -> No
     assert found["password"] == ("warning", "the default user has no password")
     assert found["default user"] == ("warning", "may call every command on every key")
     assert found["replicas"] == ("warning", "none")
-    assert found["encryption"] == ("ok", "none, and the connection stays on this machine")
+    assert found["encryption"] == ("ok", "none, but the connection stays on this machine")
     assert found["eviction"] == ("ok", "noeviction")
 
 
