@@ -248,7 +248,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "CHECKPOINT_STREAMS": Condition(
         StreamError,
-        "The checkpoint belongs to {was}, but the query now reads {now}: they have no stream in common.",
+        "The checkpoint was written for other streams ({was}). This query reads {now}, with no stream in common.",
         "Correct the stream's name, or start with a new checkpoint. To continue at the old positions under new "
         "names, set startingOffsets in the new query to {positions} with the new names.",
     ),

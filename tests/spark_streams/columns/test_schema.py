@@ -66,7 +66,7 @@ def test_dropmalformed() -> None:
 def test_failfast() -> None:
     """A malformed entry is an error that names the entry, its field, its value and the column's type."""
     assert len(read("n int", GOOD, EMPTY, NONE, mode="failfast")) == 3
-    with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*2-1.*'n'.*'one'.*type int of column"):
+    with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*'n' of entry 2-1.*'one'.*type int of column"):
         read("n int", GOOD, BAD, mode="FAILFAST")
 
 

@@ -124,7 +124,7 @@ def test_a_checkpoint_of_other_streams_is_refused(site: Site, changed: dict[str,
         del query.said["stream"]
         changed = {"streams": changed["streams"]}
     query.restart(**changed)
-    with pytest.raises(StreamError, match=r"CHECKPOINT_STREAMS.* \(s\) .*\"\(10-1\""):
+    with pytest.raises(StreamError, match=r"CHECKPOINT_STREAMS.* \(s\)\. .*\"\(10-1\""):
         query.trigger()
 
 

@@ -321,7 +321,7 @@ def test_a_server_that_does_not_say_how_far_it_is(
     (record,) = caplog.records
     address = pair.master.url.removeprefix("redis://")
     assert f"{address} does not report its replication offset" in record.getMessage()
-    assert "no role and no master_replid. Its replicas are not read" in record.getMessage()
+    assert "no role and no master_replid. This server is read instead of its replicas" in record.getMessage()
     assert pair.ranges_read()[1] == 0
 
 
