@@ -117,7 +117,7 @@ def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
     foreign = b"REDIS0011\x07\x01k\x05\x00\xff" + bytes(8)
     _, transfer = transfer_of(tmp_path, directly=True)
     transfer.feed(b"$%d\r\n%b" % (len(foreign), foreign))
-    with pytest.raises(ForeignError, match="key 'k' of database 0: a value of the module type"):
+    with pytest.raises(ForeignError, match="key 'k' of database 0: unsupported value of the module type"):
         finish(transfer)
     size, _, file = payload.partition(b"\r\n")
     _, transfer = transfer_of(tmp_path)
