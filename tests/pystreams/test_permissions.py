@@ -90,9 +90,9 @@ def test_a_missing_permission_is_named(cli_of: Cli, client: redis.Redis, place: 
     url = ("--url", f"redis://narrow:pass@{place.host}:{place.port}")
     try:
         client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~visits", "+@read", "+echo")
-        refusal = cli_of.failure("ls", *url, status=6)
+        refusal = cli_of.failure("info", "orders", *url, status=6)
         assert "XINFO with the key 'orders'" in refusal
-        assert "permissions that are needed: ACL SETUSER narrow ~orders +echo +scan" in refusal
+        assert "All required permissions: ACL SETUSER narrow ~orders +echo +scan" in refusal
         for words, rules in (
             (("config",), "narrow +echo +config|get ("),
             (("config", "--save", "--yes"), "narrow +echo +config|get +config|rewrite ("),
