@@ -137,7 +137,7 @@ def test_too_much_names_the_command_line(
     def told(**given: str) -> str:
         answer = viewer.web.get("/api/export", params={"stream": quote_from_bytes(name), **given})
         assert (answer.status_code, answer.json()["error"]["id"]) == (413, "TOO_LARGE")
-        return str(answer.json()["error"]["message"]).partition("On the command line: ")[2]
+        return str(answer.json()["error"]["message"]).partition("Use the command line: ")[2]
 
     monkeypatch.setattr(export, "MOST_ENTRIES", 3)
     said = [told(), told(format="csv", **{"from": "2-0"})]
