@@ -153,6 +153,7 @@ def lag(
       stall    consumers call, but the position or the pending entries have not changed for a minute
       rewind   the position moved back (--watch)
     """
+    # A single function, because each sample determines the output, the warnings and the exit status together.
     pause = times.duration(interval, "--interval") / 1000
     behind_ms = None if fail_behind is None else times.duration(fail_behind, "--fail-behind")
     window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
