@@ -3,7 +3,7 @@
 Spark shows an error of a Python data source as Python prints it: first the causes, then the traceback, and the message
 last. A cause without a traceback is printed as one line. So an error that leaves the connector gets such a cause, which
 repeats its message. Python prints this cause first and the error itself last. By default, Spark shortens the traceback
-and removes its causes, but this error's cause cannot be removed.
+and removes the cause, but the error keeps this cause.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _parse(text: str, streams: tuple[str, ...] | None, read: Callable[[str], Pos
             raise InvalidTextError(f"it names no position for {', '.join(missing)}")
     for name, value in given.items():
         if isinstance(value, dict):
-            raise InvalidTextError(f'a stream has no partitions, so write {{"{name}": ...}} with a single value')
+            raise InvalidTextError(f'a stream has no partitions, so write {{"{name}": ...}} with a single position')
     return Positions(None, {name: read(str(value)) for name, value in given.items()})
 
 

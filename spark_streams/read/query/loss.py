@@ -192,7 +192,7 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
-    """Return the last ID that may be missing. If the head was trimmed, it is before the first entry."""
+    """Return the last ID that may be missing, given the stream's first entry and its largest deleted ID."""
     if state.first_id is not None and state.first_id > baseline.after:
         return max(state.first_id.before(), state.max_deleted_id)
     return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id
