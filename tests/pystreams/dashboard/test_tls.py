@@ -109,4 +109,4 @@ def test_unusable_files_are_refused_at_the_start(cli_of: Cli, tmp_path: Path) ->
     assert "[INVALID_VALUE]" in cli_of.failure("ui", "--tls-certificate", str(tmp_path / "missing"), status=2)
     wrong = authority(tmp_path, "wrong").key
     assert "matching key" in cli_of.failure("ui", *given, "--tls-key", str(wrong), status=2)
-    assert "needs --tls-certificate" in cli_of.failure("ui", "--tls-key", str(wrong), status=2)
+    assert "requires --tls-certificate" in cli_of.failure("ui", "--tls-key", str(wrong), status=2)
