@@ -88,7 +88,8 @@ class Topology:
         Many keys may be refused at once, so nothing is requested if the slot is already known to have moved there.
         """
         _, slot, place = refusal.split()[:3]
-        number, target = int(slot), None if place.startswith("?:") else self._endpoint_of(place)
+        number = int(slot)
+        target = None if place.startswith("?:") else self._endpoint_of(place, number)
         known = self._ranges
         if known is not None and self._owners[number] == target is not None:
             return
@@ -104,12 +105,16 @@ class Topology:
 
     def ask_target(self, refusal: str) -> Endpoint:
         """Return the node that `ASK slot host:port` names."""
-        return self._endpoint_of(refusal.split()[2])
+        _, slot, place = refusal.split()[:3]
+        return self._endpoint_of(place, int(slot))
 
-    def _endpoint_of(self, text: str) -> Endpoint:
-        """Return the `host:port` of a redirection. An empty host is assumed to be the first host of the address."""
+    def _endpoint_of(self, text: str, slot: int) -> Endpoint:
+        """Return the `host:port` of a redirection. An empty host is that of the server that sent it, the slot's owner
+        until now.
+        """
         host, _, port = text.rpartition(":")
-        return Endpoint(host or self.address.endpoints[0].host, int(port))
+        owner = (self._owners[slot] if self._owners else None) or self.address.endpoints[0]
+        return Endpoint(host or owner.host, int(port))
 
     def _slots(self) -> list[tuple[int, int, Endpoint]]:
         if self._ranges is None:

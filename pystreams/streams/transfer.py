@@ -66,15 +66,18 @@ class Counted:
     def add(self, rows: Sequence[Sequence[bytes]]) -> None:
         """Add rows and count them, in one transaction.
 
-        Raises the reason if a row is refused. If it was refused before EXEC, no row is added.
+        Raises the reason if a row is refused. If it was refused before EXEC, no row is added; otherwise only the added
+        rows count.
         """
         total = self.done + len(rows)
         adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]
         count: Command = ("SET", self._key, total, "EX", _KEPT_SECONDS)
         results = ask_all(self._connection, [("MULTI",), *adds, count, ("EXEC",)])[-1]
-        for command, result in zip([*adds, count], results, strict=True):
-            if isinstance(result, ResponseError):
-                raise failure(self._connection, command, result)
+        refused = [pair for pair in zip([*adds, count], results, strict=True) if isinstance(pair[1], ResponseError)]
+        if refused:
+            self.done = total - sum(command is not count for command, _ in refused)
+            ask(self._connection, "SET", self._key, self.done, "EX", _KEPT_SECONDS)
+            raise failure(self._connection, *refused[0])
         self.done = total
 
     def finish(self) -> None:

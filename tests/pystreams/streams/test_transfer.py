@@ -1,0 +1,24 @@
+"""Counted imports: the count agrees with the rows that were added."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+import redis
+
+from pystreams.connect.target import Wanted, connect
+from pystreams.streams.transfer import Counted
+from streamclient.errors import PystreamsError
+from tests import servers
+
+
+def test_rows_refused_within_the_transaction_do_not_count(place: servers.Running, client: redis.Redis) -> None:
+    """If the stream's key gets another type, no row is added, and a resumed import starts with the refused rows."""
+    with closing(connect(Wanted(place.url), "")) as connection:
+        counted = Counted(connection, b"s", b"name")
+        counted.add([[b"n", b"1"], [b"n", b"2"]])
+        client.set("s", "text")
+        with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
+            counted.add([[b"n", b"3"]])
+        assert (counted.done, Counted(connection, b"s", b"name").done) == (2, 2)
