@@ -40,6 +40,8 @@ TARGETS = {
     "stream to stream, redis, with its start": ("stream to stream, Kafka, with its start", 1.8),
     "stream to stream, group, redis, with its start": ("stream to stream, Kafka, with its start", 1.5),
 }
+#: Ending of the name of a whole streaming query.
+WITH_START = ", with its start"
 Runs = dict[str, list[tuple[float, float]]]  # rows per second, and processor microseconds per row, by way
 
 
@@ -104,7 +106,7 @@ def _rounds(chosen: Sequence[Way], rounds: int) -> Runs:
             way.check()
             measured = {way.name: (way.rows, seconds)}
             if counted is not None:
-                measured = {way.name: counted, f"{way.name}, with its start": (way.rows, seconds)}
+                measured = {way.name: counted, way.name + WITH_START: (way.rows, seconds)}
             for name, (rows, seconds) in measured.items():
                 if number:
                     runs[name].append((rows / seconds, 1e6 * processor / way.rows))

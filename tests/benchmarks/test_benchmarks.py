@@ -22,6 +22,7 @@ from benchmarks.engine.memory import resident_bytes
 from benchmarks.kafka import contenders as kafka
 from benchmarks.kafka import jars
 from benchmarks.kafka.__main__ import TARGETS as KAFKA
+from benchmarks.kafka.__main__ import WITH_START
 from benchmarks.kafka.__main__ import main as measure_kafka
 from benchmarks.soak import plot, samples
 from benchmarks.spark import contenders as spark
@@ -133,6 +134,7 @@ def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
         *(kafka.Streams(name, connection) for name in ("engine", "redis")),
     ]
     names = {way.name for side in sides for way in side.ways(1000, 100)}
+    names |= {name + WITH_START for name in names if name.startswith("stream to stream")}
     assert not {name for ours, (peer, _) in KAFKA.items() for name in (ours, peer)} - names
 
 
