@@ -3,9 +3,9 @@
     spark-submit jobs/lag.py --pattern 'orders:*' --to stream:lags --trigger 30s
 
 Reports for each group the number of undelivered entries (`lag`), the age of the first of these, the number of delivered
-and unacknowledged entries (`pending`), and a status: ok, warning, stall, stop or rewind. `metrics:FILE` writes the
-metrics that `pystreams metrics` has about groups to a file for node_exporter (--collector.textfile), which is replaced
-atomically. With --above, the job ends with status 3 if a group has a larger lag.
+and unacknowledged entries (`pending`), and a status: ok, warning, stall, stop or rewind. `metrics:FILE`
+atomically replaces FILE, for node_exporter (--collector.textfile), with the group metrics of `pystreams metrics`. With
+--above, a single report ends with status 3 if a group's lag is, or may be, larger.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class Lag:
         metavar="N",
         help="Approximate maximum length of the stream, with stream:NAME.",
     ),
-    click.option("--above", type=click.IntRange(0), metavar="N", help="Lag above which the job ends with status 3."),
+    click.option(
+        "--above", type=click.IntRange(0), metavar="N", help="Lag above which a single report ends with status 3."
+    ),
     click.option(
         "--trigger",
         type=Trigger(),

@@ -118,11 +118,11 @@ class Options(TypedDict, total=False):
     """Regular expression that matches a stream's whole name, in place of `streamPattern`. It may contain literal
     characters, `.`, `.*`, `.+` and sets such as `[a-c]`."""
     streamPatternRefreshMs: int | str | timedelta
-    """Time between scans of all keys for new streams that match `streamPattern`. 0 scans at each trigger. Default:
+    """Time between scans of all keys for new streams that match `streamPattern`. With 0, every trigger scans. Default:
     10s."""
     startingOffsets: str | Mapping[str, str]
     """Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID
-    (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a checkpoint. In a streaming
+    (inclusive; exclusive as in `(5-0`), or JSON with one of these per stream. Ignored with a checkpoint. In a streaming
     query whose group exists, `latest` means `group`. Default: `latest` (streaming), `earliest` (batch)."""
     startingTimestamp: str | int | datetime | Mapping[str, str | int]
     """Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds since
@@ -131,7 +131,7 @@ class Options(TypedDict, total=False):
     """Behaviour of a new query if a stream has no entry at or after `startingTimestamp`: skip entries until that time
     (`wait`), read all new entries (`latest`) or fail (`error`). Default: wait."""
     endingOffsets: str | Mapping[str, str]
-    """End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per
+    """End of a batch read: `latest` or `+`, an ID (inclusive; exclusive as in `(5-0`), or JSON with one of these per
     stream. Default: `latest`."""
     endingTimestamp: str | int | datetime | Mapping[str, str | int]
     """End of a batch read as a time, instead of `endingOffsets`. The read ends before the first entry at or after this
@@ -161,8 +161,8 @@ class Options(TypedDict, total=False):
     """Prefix of consumer names. The suffix is `-<partition>`, or `-<batch>-<partition>` with `consume=shared`. Default:
     spark."""
     groupTakeover: bool
-    """Whether the query may take over a group of other programs or queries, and move it. Only with `consume=range`.
-    Default: false."""
+    """Whether the query may take over a group of other programs or queries, and set its last-delivered ID. Only with
+    `consume=range`. Default: false."""
     groupLeaseMs: int | str | timedelta
     """Time for which a group stays reserved for a query whose driver was killed. The same query need not wait if it
     restarts with its checkpoint. Default: 30s."""

@@ -60,9 +60,9 @@ class PystreamsDataSource(DataSource):
 
         The process that plans a streaming read has the directory of `--py-files` on its path. Unlike all other
         processes, it does not have the archives in that directory on its path (PythonStreamingSourceRunner, Spark 4.0
-        to 4.3). So the object is pickled with a function that finds the package at this path. The function is defined
-        in this method, because cloudpickle then pickles it by value, not by name. A subclass is pickled like any other
-        object, so that its class is preserved.
+        to 4.3). So the object is pickled with a function that adds the package's location if needed. The function is
+        defined in this method, because cloudpickle then pickles it by value, not by name. A subclass is pickled like
+        any other object, so that its class is preserved.
         """
         if type(self) is not PystreamsDataSource:
             return super().__reduce_ex__(protocol)
@@ -156,7 +156,7 @@ class PystreamsDataSource(DataSource):
 def stream_reader() -> type[StreamCalls]:
     """Return the class of streaming readers for this release of Spark.
 
-    From 4.2 on, Spark passes the start of a batch.
+    There are two, because Spark passes a batch's start to the reader only from 4.2 on.
     """
     if find_spec("pyspark.sql.streaming.datasource") is not None:
         from spark_streams.read.stream import StreamReader
@@ -184,7 +184,10 @@ def _address(given: ReadOptions) -> Address:
 
 
 def _check_kept(server: Address | Embedded) -> None:
-    """Refuse a service that names no server when Spark asks for the columns, as in a dry run of a pipeline."""
+    """Fail if this is a Spark service for other programs and the options name no server.
+
+    Called when Spark asks for the columns, which also happens in a dry run of a pipeline.
+    """
     if isinstance(server, Embedded) and server.directory is None:
         from spark_streams.embedded import drivers
 

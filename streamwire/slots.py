@@ -33,7 +33,9 @@ def checksum(text: bytes) -> int:
 
 
 def same_slot_tag(key: bytes) -> bytes:
-    """Return a hash tag for keys in the same slot as `key`: the key's own if it contains no `}`, else a number."""
+    """Return a hash tag for keys in the same slot as `key`: the key's own tag, or a number if that tag is empty or
+    contains `}`.
+    """
     tag = tag_of(key)
     if tag and b"}" not in tag:
         return tag

@@ -1,8 +1,9 @@
 """A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
 ``engine.wire.bulk`` has verified the bytes of the run. The run is declined, before any change, if one of its commands
-would fail or must be visible separately. Its commands then run one by one. A property test shows that both ways give
-the same results.
+would fail; ``Core.execute_run`` declines runs whose commands must be seen separately, by subscribers of keyspace events
+or by MONITOR. The commands of a declined run are executed one by one. A property test shows that both ways give the
+same results.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _AUTO = b"$1\r\n*\r\n"
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 
-#: Greatest last ID of a stream for which a run cannot exhaust the IDs.
+#: A run can use up a stream's remaining IDs only if the stream's last ID is greater than this.
 _LAST_FOR_RUNS = ids.MAX_ID - (1 << 32)
 
 
@@ -100,7 +101,7 @@ class Added:
 
     def __init__(self, parts: list[_Part], rows: list[bytes]) -> None:
         self._parts = parts
-        #: One reply per command, if the commands ran one by one.
+        #: One reply per command if the entries were added one by one (`_add_one`, `_add_each`); otherwise empty.
         self._rows = rows
 
     def rows(self) -> list[bytes]:

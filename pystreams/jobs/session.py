@@ -1,4 +1,4 @@
-"""Spark session of a job: the active session, else a new one."""
+"""Spark session of a job: a new session, in the application of the active session if there is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOGIN_IN_URL = "(redis|rediss|unix)([+](sentinel|cluster))?://[^/ ]*@"
 _SPARK = "org.apache.spark.sql.execution"
 _QUIET = {
     f"{_SPARK}.datasources.DataSourceManager": "ERROR",  # warns of a source that is both found and registered
-    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # logs a query's failure, which is the job's last line
+    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # logs a query's failure, which the job prints itself
 }
 
 
@@ -42,9 +42,9 @@ def session(name: str) -> tuple[SparkSession, bool]:
         spark.conf.set(_ZONE, "UTC")
     if not configured.contains(_SHUFFLES):
         spark.conf.set(_SHUFFLES, max(2, spark.sparkContext.defaultParallelism))
-    # Register the source even if only --py-files provides it. The session's queries then have their own registration
-    # (docs/guides/reading.md says why that matters).
     _quiet(spark)
+    # Register the source even if only --py-files provides it. A registration of the session's own also avoids the
+    # failure of queries that start at the same moment (docs/guides/reading.md).
     register(spark)
     return spark, not running
 

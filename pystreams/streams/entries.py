@@ -107,6 +107,6 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
 def between(
     connection: Connection, stream: Stream, begin: Position, end: Position, now: int
 ) -> tuple[StreamId, StreamId]:
-    """Return the IDs (after, upto] of a range that includes its start and excludes its end."""
+    """Convert the positions [begin, end) to the IDs (after, upto] that `pages` takes."""
     after = after_of(connection, stream, begin, now)
     return after, min(after_of(connection, stream, end, now), stream.generated)

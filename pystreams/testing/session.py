@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_streams import register
 
-# On a local disk Spark's default manager starts about twenty processes per trigger; this manager starts four.
+# On a local disk Spark's default checkpoint file manager starts about twenty processes per trigger; this one four.
 _PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
 SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
@@ -63,7 +63,7 @@ def session(
 
 @contextmanager
 def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
-    """Register the data source with the server in the environment variable, for its worker processes."""
+    """Register the data source while PYSTREAMS_URL is set to `url`, so that Spark's worker processes get it."""
     environment = spark.sparkContext.environment
     if url is not None:
         environment["PYSTREAMS_URL"] = url

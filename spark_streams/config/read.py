@@ -61,14 +61,14 @@ class RangeOptions:
         "streamPatternRefreshMs",
         duration(),
         10_000,
-        "Time between scans of all keys for new streams that match `streamPattern`. 0 scans at each trigger.",
+        "Time between scans of all keys for new streams that match `streamPattern`. With 0, every trigger scans.",
     )
     starting_offsets: str | None = option(
         "startingOffsets",
         TEXT,
         None,
         "Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered "
-        "ID), an ID (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a "
+        "ID), an ID (inclusive; exclusive as in `(5-0`), or JSON with one of these per stream. Ignored with a "
         "checkpoint. In a streaming query whose group exists, `latest` means `group`.",
         default_text="`latest` (streaming), `earliest` (batch)",
     )
@@ -91,7 +91,7 @@ class RangeOptions:
         "endingOffsets",
         TEXT,
         None,
-        "End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of "
+        "End of a batch read: `latest` or `+`, an ID (inclusive; exclusive as in `(5-0`), or JSON with one of "
         "these per stream.",
         default_text="`latest`",
         batch_only=True,
@@ -171,7 +171,8 @@ class GroupOptions:
         "groupTakeover",
         FLAG,
         False,
-        "Whether the query may take over a group of other programs or queries, and move it. Only with `consume=range`.",
+        "Whether the query may take over a group of other programs or queries, and set its last-delivered ID. Only "
+        "with `consume=range`.",
         streaming_only=True,
     )
     lease: int = option(
@@ -339,7 +340,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     def _check_dead_letters(self) -> None:
         if self.max_deliveries is not None and self.dead_letters is None:
-            refuse(self, "max_deliveries", "it needs deadLetterStream, because these entries would be lost without it")
+            refuse(self, "max_deliveries", "it needs deadLetterStream: entries above maxDeliveries would be lost")
         if self.dead_letters is not None and self.max_deliveries is None:
             refuse(self, "dead_letters", "it needs maxDeliveries, and consume=shared")
         if self.dead_letters is not None and self.dead_letters in self.streams:

@@ -44,7 +44,11 @@ class AclLog:
         self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0, "tls-cert": 0}
 
     def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
-        """Add a refusal of ``name``: a command, key or channel, or the command of a failed login as ``user``."""
+        """Add a refusal.
+
+        ``name``: the refused command, key or channel; for a failed login as ``user``, the command that was used to log
+        in (empty for a certificate).
+        """
         self.denied[reason] += 1
         if not context:
             context = "multi" if session.multi is not None or session.in_exec else "toplevel"

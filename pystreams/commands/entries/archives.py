@@ -60,9 +60,8 @@ def export(
 ) -> None:
     """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
 
-    JSON lines are lossless. In CSV and Parquet each field becomes a text column: the fields of --columns, by
-    default those of the first entries. The column _other has all other fields, and _id the ID. The file '-' is standard
-    output.
+    JSON lines are lossless. CSV and Parquet have a text column for each field of --columns, by default for each field
+    of the first entries. The column _other has all other fields, and _id the ID. The file '-' is standard output.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -134,8 +133,8 @@ def _about(source: Stream, after: StreamId) -> int:
 def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, resume: bool) -> None:
     """Add the entries of a file to a stream, with their own IDs or new ones.
 
-    With --ids new, run an interrupted import again to continue it. The server counts the added rows in a key next to
-    the stream, which it keeps for a week, so no entry is added twice.
+    With --ids new, run an interrupted import again to continue it. A key next to the stream counts the added
+    rows, so no entry is added twice. The server deletes the key after a week.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -328,7 +327,7 @@ def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, afte
 
 
 def _copy_groups(run: Run, there: Connection, stream: bytes, name: bytes, members: Sequence[Group]) -> int:
-    """Copy groups with their pending entries. Return the number of pending entries that the stream still has."""
+    """Copy groups with their pending entries. Return the number of copied pending entries."""
     claimed = gone = 0
     with run.out.progress("pending entries") as advance:
         for group in members:

@@ -42,9 +42,9 @@ def product(facts: dict[str, str] | Any) -> str:
 
 
 def news(state: State, *, whole: bool) -> dict[str, Any]:
-    """Return the news for browsers after each sample: only numbers, no names.
+    """Return what browsers get after each sample. It names no stream or group.
 
-    `whole`: whether the session may see every stream. Only then the totals are included, after the first sample.
+    `whole`: whether the session may see every stream. The totals are None if it may not, or before the first sample.
     """
     snapshot = state.snapshot
     return {
@@ -71,7 +71,7 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return the totals over the last hour, the group furthest behind, and the groups that need attention."""
+    """Return the current totals and their curves, the group furthest behind, and the groups that need attention."""
     every, _ = _behind(asked)
     furthest = next((row for row in every if row.group.behind_ms), None)
     attention, number = _behind(asked, ATTENTION)

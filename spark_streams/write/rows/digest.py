@@ -18,7 +18,7 @@ import numpy as np
 from streamclient.codec.encode import Column
 
 _MASK = (1 << 64) - 1
-_MARK = "o"  # earlier forms of digests had no letter, "m" or "n"
+_MARK = "o"  # earlier forms began with "m", with "n", or with no letter
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
 _WORD = 8
@@ -81,7 +81,7 @@ def _value_hashes(values: Any) -> Any:
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     begin, end = int(bounds[0]), int(bounds[-1])
-    text = np.zeros(end - begin + _WORD, np.uint8)  # so that a word can begin at every byte
+    text = np.zeros(end - begin + _WORD, np.uint8)  # padded, so that eight bytes can be read from any position
     if end > begin:
         text[: end - begin] = np.frombuffer(data, np.uint8, end - begin, begin)
     at, lengths = bounds[:-1] - begin, np.diff(bounds)
@@ -141,7 +141,7 @@ class RowDigest:
 
     @classmethod
     def parse(cls, rows: int, text: str) -> RowDigest | None:
-        """Return the digest in its stored form; None if an earlier version stored it."""
+        """Return the digest that `text` describes; None if an earlier version stored it."""
         if not text:
             return cls()
         if not text.startswith(_MARK):

@@ -39,14 +39,16 @@ _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), 
 
 
 class TimeOption:
-    """``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or the word that keeps or removes the expiry."""
+    """``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or the command's word without a time: ``KEEPTTL``, or
+    ``PERSIST`` for GETEX.
+    """
 
     __slots__ = ("_amount", "_unit", "keeps")
 
     def __init__(self) -> None:
         self._unit = b""
         self._amount = b""
-        #: Whether the word that keeps or removes the expiry was given.
+        #: Whether the word without a time was given.
         self.keeps = False
 
     def parse(self, args: Args, without_time: bytes) -> bool:

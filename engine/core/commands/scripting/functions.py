@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
     from engine.core.environment.scripting import Library
 
-#: The version of Redis that introduced libraries of functions, and the newest version whose payloads are accepted.
+#: RDB version in payloads of FUNCTION DUMP (the first with libraries), and newest one that FUNCTION RESTORE accepts.
 _RDB_VERSION, _NEWEST_RDB_VERSION = 10, 80
 _TAIL = struct.Struct("<HQ")
 

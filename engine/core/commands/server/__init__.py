@@ -1,7 +1,7 @@
 """Commands about the server and its clients: connections, users, transactions, configuration, persistence, replication.
 
 This package may import ``engine.core.clients`` and ``engine.core.environment``. Saving, following a master and shutting
-down use the environment's protocols. It does not depend on files, sockets or processes.
+down use the interfaces of ``engine.core.environment``. The package does not depend on files, sockets or processes.
 """
 
 from engine.core.commands.server import (

@@ -18,8 +18,8 @@ SENT = "pystreams.sent"
 class Streamed(Response):
     """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is always called.
 
-    `counted`: whether to count sent chunks, as long responses must: unread data alone does not show that the browser
-    has stopped reading.
+    `counted`: whether to count sent chunks. Set it for long responses, because unread data alone does not show that the
+    browser has stopped reading.
     """
 
     def __init__(
