@@ -53,7 +53,8 @@ def commands() -> str:
     return (
         f"\n## Different on the engine\n\n{''.join(here)}"
         "\n## As in Redis\n\nStream commands, with all arguments of Redis 8.6, by the first release that has them:\n\n"
-        f"{streams}\nRedis 8.6's commands of these groups, except [unsupported commands](#unsupported-commands):\n{others}.\n\n"
+        f"{streams}\nRedis 8.6's commands of these groups, except [unsupported ones](#unsupported-commands):\n"
+        f"{others}.\n\n"
     )
 
 
