@@ -19,6 +19,7 @@ from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups.status import Status
 from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times
+from pystreams.values.globs import is_glob
 from streamclient.streams.lag import Budget
 from streamwire.stream_id import StreamId
 
@@ -75,7 +76,8 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
             "streams",
         )
         return
-    rows_of.table(run.out, measures.STREAMS_LISTED, rows, empty=f"No stream matches {pattern}.")
+    kind = "readable stream" if forbidden else "stream"
+    rows_of.table(run.out, measures.STREAMS_LISTED, rows, empty=f"No {kind} matches {pattern}.")
     if more:
         run.out.note(f"Only {limit} streams are shown (--limit).")
 
@@ -84,21 +86,22 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
     """Return the streams to show, whether more streams match, and the streams that the user may not read."""
     matching = inventory.scan(run.connection, names.from_shell(pattern))
     forbidden: set[bytes] = set()
+    of_glob = forbidden if is_glob(pattern) else None
     with run.out.progress("streams") as advance:
         if sort is None:
-            requested = list(itertools.islice(matching, limit + 1)) if limit else list(matching)
-            more = bool(limit) and len(requested) > limit
             found = []
-            shown = sorted(requested[:limit] if limit else requested)
-            for stream in inventory.read_streams(run.connection, shown, forbidden=forbidden):
+            for stream in inventory.read_streams(run.connection, matching, forbidden=of_glob):
                 advance(1)
                 found.append(stream)
-            return found, more, forbidden
+                if len(found) > limit > 0:
+                    break
+            more = len(found) > limit > 0
+            return sorted(found[:limit] if more else found, key=lambda each: each.name), more, forbidden
         count = 0
 
         def counted() -> Any:
             nonlocal count
-            every = inventory.read_streams(run.connection, matching, memory=sort == "bytes", forbidden=forbidden)
+            every = inventory.read_streams(run.connection, matching, memory=sort == "bytes", forbidden=of_glob)
             for stream in every:
                 count += 1
                 advance(1)

@@ -134,6 +134,12 @@ def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
             assert result.exit_code == 0, result.output
             assert {each["stream"] for each in json.loads(result.stdout)["streams"]} == {"open:1", "open:2"}
             assert "not included, because this user may not read them: secret:1" in result.stderr
+        assert len(json.loads(cli_of.result("ls", "--limit", "2", "--json", *as_user).stdout)["streams"]) == 2
+        result = cli_of.result("ls", "--limit", "1", "--json", *as_user)
+        shown = json.loads(result.stdout)
+        assert (len(shown["streams"]), shown["more"]) == (1, True)
+        assert "No readable stream matches secret:*." in cli_of.result("ls", "secret:*", *as_user).stderr
+        assert "[NOT_PERMITTED]" in cli_of.failure("ls", "secret:1", *as_user, status=6)
         for words in (("report",), ("groups", "lag", "*")):
             result = cli_of.result(*words, *as_user)
             assert result.exit_code == 0, result.output
