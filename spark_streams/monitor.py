@@ -76,13 +76,14 @@ class _Source:
 
 
 class StreamMonitor(StreamingQueryListener):
-    """Reports every batch of every query that reads pystreams.
+    """Reports every batch of every query that reads with pystreams.
 
     `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream`, which keeps
     about `maxlen` reports and needs the permission `+xadd`. With None, no report is added. `latest` has the last report
     of each query, by the query's name, or by its ID if it has no name. `url` is the URL of the monitored queries.
-    `group` is a group to report instead of theirs. `connection` has further options of the connection, such as
-    `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` gives seconds since 1970.
+    `group` is a group to report instead of the queries' groups. `connection` has further options of the connection,
+    such as `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` gives seconds since
+    1970.
     """
 
     def __init__(
@@ -309,9 +310,9 @@ def _lags(
     *,
     nth: bool,
 ) -> dict[str, tuple[int | None, bool]]:
-    """Return the number of entries after each position, and whether it is exact.
+    """Return by stream the number of entries after the position, and whether the number is exact.
 
-    For a group's position beyond the stream's end, it is the lag in XINFO.
+    For a group's position beyond the stream's end, the number is the lag in XINFO.
     """
     found: dict[str, tuple[int | None, bool]] = dict.fromkeys(states, (None, False))
     requested: list[tuple[bytes, StreamState, StreamId]] = []

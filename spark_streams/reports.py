@@ -2,7 +2,7 @@
 
 Each batch has one entry with the fields of `QueryReport`. Texts are unchanged, and numbers and booleans are JSON.
 `each` is a JSON list of objects whose members are the fields of `StreamReport`. Unknown values are omitted. Readers
-must ignore unknown fields, as `from_fields` does. The entry's ID has the time.
+must ignore unknown fields, as `from_fields` does. The entry's ID contains the time of the report.
 
 Pure, and independent of Spark: programs that show reports read them with this module.
 """

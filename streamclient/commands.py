@@ -16,7 +16,7 @@ Command = tuple[bytes | str | int, ...]
 
 
 class Need(StrEnum):
-    """Purpose of commands. A purpose marked "(not needed)" has a more expensive substitute without them."""
+    """Purpose of commands. A purpose marked "(not needed)" has a more expensive substitute without these commands."""
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"

@@ -101,8 +101,8 @@ class Connection:
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:
-        """Return the link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not
-        exist.
+        """Return the link to that server. Tries once; raises `BROKEN`, or ServerError if the server refuses a
+        command of the handshake, such as SELECT of a database that does not exist.
 
         The permission for ECHO is checked, since ECHO marks the end of replies (`Link.request`): without it, waiting
         for a reply would never end.
@@ -127,7 +127,7 @@ class Connection:
         return link
 
     def node_of(self, stream: str) -> Endpoint | None:
-        """Return the node of a cluster that has the key; None for a single server, or while the node is unknown."""
+        """Return the cluster's node that has the stream; None for a single server, or while the node is unknown."""
         if not self.topology.is_cluster:
             return None
         try:
@@ -314,7 +314,7 @@ class Connection:
         self.learn_from(str(reply), link)
 
     def commands(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands like `pipeline`, but raise the first error reply as SERVER_REFUSED."""
+        """Send commands like `pipeline`, but raise the first error reply (see `check`)."""
         replies = self.pipeline(commands)
         self.check(commands, replies)
         return replies
@@ -326,13 +326,14 @@ class Connection:
                 raise refused(self.address, command[0], reply, key_of(command))
 
     def command(self, *words: bytes | str | int) -> Any:
-        """Send one command and return its reply. An error reply is raised as SERVER_REFUSED."""
+        """Send one command and return its reply. An error reply is raised (see `check`)."""
         return self.commands([words])[0]
 
     def request(self, commands: Sequence[Command], resume: Resume | None = None) -> bytes:
-        """Send commands to one server whose replies will be received as bytes. Returns the token for `receive`.
+        """Send commands to one server. Returns the token with which `receive` returns their replies as bytes.
 
         If the link breaks, or the server refuses temporarily, the commands returned by `resume` are sent instead.
+        Without `resume`, the same commands are sent again if that is safe.
         """
         request = _Request(list(commands), resume)
         try:
@@ -358,7 +359,7 @@ class Connection:
             raise cause
 
     def receive(self, token: bytes) -> tuple[bytearray, int]:
-        """Return the replies to a request: a buffer, and the position in it where they end. The caller keeps the
+        """Return the replies to a request: a buffer, and the position in it where they end. The caller owns the
         buffer.
         """
         request = self._requests.pop(token)
@@ -394,7 +395,7 @@ class Connection:
                 return buffer, stop
 
     def _send_again(self, request: _Request) -> None:
-        """Send a request whose link was dropped or replaced."""
+        """Send a request that is not on a current link. Raises LinkError if it must not be executed twice."""
         if request.link is not None and not request.can_be_resent:
             raise LinkError("the connection broke")
         if request.resume is not None:

@@ -121,7 +121,10 @@ class Link:
             raise
 
     def _log_in(self) -> None:
-        """Send AUTH if there is a password. Redis before version 6 has no users, so it gets only the password."""
+        """Send AUTH if the login has a provider, a user or a password.
+
+        Redis before version 6 has no users, so it gets only the password.
+        """
         login = self._login
         if self._provider is not None:
             words = tuple(self._provider.get_credentials())
@@ -152,7 +155,8 @@ class Link:
     def renew(self) -> None:
         """Log in with the provider's current credentials every few minutes, before the old login expires.
 
-        If the provider fails, the connection keeps its login, and the provider is called again soon.
+        If the provider fails, the connection keeps its login, and the provider is called again soon. Raises
+        LoginRefusedError.
         """
         if self._provider is None or time.monotonic() - self._logged_in < _RENEW_SECONDS:
             return
@@ -274,7 +278,7 @@ class Link:
         return self._skips
 
     def receive(self, token: bytes) -> tuple[bytearray, int]:
-        """Return the replies to a request: a buffer, and the position in it where they end. The caller keeps the
+        """Return the replies to a request: a buffer, and the position in it where they end. The caller owns the
         buffer.
         """
         self._receive_due(token)

@@ -1,7 +1,7 @@
 """Replicas: the servers with copies of a node's keys, the replication offset of each, and its availability zone.
 
-The list of replicas is cached for some seconds, and replicas that did not reply for a minute, for all tasks of this
-process. Each task requests the offset again.
+All tasks of a process share the list of replicas, which is cached for some seconds. They exclude a replica that did not
+reply for a minute after its timeout. Each task requests the offset again.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def leave_alone(replica: Address) -> None:
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
     """Return the replicas of a cluster's node (None: of the single server), in any order.
 
-    Raises NO_REPLICAS_TOLD if no server lists its replicas.
+    Raises NO_REPLICAS_TOLD if no server lists the replicas, and SERVER_UNREACHABLE.
     """
     address, now = connection.address, time.monotonic()
     until, found = _found.get((address, node), (0.0, ()))

@@ -15,7 +15,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 
 class Refusal(enum.Enum):
-    """The subject of an error reply. Only a refusal of the `ROW` is permanent; the others are temporary."""
+    """The subject of an error reply.
+
+    A refusal `LATER` is temporary and retried. A refusal of the `ROW` is permanent. A refusal by the `SERVER` may end
+    when the server's state or the user's rights change.
+    """
 
     LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
     SERVER = "the server's state, the user's rights or a script: the command's arguments were not judged"

@@ -18,7 +18,7 @@ from streamwire.digits import Ints, Lengths, Words
 from streamwire.walker import Bulks, overlapping
 
 _WORD = 8
-#: Length above which the distinct lengths of values are not counted.
+#: Length from which the distinct lengths of values are not counted.
 _LONG = 1 << 16
 #: Average length above which each value is sliced. Shorter values are gathered with an index per byte.
 _LONG_ON_AVERAGE = 64

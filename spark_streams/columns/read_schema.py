@@ -74,8 +74,8 @@ class ValueReader(Protocol):
 class ReadSchema:
     """The columns of a read. `arrow`: the schema that Spark expects of every batch.
 
-    `null_value`: text that is read as null. `zone`: zone of times without one. If it is not set, the session's zone
-    applies (`in_session`). If the session has none, the driver's zone applies (`home`). `epochs`: see
+    `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. If it is not set, the
+    session's zone applies (`in_session`). If the session has none, the driver's zone applies (`home`). `epochs`: see
     `moments.epochs_of`. `requires_fields`: whether a column without any value is an error
     (`spark_streams.columns.field_check`). `reader`: reader of the values in `row_field`, if they are not plain JSON.
     """
@@ -157,7 +157,8 @@ class ReadSchema:
         """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
         `deliveries` is an int32 array of each entry's deliveries, or None. Values that do not fit are counted by column
-        in `counts`. Raises MALFORMED_ENTRY for the first malformed entry in mode FAILFAST, and NULL_IN_COLUMN.
+        in `counts`. Raises NULL_IN_COLUMN. In mode FAILFAST, the first malformed entry raises MALFORMED_ENTRY, or
+        FIELD_NOT_TEXT or FIELD_NAME_NOT_TEXT for the map of fields.
         """
         columns: list[Any] = []
         malformed: Any = None
@@ -213,7 +214,7 @@ class ReadSchema:
         return key | (json_values.members(texts, kinds) if kinds else {})
 
     def objects(self, page: Page) -> Any:
-        """Return each entry's JSON object whose members are columns, as text; None if columns are fields."""
+        """Return each entry's value that contains all columns; None if each column is a field of its own."""
         if self.is_debezium:
             return debezium.values(page)
         return None if self.row_field is None else page.column(self.row_field.encode())
@@ -265,7 +266,7 @@ class ReadSchema:
 
     @cached_property
     def _null_is_number(self) -> bool:
-        """Return whether the text that represents null is also a number."""
+        """Whether the text that represents null is also a number."""
         return (
             self.null_value is not None and not values.from_text(pa.array([self.null_value]), pa.float64()).null_count
         )
@@ -458,7 +459,10 @@ def arrow_schema(schema: spark.StructType) -> Any:
 
 
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
-    """Return the rows whose text does not fit the column's type. An empty text is null, as in Spark's CSV source."""
+    """Return a boolean array of the rows whose text does not fit the column's type (None: no row).
+
+    For some types, an empty text is null, as in Spark's CSV source.
+    """
     if column.null_count == text.null_count:
         return None
     wrong = pc.and_(pc.is_valid(text), pc.is_null(column))

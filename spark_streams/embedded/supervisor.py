@@ -191,7 +191,7 @@ class ProcessHost:
             self._lock = None
 
     def _loss(self, state: State) -> str:
-        """Return a text about the data lost when a ready engine ends."""
+        """Return a text about the data lost when a ready engine ends; empty if the loss is not to be reported."""
         if not discards.notices():
             return ""
         if state is State.STOPPING:

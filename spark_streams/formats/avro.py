@@ -51,9 +51,9 @@ class AvroReader:
         )
 
     def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
-        """Return the same, decoding all values at once.
+        """Return the result of `members`, decoding all values at once.
 
-        Decline by returning None if there are several schemas or the schema is not plain.
+        Return None to decline: null or empty values, several schemas, or a schema that is not plain.
         """
         if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
             return None
@@ -80,7 +80,7 @@ class AvroReader:
         }
 
     def members_slowly(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the same, decoding a value at a time. This is the definition of the result."""
+        """Return the result of `members`, decoding a value at a time. This is the definition of the result."""
         rows = Rows()
         known: dict[int, tuple[Callable[[bytes], Any], _Plan]] = {}
         plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)

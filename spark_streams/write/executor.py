@@ -36,8 +36,8 @@ _AT_ONCE = 500
 
 
 def stream_state(connection: Connection, info: object) -> StreamState:
-    """Return the state in a reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; other types count as
-    unknown.
+    """Return the state in a reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; the state of a key of
+    another type is unknown.
     """
     if not isinstance(info, list):
         if refusal_of(info) is not Refusal.ROW:

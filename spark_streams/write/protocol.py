@@ -56,8 +56,9 @@ _REMOVED_AT_ONCE = 1000
 class WriterId:
     """Identity of a task: the name, the batch and the partition.
 
-    `name` is the query's ID, or an ID generated for a batch write. `attempt` is the same for all tasks that were
-    planned together, and changes after a restart.
+    `name` is the query's ID, with a number for a write from foreachBatch. A batch write has a generated name, or
+    the name that the user gave it. `attempt` is the same for all tasks that were planned together, and changes after a
+    restart.
     """
 
     name: str
@@ -170,12 +171,12 @@ class FenceState:
         return cls(int(batch), int(rows), digest.decode(), int(chunk), reason)
 
     def rows_in(self, batch: int) -> int:
-        """Number of rows of a batch that are certainly in the stream; 0 if the server refused some of them."""
+        """Return the number of a batch's rows that are certainly in the stream; 0 if the server refused a row."""
         return self.rows if self.batch == batch and not self.refused else 0
 
     @property
     def row_digest(self) -> RowDigest:
-        """The digest of its rows."""
+        """The digest of the fence's rows; an empty digest if its stored form is unknown."""
         return RowDigest.parse(self.rows, self.digest) or RowDigest()
 
     def command(self, key: bytes) -> Command:
@@ -220,7 +221,7 @@ class BatchRecord:
         return cls(int(batch), attempt, stage, done, manifest=manifest, floor=floor, last=last, **numbers)
 
     def state(self, batch: int) -> State:
-        """Return the state of the stream in a batch. A batch after the record's batch is new."""
+        """Return the state of the stream in a batch. A batch after the record's batch is new unless it is sealed."""
         if self.batch == batch and self.is_committed:
             return State.COMMITTED
         if self.batch == batch and self.stage == "prepared":
@@ -230,7 +231,7 @@ class BatchRecord:
         return State.DIRECT if self.batch == batch else State.NEW
 
     def allows(self, writer: WriterId, event: Event) -> bool:
-        """Return whether this attempt may add rows by that event."""
+        """Return whether the writer's attempt may add rows by this event."""
         state = self.state(writer.batch)
         is_mine = state is State.NEW or self.attempt == writer.attempt
         return (state, event) in TRANSITIONS and is_mine
@@ -276,7 +277,7 @@ def manifest_of(staged: Sequence[TaskRows]) -> str:
 
 
 def parse_manifest(text: str) -> list[TaskRows]:
-    """Return the inverse of `manifest_of`."""
+    """Parse the result of `manifest_of`."""
     return [
         TaskRows(
             **{
@@ -308,7 +309,7 @@ class ChunkState:
 
     @classmethod
     def parse(cls, text: bytes) -> ChunkState:
-        """Return the inverse of `text`."""
+        """Parse the stored form (`text`)."""
         rows, digest, movable = text.decode().split(" ")
         return cls(RowDigest.parse(int(rows), digest) or RowDigest(), movable == "1")
 
@@ -437,7 +438,8 @@ class Protocol:
     def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
         """Return the commands that count rows, which follow the rows in the same transaction.
 
-        `fence`: its state with the rows. `opened`: the stream before the batch, if these are the first rows.
+        `fence`: the fence's state after the rows. `opened`: the stream before the batch; None unless these are the
+        batch's first rows in the stream.
         """
         writer, keys, commands = self.writer, [self.writer.fence_key(stream)], list[Command]()
         if opened is not None:
@@ -448,7 +450,7 @@ class Protocol:
         return [*commands, *self._keep(*keys)]
 
     def enrol(self, stream: bytes, fence: FenceState) -> list[Command]:
-        """Return the commands that add the partition to the roll, together with its first rows of the batch."""
+        """Return the commands that add the partition to the roll; no commands after its first chunk of the batch."""
         return [("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)] * (fence.chunk == 1)
 
     def _claimed(
@@ -469,7 +471,8 @@ class Protocol:
     # The driver
 
     def close(self, streams: Iterable[bytes], driver: int) -> list[Command]:
-        """Return the commands by which a driver starts to end the batch: no task may start to write after them.
+        """Return the commands by which a driver starts to end the batch: no task may start to write after
+        these commands.
 
         The driver tries the number `driver`. The last reply is the ledger. `streams`: streams for which the driver's
         own tasks have rows.
@@ -540,8 +543,9 @@ class Protocol:
     ) -> tuple[list[Command], BatchRecord | None]:
         """Return the commands that write this attempt and its staged rows into the record, and the new record.
 
-        `now`: the record and the fences of `seen`, as read under WATCH. The record is None if they have changed since
-        they were seen. Raises ATTEMPT_REPLACED.
+        `now`: the record and the fences of `seen`, as read under WATCH. The record is None if these values have changed
+        since they were seen, or if their state allows no claim. If this attempt has already claimed the stream, return
+        no commands and the current record. Raises ATTEMPT_REPLACED.
         """
         writer, found = self.writer, BatchRecord.parse(now[0])
         if found.allows(writer, Event.PUBLISH):
@@ -580,7 +584,7 @@ class Protocol:
 
     def prepare(self, account: Account, now: Values) -> list[Command]:
         """Return the commands that record that all streams are claimed. Raises ATTEMPT_REPLACED if there is a later
-        driver.
+        driver, or if another attempt has recorded it meanwhile.
         """
         (prepared, later), mine, ledger = now, self.writer.attempt, self.writer.ledger_key
         found = (prepared or b"").decode()
@@ -665,7 +669,7 @@ def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
 
 
 def _floor(seen: Evidence, staged: Sequence[TaskRows]) -> StreamId:
-    """Return the stream's last ID before any of these tasks registered."""
+    """Return the stream's last ID when the first of these tasks started to stage; without tasks, the seen last ID."""
     return min((StreamId.parse(each.floor) for each in staged if each.floor), default=seen.stream.last)
 
 
@@ -684,7 +688,7 @@ class StreamFence:
         self.key = writer.fence_key(stream)
         #: Digest of the task's rows that are in the stream.
         self.digest = done or RowDigest()
-        #: The stream's last ID, if the rows have their own IDs, which must be checked.
+        #: The stream's last ID, for the check of rows that have their own IDs.
         self.last = ZERO
         #: The fence's value when it was last read.
         self.state = FenceState()
@@ -753,7 +757,7 @@ class StreamFence:
         self._next = None
 
     def finish(self) -> None:
-        """End the task's rows. Raises REPLAY_DIFFERS if the fence counts more rows."""
+        """Check after the task's last row that the fence counts no more rows. Raises REPLAY_DIFFERS if it does."""
         if self.state.rows > self.rows:
             self.differs()
 

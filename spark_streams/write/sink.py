@@ -124,7 +124,7 @@ class Sink:
             yield chunk
 
     def writer_id(self, connection: Connection) -> WriterId:
-        """Return the identity of the current task. Raises NO_BATCH_IDENTITY if Spark does not pass a stream's batch."""
+        """Return the identity of the current task. Raises NO_BATCH_IDENTITY if a streaming task has none."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         query = context.getLocalProperty(_QUERY) if context is not None else None
@@ -232,7 +232,10 @@ def run_in(tags: str) -> str | None:
 
 
 def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:
-    """Return the sink of a write, made on the driver. Raises STREAM_EXISTS for saveMode=error."""
+    """Return the sink of a write, made on the driver.
+
+    Raises STREAM_EXISTS for saveMode=error, RECORDS_EVICTED, and OVERWRITE_UNREAD.
+    """
     skip = False
     if options.mode != "append":
         _check_eviction(address, options, streaming)

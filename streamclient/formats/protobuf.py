@@ -42,7 +42,7 @@ _MODULES = (
 def from_file(content: bytes, source: str, message: str | None = None) -> Schema:
     """Return the schema in a FileDescriptorSet, or in the text of a `.proto` file that imports only Google's files.
 
-    In a set, the schema is the file that defines the message; without `message`, it is the last file. Raises
+    In a set, the schema is the file that defines the message; otherwise it is the last file with a message. Raises
     SCHEMA_UNUSABLE.
     """
     try:
@@ -269,7 +269,7 @@ def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _path(file: Any, message: str) -> tuple[int, ...]:
-    """Return the path of a message in a file; empty if the file does not have it."""
+    """Return the path of a message in a file; empty if the name is missing, or is a short name of several messages."""
     found = dict(_paths(file))
     ends = [path for full, path in found.items() if full.rpartition(".")[2] == message]
     return found.get(message) or (ends[0] if len(ends) == 1 else ())
@@ -319,7 +319,7 @@ def _compiled(schema: Schema, name: str, source: str) -> Any:
 
 
 def _texts(schema: Schema) -> dict[str, str]:
-    """Return the texts of all files that this one imports, directly or indirectly, by name."""
+    """Return the texts of all files that the schema imports, directly or indirectly, by name."""
     found: dict[str, str] = {}
     for reference in schema.references:
         found |= {**_texts(reference.schema), reference.name: reference.schema.text}

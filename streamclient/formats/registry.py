@@ -151,7 +151,7 @@ class _Call:
         return self._ask(path, body, missing=True)
 
     def post(self, path: str, body: Any, subject: str = "") -> Mapping[str, Any]:
-        """Post `body` and return the answer. `subject`: subject in which it registers a schema."""
+        """Post `body` and return the answer. `subject`: subject in which the request registers a schema."""
         return self._ask(path, body, subject=subject) or {}
 
     def number(self, answer: Mapping[str, Any], name: str) -> int:

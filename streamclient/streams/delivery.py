@@ -83,7 +83,7 @@ class RedisDelivery:
     def _finished_consumers(
         self, pending: Mapping[str, Pending], uptos: Mapping[str, StreamId], group: str
     ) -> list[tuple[str, bytes]]:
-        """Return the query's consumers that have no pending entries after the stream's ID."""
+        """Return the query's consumers that have no pending entries after the stream's ID in `uptos`."""
         done = [
             (stream, name) for stream, (last, names, _) in pending.items() if last <= uptos[stream] for name in names
         ]
@@ -101,7 +101,7 @@ class RedisDelivery:
     def _acknowledge_few(
         self, consumers: Sequence[tuple[str, bytes]], group: str, uptos: Mapping[str, StreamId]
     ) -> None:
-        """Acknowledge the pending entries of these consumers. Each has at most one page."""
+        """Acknowledge these consumers' pending entries up to the IDs in `uptos`. Each consumer has at most one page."""
         requested: list[Command] = [
             ("XPENDING", stream, group, "-", str(uptos[stream]), _ACK_PAGE, name) for stream, name in consumers
         ]

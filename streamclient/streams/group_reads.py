@@ -53,7 +53,8 @@ class GroupReads:
         meanwhile. This is checked by the number of entries that the group has read, which Redis 7 reports unless
         entries were deleted. A page whose connection breaks is not sent again, since it may have been delivered.
 
-        Returns the argument for `Entries.preload`. Returns None without a delivery if the group is not at `after`.
+        Returns the argument for `Entries.preload`. Returns None without a delivery if the group is not at
+        `after`, if the number of entries that it has read is unknown, or if replies cannot be suppressed.
         Returns None after a delivery if the group may have passed other entries, so that its position is unknown.
         """
         begun = self._group_of(stream, group)
@@ -207,8 +208,8 @@ class _Delivery:
     def _due(
         self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
     ) -> Iterator[tuple[str, int]]:
-        """Yield the number of entries for each consumer, at most a page. `counts`: entries after the position, if
-        known.
+        """Yield consumers, each with a number of entries to read, at most a page. `counts`: entries after the
+        position, if known.
         """
         for part in parts:
             if part.upto <= position:

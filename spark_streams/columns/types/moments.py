@@ -47,10 +47,7 @@ def _has_year(year: str, text: Any) -> bool:
 
 
 def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
-    """Return the value of a JSON value.
-
-    A string is parsed. A number is a year, or an epoch whose unit depends on its size.
-    """
+    """Return the date or timestamp of a JSON value: `read` parses a string, and `of_epoch` the text of a number."""
     return parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
 
 
@@ -211,7 +208,7 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
 
 
 def _epochs(column: Any, kind: Any, unit: int) -> Any:
-    """Return the epochs in the column; None unless all are whole numbers of one unit.
+    """Return the timestamps of a column of epochs; None unless all epochs are whole numbers of one unit.
 
     If `unit` is 0, `_UNITS` determines the unit.
     """
@@ -234,7 +231,7 @@ _WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY
 
 
 def _show(column: Any) -> Any:
-    """Return the texts. A time with a zone is written in that zone, with its offset."""
+    """Return the texts of timestamps. A time with a zone is written in that zone, with its offset."""
     name, numbers = column.type.tz, _micros(column)
     if name is None:
         text = mixed(numbers, _USUAL_MICROS, _clock_text, calendar.local_text)

@@ -1,6 +1,6 @@
 """Integers, floating-point numbers, decimals, booleans, and the type of columns that have only nulls.
 
-Texts are read as in Spark's CSV source, which allows blanks around numbers with a fraction. In addition, `nan` and
+Texts are read as in Spark's CSV source, which allows blanks around floating-point numbers. In addition, `nan` and
 `inf` are read in upper or lower case.
 """
 

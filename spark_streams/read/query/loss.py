@@ -63,7 +63,7 @@ class Known(NamedTuple):
         return self._replace(last=upto, added=self.added if added is None and upto >= self.last else added)
 
 
-#: For a shared batch that an earlier run planned, entries may have been gone before the query started.
+#: Baseline for a shared batch that an earlier run planned: any missing entry may have been gone before.
 UNKNOWN = Baseline(ZERO, deleted=LAST)
 
 

@@ -145,7 +145,7 @@ class Offsets:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that Spark stores, in the newest version.
+        """Return the form that Spark stores: version 4, or version 5 if the offset has `starts`.
 
         Streams are sorted, because Spark compares offsets as text.
         """

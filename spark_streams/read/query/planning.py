@@ -144,7 +144,10 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[in
 
 
 def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
-    """Return the ranges of each task in order, with the numbers in `tasks`. Each remaining range has its own task."""
+    """Divide the ranges among tasks in order. `tasks`: the number of ranges of each task.
+
+    If the numbers do not add up to the number of ranges, each range has its own task.
+    """
     if sum(tasks) != len(ranges):
         return [(one,) for one in ranges]
     ends = list(itertools.accumulate(tasks))

@@ -46,7 +46,7 @@ class Continuity:
         self._gone: set[str] = set()  # missing streams that were retired, or whose loss was already logged
         self._ends: dict[str, StreamId] = {}  # the last entry of each stream's last batch
         self._generation = 0  # generation of the connection through which the streams were last seen
-        self._forgotten: set[str] = set()  # streams that lost this last entry but have older entries
+        self._forgotten: set[str] = set()  # streams that lost their entry in `_ends` but have older entries
 
     def see(self, states: Mapping[str, StreamState | None]) -> None:
         """Record the current ends of the existing streams."""
@@ -63,7 +63,7 @@ class Continuity:
         self._gone |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
 
     def go_on(self, planned: BatchPlan) -> None:
-        """Record the end of the next batch."""
+        """Record the end of the planned batch."""
         self._gone -= planned.seen.keys()
         for stream in planned.moved:
             state, end = planned.seen[stream], planned.end.of(stream)
@@ -94,7 +94,9 @@ class Continuity:
     def find_starts(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
     ) -> dict[str, BatchStart]:
-        """Return the start of the next batch in each of these streams. It takes losses into account."""
+        """Return the start of the next batch in each of these streams, which depends on losses. Creates missing groups
+        in new streams.
+        """
         found = {stream: self._find_start(server, begin, stream, state) for stream, state in states.items()}
         starts = rounds.for_each(server, found)
         self.see(states)

@@ -1,7 +1,7 @@
 """The consumer group that a query owns: its start position, delivery, acknowledgement and trimming.
 
-The group serves only observers (pending entries, lag): offsets alone determine the rows of a batch. Every method does
-nothing if the query has no group.
+The group serves only observers (pending entries, lag): offsets alone determine the rows of a batch. If the query
+has no group, `finish` only trims, and all other methods do nothing.
 """
 
 from __future__ import annotations

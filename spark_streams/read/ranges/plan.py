@@ -33,9 +33,9 @@ _MANY = 10_000  # below this number of entries, finding the end takes no longer 
 class BatchStart:
     """Start of a stream's part of the next batch.
 
-    `jumps`: whether it differs from the end of the last batch. `loss`: loss found at the start. `backlog`: exact number
-    of entries after the start; None if unknown. `retired`: whether the stream was deleted after all of it had been
-    read.
+    `jumps`: whether the start differs from the end of the last batch. `loss`: loss found at the start. `backlog`: exact
+    number of entries after the start; None if unknown. `retired`: whether the stream was deleted after all of it had
+    been read.
     """
 
     baseline: Baseline
@@ -46,7 +46,7 @@ class BatchStart:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the batch begins at the end of the last one, so that the offset needs no fact about its start."""
+        """Whether the batch begins at the end of the last one, so that the offset need not record its start."""
         return not (self.jumps or self.loss or self.retired)
 
 
@@ -91,7 +91,7 @@ class Facts:
 
     @cached_property
     def losses(self) -> dict[str, Loss]:
-        """The loss in each stream, if any."""
+        """The losses by stream. Streams without a loss are absent."""
         return {stream: found.loss for stream, found in self.begins.items() if found.loss is not None}
 
     @property
@@ -118,7 +118,7 @@ class Question:
     def has_all(self, state: StreamState) -> bool:
         """Return whether the state proves that no entry after `after` is gone.
 
-        It also excludes replacement by a smaller stream.
+        A stream with fewer than `total` entries ever added has been replaced, so its state proves nothing.
         """
         if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
             return False
@@ -133,9 +133,9 @@ class BatchPlan:
 
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
     `losses`: losses to report first. `quiet`: states of the streams without entries for the batch. Streams in `noted`
-    change the next offset nevertheless. `seen`: states of the streams whose positions are in `end`. `moved`: streams
-    with entries in the batch. `is_limited`: whether entries are left for the next batch. `question`: search for the
-    next batch's end, to start while the tasks read; None if a search does not pay off.
+    change the next offset nevertheless. `seen`: states of the streams whose positions in `end` this plan set. `moved`:
+    streams with entries in the batch. `is_limited`: whether entries are left for the next batch. `question`: search for
+    the next batch's end, to start while the tasks read; None if a search does not pay off.
     """
 
     end: Offsets
@@ -157,7 +157,7 @@ class BatchPlan:
 class _Admitted:
     """A batch's end in each stream, and the batch's number of entries in the stream if known.
 
-    `limited`: streams whose end was found by counting.
+    `limited`: streams of which the limits leave entries for a later batch.
     """
 
     ends: Ids
@@ -166,7 +166,10 @@ class _Admitted:
 
 
 def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
-    """Return the batch after `begin`, with as many entries as the limits allow. It is empty below their minimum."""
+    """Plan the batch after `begin`, with as many entries as the limits allow.
+
+    The batch is empty while the streams have fewer entries than the limits' minimum.
+    """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
     admitted = (yield from _admit(facts, limits)) if facts.has_news else None
@@ -227,7 +230,7 @@ def plan_without_begin(
 
 
 def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
-    """Return the entries that the limits admit; None to wait for more entries."""
+    """Return the end of the batch that the limits admit; None to wait for more entries."""
     if limits.max_entries is None and limits.min_entries is None and limits.max_bytes is None:
         return _Admitted(facts.reach, {})
     backlogs = yield from _backlogs(facts)
@@ -266,7 +269,10 @@ def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
 
 
 def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]]) -> Planning[bool]:
-    """Return whether the minimum is reached, or the maximum delay is over. Trigger.AvailableNow does not wait."""
+    """Return whether the minimum is reached, or the maximum delay is over.
+
+    The first batch and Trigger.AvailableNow do not wait.
+    """
     missing = limits.min_entries
     if missing is None or facts.targets is not None or facts.waited is None or facts.waited >= limits.max_delay:
         return True
@@ -281,7 +287,10 @@ def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[
 
 
 def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Planning[int | None]:
-    """Return the maximum number of entries; a limit in bytes is divided by the average size of the next entries."""
+    """Return the maximum number of entries (None: no limit).
+
+    A limit in bytes is divided by the average size of the next entries.
+    """
     limit, most_bytes = limits.max_entries, limits.max_bytes
     if most_bytes is None:
         return limit
@@ -306,7 +315,7 @@ def _offset(
     """
     begins, ends = facts.begins, admitted.ends
     retired = {stream for stream, found in begins.items() if found.retired}
-    # The stream was found by an earlier pattern.
+    # An earlier pattern found these streams, and the current pattern does not.
     dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()
     kept = begin.streams.keys() - retired - dropped
     old = kept - seen.keys()
@@ -346,7 +355,7 @@ def _offset(
 
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
-    """Return the batch's start in each stream in which the previous offset may not determine the start in a replay."""
+    """Return the batch's start in each stream for which a replay might not find the start in the previous offset."""
     # If the first batch is repeated, Spark requests the query's start again, and the streams may have grown meanwhile.
     latest = {
         stream: after

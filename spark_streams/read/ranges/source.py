@@ -62,7 +62,7 @@ class RangeSource:
         # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
         self._latest: Offsets | None = None
-        self._latest_starts: dict[str, StreamId] = {}  # start of a new query without a group at the end of a stream
+        self._latest_starts: dict[str, StreamId] = {}  # by stream, if a new query without a group begins at its end
         self._checked = False  # whether the checkpoint is known to be this query's
         self._planned_at: float | None = None
         self._rotation = 1
@@ -116,7 +116,10 @@ class RangeSource:
         return end
 
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
-        """Return the streams that the options name, or those that the pattern matches now or has matched before."""
+        """Return the streams that the options name, or those that the pattern matches now or has matched before.
+
+        The first call with `begin` checks that the checkpoint and the groups are this query's.
+        """
         found = self._selection.streams(server)
         if begin is None:
             return list(found)
@@ -133,7 +136,7 @@ class RangeSource:
     def _new_starts(
         self, server: StreamServer, states: States, starts: Mapping[str, StreamId], *, changes: bool = True
     ) -> dict[str, StreamId]:
-        """Return the position in each stream after which a new query begins, which is given for streams in `starts`.
+        """Return the position in each stream after which a new query begins. Positions in `starts` are used unchanged.
 
         With `changes`, the group is created at or moved to this position.
         """
@@ -242,7 +245,7 @@ class RangeSource:
         self._lookahead.note(None if is_scripted else question, connection.generation)
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
-        """Record the current ends of streams. A stream without a state has not changed."""
+        """Record the current ends of streams. A stream that is not in `states` has not changed."""
         before = {} if self._latest is None or len(states) == len(set(streams)) else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
 
@@ -321,7 +324,7 @@ class RangeSource:
         return self._group.deliver(server, ours, alone, self._lookahead.delivers)
 
     def stop(self) -> None:
-        """Release the group at once, at the end of the query."""
+        """Release the leases on the group at once, at the end of the query."""
         self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:

@@ -78,8 +78,8 @@ class _Letter:
 def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[int], deliveries: Sequence[int]) -> None:
     """Add these rows of a page to the dead-letter stream, and acknowledge them, unless an earlier scan has done that.
 
-    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM before any change, and WRITE_CONTENDED,
-    NOT_PERMITTED and SERVER_REFUSED.
+    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM before any change, and GROUP_LOST,
+    WRITE_CONTENDED, NOT_PERMITTED and SERVER_REFUSED.
     """
     ids = page.ids().to_pylist()
     target = task.dead_letters or ""
@@ -109,7 +109,7 @@ def _notes_key(task: SharedTask) -> bytes:
 
 
 def _check_target(connection: Connection, target: str, letters: int = 1) -> None:
-    """Raise the error that XADD would cause: the key is not a stream, or it has no IDs left."""
+    """Raise the error that XADD would cause: the key is not a stream, or has too few IDs left for the letters."""
     (info,) = connection.pipeline([("XINFO", "STREAM", target)])
     if isinstance(info, ResponseError):
         if str(info).startswith("WRONGTYPE"):
@@ -205,7 +205,7 @@ class _Noted:
 
 
 def _failure(connection: Connection, task: SharedTask, command: str, reply: ResponseError) -> Exception:
-    """Return the error for a refusal: GROUP_LOST, NOT_PERMITTED or SERVER_REFUSED."""
+    """Return the error for a refusal (see `refused`). Raises GROUP_LOST."""
     if "NOGROUP" in str(reply):
         fail("GROUP_LOST", stream=task.stream, address=connection.address, group=task.group)
     return refused(connection.address, command, reply, task.dead_letters)

@@ -208,7 +208,7 @@ class SharedSource:
         return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
-        """Return the streams that have no entries to claim, and no entries to read until they or their group change."""
+        """Return the streams without entries to read or claim until the stream or its group changes."""
         waits = self._options.claim_idle is not None  # pending entries may reach the idle time at any moment
         return {
             stream: state
@@ -277,7 +277,7 @@ class SharedSource:
         return (yield from rounds.state(stream, self._group)) is not None
 
     def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
-        """Log a warning if the group's position changed as reading never does: the group was moved or recreated."""
+        """Log a warning if reading cannot explain the group's new position: the group was moved or recreated."""
         was, position = before.last_delivered_id, now.last_delivered_id
         if position < was or (position > was and before.entries_read is not None and now.entries_read is None):
             _log.warning(
@@ -317,7 +317,10 @@ class SharedSource:
     def _claimable(
         self, connection: Connection, server: StreamServer, states: States, last: SharedBatch
     ) -> dict[str, int]:
-        """Return the number of claimable pending entries of other consumers, by stream, without zeros."""
+        """Return the number of claimable pending entries of other consumers, by stream.
+
+        Streams without such entries are absent. At most 10,000 entries of each consumer are counted.
+        """
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         requested: list[tuple[str, Command]] = []
@@ -392,7 +395,7 @@ class SharedSource:
             self._finish(connection, server, self._shared(end))
 
     def _finish(self, connection: Connection, server: StreamServer, finished: SharedBatch) -> None:
-        """Acknowledge the entries of finished batches' consumers, delete the consumers, and update the ledger."""
+        """Acknowledge the finished batches: delete their consumers, update the ledgers, and trim if the query trims."""
         if self._finished >= finished.number:
             return
         everything = sorted({*finished.reads, *self._selection.streams(server)})
@@ -429,7 +432,7 @@ class SharedSource:
 
 
 def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
-    """Return the maximum number of entries that a group has yet to read; a missing group begins at `start`."""
+    """Return an upper bound of the entries that a group has yet to read; a missing group begins at `start`."""
     if state is None:
         return 0
     position = start if start is not None or state.group is None else state.group.last_delivered_id
@@ -441,7 +444,7 @@ def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
 
 
 def _unread_from(start: StreamId, state: StreamState | None) -> Baseline:
-    """Return the baseline of losses in a stream with a group that was just created."""
+    """Return the baseline of losses in a stream whose group was just created at `start`."""
     if state is None:
         return Baseline(start, 0)
     return loss.group_baseline(replace(state, group=GroupState(start, None, 0)))

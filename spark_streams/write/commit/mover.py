@@ -170,7 +170,7 @@ class Mover:
         self._link = None
 
     def _attempt(self, number: int, state: ChunkState) -> bool | None:
-        """Move the chunk; None to try again."""
+        """Move the chunk and return the result of `move`; None to try again."""
         fence = self._fence
         found = self._watch_and_read(number)
         if found is None:
@@ -206,7 +206,8 @@ class Mover:
     def _watch_and_read(self, number: int) -> tuple[Link, list[Command], bool] | None:
         """Watch the chunk's keys, and read its state.
 
-        Returns the link, the commands that must precede each command on it, and whether the chunk is staged.
+        Returns the link, the commands that must precede each command on it, and whether the chunk is staged; None if
+        the server refused temporarily.
         """
         fence, rows = self._fence, self._rows
         record = fence.writer.record_key(rows.stream)

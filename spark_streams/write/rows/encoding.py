@@ -26,7 +26,7 @@ from streamwire.lazy import compute as pc
 from streamwire.slots import checksum
 
 _CHUNK_BYTES = 4 << 20  # maximum size of a chunk's values in Arrow
-_COMMAND_BYTES = 32 << 20  # maximum size of its commands, where even a boolean has a name
+_COMMAND_BYTES = 32 << 20  # maximum size of a chunk's commands, which repeat the field names in each row
 _AROUND = 14  # bytes of a field in a command, without its name and value
 
 #: Explanation for a refused ID if the stream has newer entries.

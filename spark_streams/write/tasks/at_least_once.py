@@ -58,7 +58,7 @@ class AtLeastOnceSender:
         self._columns = column_writes.accepts_columns(connection)  # rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
-        """Send a chunk, and read the replies to the chunk before the previous one."""
+        """Send a chunk, and then read the replies to the previous chunk."""
         for rows in chunk:
             if self._overwrite and rows.stream not in self.floors:
                 self._settle_all()

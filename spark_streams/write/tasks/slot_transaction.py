@@ -130,7 +130,7 @@ class SlotTransaction:
         self._asking = False  # ASKING was sent before the transaction
         self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
         self._by_columns = False  # whether the rows in flight were sent as columns
-        self._others: list[Command] = []  # commands in the transaction after the XADDs
+        self._others: list[Command] = []  # commands in the transaction after the rows
         self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
 
     @property
@@ -286,7 +286,10 @@ class SlotTransaction:
         return link, prefix
 
     def _last_id(self, fence: StreamFence, info: Any) -> StreamId:
-        """Return the stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist."""
+        """Return the stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist.
+
+        Raises NOT_A_STREAM, and ROW_REFUSED for a missing stream that must exist (NOMKSTREAM).
+        """
         if isinstance(info, ResponseError):
             text = str(info)
             if text.startswith("WRONGTYPE"):

@@ -32,7 +32,7 @@ _HEAD = b"*2\r\n$"
 
 #: A question to `marks`: (stream, after, upto, grid, counted, most).
 #:
-#: `counted`: number of entries already counted up to `after`. The results include them.
+#: `counted`: number of entries already counted up to `after`. The result and the limit `most` include them.
 Counting = tuple[str, StreamId, StreamId, int, int, int]
 
 _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
@@ -43,7 +43,7 @@ class Delivery:
     """Delivery of entries to `consumer` of `group` while they are read, if they are after `position`.
 
     `current_position` asks the server for the group's last-delivered ID. It is called after a broken connection, when
-    it is unknown which entries were delivered. None if the server cannot be asked.
+    it is unknown which entries were delivered. It is None if the server cannot be asked.
     """
 
     group: str
@@ -131,8 +131,8 @@ def last_id(buffer: bytearray, stop: int) -> StreamId | None:
 
 
 def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
-    """For each request, return the ID of every `grid`-th entry in (after, upto], and the number of entries. Reads at
-    most `most`.
+    """For each request, return the ID of every `grid`-th entry in (after, upto], and the number of entries. Stops
+    at `most` entries.
 
     Several streams are read at a time: the server works on one while another's entries are counted.
     """
@@ -254,7 +254,7 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
 
 
 def failure(connection: Connection, stream: str, command: str, refusal: ReplyError) -> PystreamsError:
-    """Return the error for a refused command that reads entries: NOT_A_STREAM or SERVER_REFUSED."""
+    """Return the error for a refused command that reads entries: NOT_A_STREAM, or the error of `refused`."""
     if str(refusal).startswith("WRONGTYPE"):
         return error("NOT_A_STREAM", stream=stream, address=connection.address)
     return refused(connection.address, command, refusal, stream)
@@ -307,7 +307,7 @@ def _resumption(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> Resume | None:
     """Return a function for the case that it is unknown whether the page was delivered. It returns the commands that
-    are still to be sent, according to the group's position.
+    are still to be sent, according to the group's position. Return None if the position cannot be requested.
     """
     current = delivery.current_position
     if current is None:

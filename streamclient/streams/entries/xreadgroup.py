@@ -1,4 +1,4 @@
-"""Reading entries for one consumer of a group: new ones within a transaction, or the consumer's history.
+"""Reading entries for consumers of groups: new ones within a transaction, or a consumer's history.
 
 Replies are cut into pages of entries without being parsed. Depends on the codec's pages and a connection; not on the
 purpose of a transaction or on other readers of the group.
@@ -61,7 +61,7 @@ def read_new(
     """Claim entries and read `count` new ones, in one transaction with the command `first`.
 
     `also`: a further XREADGROUP, whose entries are not in the result. Returns None if a key that is watched on the link
-    was changed: nothing was executed. Raises `BROKEN`, RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
+    was changed: nothing was executed. Raises `BROKEN` and the errors of `refuse`.
     """
     commands = Read(consumer, count, first, claims).commands
     # Each reply is followed by its own token, so that its end is found without parsing it.
@@ -120,8 +120,7 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
     """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
 
     Updates `size` with the size of the entries. Returns one page of all entries, in order, and each consumer's number
-    of entries (None if its read was refused). Returns None if no command is known to have been executed. Does not claim
-    entries.
+    of entries (None if its read was refused). Returns None unless the transaction was executed. Does not claim entries.
     """
     found = _executed(link, reads)
     if found is None:
@@ -143,7 +142,7 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
 
 
 def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Page] | None] | None:
-    """Read like `read_several`, but also claim entries, and return separate pages for each consumer."""
+    """Read like `read_several`, but also claim entries, and return only each consumer's own pages (None if refused)."""
     found = _executed(link, reads)
     if found is None:
         return None
@@ -164,7 +163,7 @@ def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Pa
 def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[tuple[int, int, bool]]]] | None:
     """Return the start and end of each reply with entries, by read, and whether its entries are new ones.
 
-    Returns None if no command is known to have been executed.
+    Returns None unless the transaction was executed.
     """
     token = secrets.token_hex(16).encode()
     commands: list[Command] = [("MULTI",)]
@@ -179,7 +178,7 @@ def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[t
     at = buffer.find(b"\r\n", len(queued)) + 2
     found: list[list[tuple[int, int, bool]]] = []
     for read in reads:
-        at = buffer.find(b"\r\n", at) + 2  # after the previous command's reply, which is one line
+        at = buffer.find(b"\r\n", at) + 2  # after the reply to `first`, which is one line
         spans: list[tuple[int, int, bool]] = []
         for command in read.commands:
             end = buffer.find(b"$32\r\n" + token, at, stop)
@@ -297,7 +296,7 @@ def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | N
 
 
 def _nested(buffer: bytearray, start: int) -> tuple[int, int]:
-    """Return the number of entries in a reply of XREADGROUP, and the position of the first one (0 if there is none)."""
+    """Return the number of entries in a reply of XREADGROUP (0 for an empty reply), and the first entry's position."""
     count, at = array_header(buffer, start)
     if count <= 0:
         return 0, at
@@ -307,7 +306,10 @@ def _nested(buffer: bytearray, start: int) -> tuple[int, int]:
 
 
 def refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_transaction: bool = False) -> None:
-    """Raise the first error among the server's replies."""
+    """Raise the first error among the server's replies: NOT_A_STREAM, GROUP_LOST, or the error of `refused`.
+
+    In a transaction, a temporary refusal is raised as RefusedForNowError.
+    """
     reader = hiredis.Reader(replyError=ResponseError)
     reader.feed(reply)
     refusal: Any = reader.gets()
