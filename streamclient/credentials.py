@@ -31,7 +31,7 @@ class Provider(Protocol):
 
 
 class _PasswordFile:
-    """The current password in a file: its text without the last line break."""
+    """The current password in a file: its text without line breaks at the end."""
 
     def __init__(self, username: str | None, path: str) -> None:
         self._username = username
@@ -45,7 +45,7 @@ class _PasswordFile:
 
 
 def _text(secret: bytes) -> str:
-    """Return the secret as text. Its error does not chain Python's decoding error, which would contain the secret."""
+    """Return the secret as text. Raises UnicodeError without its cause, which would contain the secret."""
     with suppress(UnicodeDecodeError):
         return secret.decode()
     raise UnicodeError("the file is not UTF-8")

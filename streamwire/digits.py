@@ -139,7 +139,7 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, each of which may have a point in any position; None to decline."""
+    """Return the numbers, with or without a point in any position; None to decline."""
     words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS

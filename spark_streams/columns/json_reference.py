@@ -53,7 +53,10 @@ def from_text(column: Any, target: Any) -> Converted:
 
 
 def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-    """Return a column for each member, by name and type. A text that is not a JSON object is malformed."""
+    """Return a column for each member, by name and type.
+
+    An empty text has no members. Any other text that is not a JSON object is malformed.
+    """
     converters = {name: converter(kind) for name, kind in kinds.items()}
     found: dict[str, list[Any]] = {name: [] for name in kinds}
     wrong: dict[str, list[bool]] = {name: [] for name in kinds}
@@ -74,7 +77,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
 
 
 def _object(text: bytes | None) -> dict[str, Any] | None:
-    """Return the JSON object in the text; None if the text is not a JSON object."""
+    """Return the JSON object in the text, empty if the text is missing or empty; None if it is no JSON object."""
     try:
         row = load(text) if text else {}
     except _WRONG:
@@ -83,7 +86,7 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
 
 
 def member_texts(text: bytes) -> dict[str, str]:
-    """Return the text of each member of a JSON object, unchanged.
+    """Return each member of a JSON object as JSON text, with the original text of numbers.
 
     Raises UndecodableError if the text is not a JSON object.
     """
@@ -117,7 +120,7 @@ def _whole(text: str) -> int | decimal.Decimal:
 
 
 def converter(target: Any) -> Convert:
-    """Return a function from JSON values to values of the type `target`; it raises ValueError or TypeError
+    """Return a function from JSON values to values of the type `target`; it raises one of `_WRONG`
     for misfits.
     """
     inner = _converter(target)

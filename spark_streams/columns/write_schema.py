@@ -90,7 +90,9 @@ class WriteSchema:
         return pc.fill_null(texts, self.null_value.encode())
 
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """Return the fields in the map column of all rows as offsets, names and values. Nulls are omitted.
+        """Return the fields in the map column of all rows as offsets, names and values.
+
+        Null values become `null_value`, or are omitted without it.
 
         Returns None without a map.
         """

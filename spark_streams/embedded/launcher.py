@@ -199,7 +199,7 @@ def _check_room(directory: Path) -> None:
 
 
 def _supervisor_of(directory: Path, process: Process) -> list[str]:
-    """Return the arguments of a supervisor's command line that name its directory and driver."""
+    """Return the arguments of a supervisor's command line that name its module, directory and driver."""
     return [_SUPERVISOR, str(directory), str(process)]
 
 

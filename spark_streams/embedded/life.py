@@ -25,7 +25,7 @@ class State(Enum):
     NOT_STARTED = "not started"
     STARTING = "starting"  # the process runs and has not printed its address yet
     READY = "ready"  # the engine accepts clients
-    STOPPING = "stopping"  # a stop was requested
+    STOPPING = "stopping"  # the engine was asked to stop
     KILLING = "killing"  # killed because it did not stop in time
     GIVING_UP = "giving up"  # killed because it was not ready in time
     ENDED = "ended"  # the process has ended, after it was ready or after a requested stop

@@ -1,7 +1,7 @@
 """Processes of this machine: their parents, whether one is a JVM, and whether one is still running.
 
 Reads /proc on Linux, and the output of `ps` elsewhere. The Spark master, and whether the program is a service for other
-programs, are determined only from a JVM's command line and files.
+programs, are determined only from command lines and Spark's files.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def shown(pid: int) -> str:
 
 
 def value_of(pid: int, word: str) -> str | None:
-    """Return the word after this one on a process's command line; None at its end."""
+    """Return the word after this one on a process's command line; None if there is none."""
     return next((following for each, following in itertools.pairwise(_command(pid)) if each == word), None)
 
 

@@ -45,7 +45,10 @@ def is_there(seen: Evidence, brought: Sequence[TaskRows]) -> bool:
 
 
 def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | None:
-    """Return a partition whose fence counts rows that these tasks do not have again; None if all rows fit."""
+    """Return a partition whose fence counts rows that these tasks do not have again; None if all rows fit.
+
+    A committed batch accepts no further rows, so for such a batch a partition is always returned.
+    """
     again = {each.partition: each.base for each in brought if not each.differs}
     for partition, state in sorted(seen.fences.items()):
         if again.get(partition, RowDigest()) != state.row_digest:

@@ -65,7 +65,7 @@ Block = Frames | Columns
 
 
 def blocks(buffer: bytes | bytearray) -> list[Block]:
-    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for any other reply."""
+    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for another form."""
     number, at = array_header(buffer)
     found: list[Block] = []
     for _ in range(number):

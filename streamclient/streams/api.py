@@ -30,7 +30,7 @@ class States(Protocol):
     def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
         """Return commands, for any link, that read each stream's state and its group's at the same moment.
 
-        The argument `scripted` is the result of the method.
+        The argument `scripted` is a result of the method `scripted`.
         """
         ...
 

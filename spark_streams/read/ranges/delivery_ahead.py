@@ -1,6 +1,6 @@
 """Delivery ahead: if a query is behind, its next batch is delivered to the group before the batch is planned.
 
-This also finds the batch's end (`streamclient.streams.delivery_ahead`). It does not affect the contents of batches:
+This also finds the batch's end (`GroupReads.ahead`). It does not affect the contents of batches:
 delivered entries are pending, like the entries of a batch whose driver was killed, and a later batch does not deliver
 them again. Owns the choice of consumers for these entries, so that the running batch can be acknowledged separately.
 Undoes the delivery when the query is stopped, because the entries might not be read soon.

@@ -70,7 +70,7 @@ class Lookahead:
         yield
 
     def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
-        """Pass the answer to `server` if the next batch begins at its position and the answer is still valid."""
+        """Pass the answer to `server` if the next batch begins at the question's position and the answer is valid."""
         requested, self._asked = self._asked, None
         if requested is None or facts.starts.get(requested[0].stream) != requested[0].after:
             return

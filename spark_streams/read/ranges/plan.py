@@ -157,7 +157,7 @@ class BatchPlan:
 class _Admitted:
     """A batch's end in each stream, and the batch's number of entries in the stream if known.
 
-    `limited`: streams of which the limits leave entries for a later batch.
+    `limited`: streams with entries that the limits leave for a later batch.
     """
 
     ends: Ids

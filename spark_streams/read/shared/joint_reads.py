@@ -136,7 +136,7 @@ def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Cl
 
 
 def _answered(reply: Any) -> Any:
-    """Return the reply. Refusals are left to the code for single tasks, which handles them."""
+    """Return the reply. Raises RefusedForNowError for a refusal, which the code for single tasks handles."""
     if isinstance(reply, ResponseError):
         raise RefusedForNowError(str(reply))
     return reply

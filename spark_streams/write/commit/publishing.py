@@ -195,7 +195,7 @@ class Publisher:
         transaction.finish()
 
     def _refuse(self, rows: RowDigest, streams: Sequence[bytes], brought: Sequence[TaskRows]) -> NoReturn:
-        """Raise an error, because the batch was committed and this attempt has other rows or another number of rows."""
+        """Remove this attempt's staged rows and raise REPLAY_DIFFERS: the batch was committed with other rows."""
         self._forget(each.key for each in brought if each.chunks)
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)

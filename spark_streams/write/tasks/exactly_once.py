@@ -48,7 +48,10 @@ class ExactlyOnceSender:
         self._transactions: dict[int, SlotTransaction] = {}
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
-        """Send a chunk. When this method returns, the previous chunk is in the streams, but this chunk may not be."""
+        """Send a chunk.
+
+        When this method returns, earlier rows of the same slots are in the streams, but this chunk may not be.
+        """
         new = [rows.stream for rows in chunk if rows.stream not in self._entries]
         if new:
             self._enter(new)

@@ -20,7 +20,7 @@ from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command
 from streamwire.stream_id import StreamId
 
-#: Maximum bytes of a chunk: publishing one blocks the server's other clients for a few milliseconds.
+#: Maximum rows and bytes of a chunk: publishing a chunk blocks the server's other clients for a few milliseconds.
 _CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
 
 _HEADER = struct.Struct("<QQ")
@@ -47,7 +47,7 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
 
 
 class Stager:
-    """Stages those of one task's rows for one stream that the fence does not count.
+    """Stages one task's rows for one stream, except the rows that the fence counts.
 
     `keeps`: whether rows are stored, not only counted. `whole`: whether each addition is one chunk. `last`: the
     stream's last ID.
@@ -63,7 +63,7 @@ class Stager:
         self.key = fence.writer.staged_key(fence.stream, uuid.uuid4().hex)
 
     def add(self, rows: EncodedRows) -> list[Command]:
-        """Return the commands that stage those of the rows that the fence does not count."""
+        """Return the commands that stage the rows, except the rows that the fence counts."""
         fence, done = self._fence, len(rows)
         try:
             done = fence.unwritten(rows.hashes)
@@ -108,6 +108,6 @@ class Stager:
 
 
 def _are_short(rows: EncodedRows) -> bool:
-    """Return whether all rows have less than a thousand words: Lua limits the number of arguments."""
+    """Return whether all rows have fewer than a thousand words: Lua limits the number of arguments."""
     fourth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]  # of a row: *13\r\n...
     return not bool(np.any((fourth >= ord("0")) & (fourth <= ord("9"))))

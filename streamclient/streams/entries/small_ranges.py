@@ -40,7 +40,7 @@ class _Request:
 
 
 def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None) -> Pages:
-    """Return the entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
+    """Yield the entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
 
     Fields other than `fields` may be present by name only (None: all fields are needed).
     """
@@ -104,7 +104,7 @@ def joined(bodies: Sequence[bytes], count: int) -> Page:
 def _received(
     connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
 ) -> Pages:
-    """Return the entries of a request's ranges: one page with all ranges that arrived as planned, then the other
+    """Yield the entries of a request's ranges: one page with all ranges that arrived as planned, then the other
     ranges.
     """
     buffer, stop = connection.receive(request.token)
