@@ -34,8 +34,8 @@ T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
 #: Maximum idle time in seconds that Redis's 24-bit clock can represent.
 _LONGEST_IDLE = (1 << 24) - 1
-#: Sizes above which values are written and read in steps: a stream's entries and pending entries, a hash's or list's
-#: elements, and a payload's bytes.
+#: Minimum sizes of values that DUMP writes in steps: entries and pending entries of a stream, and elements of another
+#: type. DUMP and RESTORE also process a payload in steps if it has more bytes than the third number.
 _LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
 #: Nodes per step, and bytes of the checksum per step.
 _NODES, _CHECKED = 4, 256 * 1024
@@ -57,7 +57,7 @@ def _whole(version: int, pieces: Iterable[bytes]) -> bytes:
 
 
 def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, None, Reply]:
-    """Return the payload of a long immutable value in chunks, which are sent one by one."""
+    """Build the payload from the ``pieces`` of an encoded value, and return it in chunks, which are sent one by one."""
     chunks: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
@@ -107,7 +107,7 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
 
 
 def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
-    """Run a reader that has all of its input, with several of its steps per step here."""
+    """Run ``_NODES`` steps of a reader in each step. The reader must already have all of its input."""
     while True:
         try:
             for _ in range(_NODES):

@@ -48,11 +48,14 @@ class TimeOption:
     def __init__(self) -> None:
         self._unit = b""
         self._amount = b""
-        #: Whether the word without a time was given.
+        #: Whether KEEPTTL or PERSIST was given.
         self.keeps = False
 
     def parse(self, args: Args, without_time: bytes) -> bool:
-        """Parse the option; return whether it was present and valid. It may be repeated, but only in the same form."""
+        """Parse the option; return whether it was present and valid. ``without_time`` is KEEPTTL or PERSIST.
+
+        The option may be repeated, but not combined with another one.
+        """
         word = args.peek()
         if word == without_time and not self._unit:
             self.keeps = True

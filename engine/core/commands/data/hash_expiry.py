@@ -360,7 +360,7 @@ def hgetdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _taken(fields: Hash, names: list[bytes]) -> list[bytes | None]:
-    """Return the values of fields that the caller deletes; None for missing fields and repeated names."""
+    """Return the values of fields that the caller deletes; None for missing fields and each repetition of a name."""
     seen: set[bytes] = set()
     values: list[bytes | None] = []
     for name in names:

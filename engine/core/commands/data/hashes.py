@@ -28,7 +28,10 @@ _MANY = 5000
 
 
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
-    """Return the hash at ``key`` for changes of the fields ``names``, of which expired ones are removed first."""
+    """Return the hash at ``key`` for changes of the fields ``names``, after removing the expired ones among them.
+
+    Return None if the key does not exist or if no field is left.
+    """
     value: Hash | None = ctx.db.typed(key, Hash)
     if value is None or not value.deadlines or value.next_deadline() > ctx.now or ctx.changes.replaying:
         return value

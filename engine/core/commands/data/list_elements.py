@@ -36,7 +36,7 @@ def llen(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _bounds(start: int, stop: int, length: int) -> tuple[int, int]:
-    """Return a half-open range for two inclusive indexes; negative ones count from the end."""
+    """Convert two inclusive indexes to a half-open range. Negative indexes count from the end."""
     low = max(start + length, 0) if start < 0 else start
     high = (stop + length if stop < 0 else min(stop, length - 1)) + 1
     return low, max(low, high)
@@ -171,7 +171,7 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> int:
-    """Remove up to ``most`` elements one by one, reading no further than the last match; return the number removed."""
+    """Remove up to ``most`` equal elements one by one; return the number removed. A search ends at its first match."""
     for removed in range(most):
         if from_end:
             at = next((at for at, item in enumerate(reversed(items)) if item == element), None)

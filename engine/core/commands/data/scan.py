@@ -1,4 +1,4 @@
-"""SCAN, and the arguments that it shares with HSCAN."""
+"""SCAN, and the parsing and replies that it shares with HSCAN, SSCAN and ZSCAN."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
 
 def parse_cursor(word: bytes) -> int:
-    """Parse a cursor of SCAN and HSCAN: any 64-bit number.
+    """Parse a cursor of SCAN or a variant: any 64-bit number.
 
     A canonical negative number (``-1``) is refused. A non-canonical negative number (``-01``, or below the signed
     range) wraps around, as in Redis.
@@ -40,7 +40,10 @@ def parse_cursor(word: bytes) -> int:
 
 
 def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, bytes | None, bool]:
-    """Parse the options of a scan: (pattern, count, lower-case type or None, fields without values)."""
+    """Parse the options of a scan: (pattern, count, lower-case type or None, whether NOVALUES was given).
+
+    ``of_fields`` is False for SCAN, which has TYPE, and True for its variants, which have NOVALUES.
+    """
     pattern, count, kind, names_only = b"*", 10, None, False
     while len(args):
         if args.option(b"COUNT"):

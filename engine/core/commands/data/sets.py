@@ -19,9 +19,9 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of members above which a set is read in steps and sent in pages, or popped in steps.
+#: Number of members above which a set is read in steps and sent in pages.
 MANY = 5000
-#: Members popped per step.
+#: Maximum members popped per step.
 _AT_ONCE = 1000
 #: Maximum number of members that SRANDMEMBER draws with repetition.
 _MOST_DRAWS = 1_000_000

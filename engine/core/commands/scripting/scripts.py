@@ -43,13 +43,13 @@ def check_keys(argv: list[bytes]) -> None:
 
 
 def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-    """Runs a Lua script."""
+    """Run a Lua script."""
     check_keys(argv)
     return ctx.scripts.run_script(ctx, argv, ctx.scripts.load(argv[1], stays=False), read_only=read_only)
 
 
 def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-    """Runs a cached Lua script, given its SHA-1."""
+    """Run a cached Lua script, given its SHA-1."""
     if len(argv[1]) != _SHA_LENGTH:
         raise CommandError(scripting.NO_SCRIPT)
     check_keys(argv)

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _MANY = 1 << 30
-#: Number of seconds above which DEBUG SLEEP returns immediately, as in Redis.
+#: Number of seconds from which DEBUG SLEEP returns immediately, as in Redis.
 _MOST_SECONDS = 1 << 31
 
 
 class _Sub(NamedTuple):
-    """A subcommand: its handler, and the minimum and maximum number of its arguments."""
+    """A subcommand: its handler, the minimum and maximum number of its arguments, and their syntax."""
 
     handler: Handler
     low: int
@@ -175,7 +175,7 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
-    """Return a digest of a key's visible state, regardless of its history."""
+    """Return a digest of a key's visible state, without the deadlines of hash fields, regardless of its history."""
     if isinstance(value, Hash):
         value = Hash(sorted(value.items()), big=value.big)
     elif isinstance(value, Members):

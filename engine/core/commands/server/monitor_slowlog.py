@@ -1,4 +1,4 @@
-"""MONITOR, SLOWLOG and LATENCY: running commands and their durations.
+"""MONITOR, SLOWLOG and LATENCY: the commands that clients run, and their durations.
 
 The data is collected by ``engine.core.clients.monitors`` and ``engine.core.clients.telemetry``.
 """
@@ -151,7 +151,7 @@ def histogram(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _named(word: bytes) -> list[bytes]:
-    """Return the full names of a command: its own, or those of its subcommands."""
+    """Return the full names of a command and of its subcommands; empty for an unknown command."""
     one = find(word)
     if one is None:
         return []

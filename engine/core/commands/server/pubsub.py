@@ -30,7 +30,10 @@ def _answers(
     change: Callable[[Session, bytes], None],
     *counted: Collection[bytes],
 ) -> Reply:
-    """Apply ``change`` to each name and send its confirmation, with the total size of ``counted`` after the change."""
+    """Apply ``change`` to each name, and send a confirmation with the total size of ``counted`` after the change.
+
+    For the name None, only send the confirmation. Inside EXEC, return the first confirmation instead of sending it.
+    """
     session = ctx.session
     answers = []
     for name in names:

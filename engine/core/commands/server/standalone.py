@@ -1,4 +1,4 @@
-"""Commands for features that the engine does not have: a cluster, modules.
+"""Commands for features that the engine does not have (a cluster, modules), and LOLWUT.
 
 Clients and tools send these commands when they connect or between tests. The reply is the same as from a Redis without
 the feature, or an error that says that the feature is missing.

@@ -1,8 +1,8 @@
-"""Commands that Redis does not have (prefix ``PS.``), for reading streams in ranges and for adding staged entries.
+"""Commands that Redis does not have (prefix ``PS.``), for ranges of streams and for adding staged entries.
 
 Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
-offsets of a micro-batch. The cost depends on the number of segments, not of entries. PS.APPEND, however, costs as much
-as the same XADDs in a pipeline.
+offsets of a micro-batch. The cost of reading depends on the number of segments, not of entries. PS.DELIVER copies
+the ID of each entry, and PS.APPEND costs as much as the same XADDs in a pipeline.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int) -> int:
-    """Deliver the first ``most`` entries of the range that the group has not received; return how many there were."""
+    """Deliver the first ``most`` entries of the range that the group has not received; return their number."""
     key, name = argv[1], argv[2]
     ref = need_group(ctx, key, name)
     stream, group = ref.stream, ref.group
@@ -190,7 +190,7 @@ def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) 
     key, name = argv[1], argv[2]
 
     def step() -> int:
-        """Acknowledge the next entries; return how many."""
+        """Acknowledge the next entries; return their number."""
         nonlocal low
         group = group_if_there(ctx, key, name)
         records = islice(group.pending.records(low, high), IDS_AT_ONCE) if group is not None else ()

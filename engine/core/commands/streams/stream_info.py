@@ -66,12 +66,12 @@ def _entry(stream: Stream, entry_id: int) -> Reply:
 
 
 def shown_read(group: Group) -> Reply:
-    """Return a group's entries-read, nil if unknown."""
+    """Return a group's entries-read counter; None if unknown."""
     return None if group.entries_read == UNKNOWN else shown(group.entries_read)
 
 
 def shown_lag(group: Group, stream: Stream) -> Reply:
-    """Return a group's lag, nil if unknown."""
+    """Return a group's lag; None if unknown."""
     lag = group.lag(stream)
     return None if lag is None else shown(lag)
 

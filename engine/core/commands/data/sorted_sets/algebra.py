@@ -1,6 +1,6 @@
 """Intersections, unions and differences of sorted sets and sets: read, counted, or stored.
 
-Members of sets have the score 1. Large results are computed in steps from copies, so they reflect one moment.
+Members of sets have the score 1. Large sources are combined in steps, from copies that reflect one moment.
 """
 
 from __future__ import annotations

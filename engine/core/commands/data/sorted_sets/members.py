@@ -43,7 +43,7 @@ _UNCONDITIONAL = _Conditions()
 
 
 def _parse_conditions(args: Args) -> tuple[_Conditions, bool, bool]:
-    """Parse ZADD's options: conditions, whether changes count, whether the score is an increment."""
+    """Parse ZADD's options: the conditions, whether to count changed members, and whether the score is an increment."""
     new = existing = greater = less = changed = increment = False
     while len(args):
         if args.flag(b"NX"):
@@ -75,7 +75,7 @@ def _pairs(scores: Iterable[float], members: list[bytes]) -> list[Pair]:
 
 
 def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
-    """Return whether ZADD changes the member's score to ``score``."""
+    """Return whether ZADD adds the member with ``score`` or changes the member's score to it."""
     former = None if members is None else members.get(member)
     if former is None:
         return not when.only_existing

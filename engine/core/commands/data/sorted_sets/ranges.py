@@ -156,7 +156,7 @@ def _copied(members: SortedSet, span: Callable[[SortedSet], Span], *, reverse: b
 
 
 def pages_of(parts: list[list[Pair]], *, with_scores: bool, in_pairs: bool) -> Pages:
-    """Return a long reply of pairs."""
+    """Return the pairs of ``parts`` as a long reply. ``parts`` is emptied while the reply is sent."""
     count = sum(map(len, parts))
     parts.reverse()
     # Each part is freed when it is sent, because freeing all of them at once would block the server.

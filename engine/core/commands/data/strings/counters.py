@@ -60,7 +60,7 @@ def decrby(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> Fraction:
-    """Return the rounded sum. Raise ``error`` if a number is missing, and another error if the sum is not finite."""
+    """Return the rounded sum. Raise ``error`` if an argument is None, and another error if the sum is not finite."""
     if one is None or two is None:
         raise CommandError(error)
     result = longdouble.rounded(one + two)

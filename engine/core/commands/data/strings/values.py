@@ -45,13 +45,13 @@ def _read(ctx: Context, key: bytes) -> bytes | None:
 
 
 def _shown(value: object) -> bytes | None:
-    """Return a string for a reply."""
+    """Return a stored value as bytes for a reply. Raise WRONGTYPE if it is not a string."""
     string = checked(value)
     return None if string is None else bytes(string)
 
 
 def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
-    """Set a string, regardless of the previous type. Record the event, but no effect."""
+    """Set a string, replacing a value of any type. Record the event, but no effect."""
     ctx.db.set(key, value, keep_ttl)
     if ctx.changes.on_event is not None:
         ctx.changes.notify("$", event, key, ctx.db.index)

@@ -116,8 +116,8 @@ class Rows:
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
         """Encode the entries with consecutive IDs from ``ms-seq`` on.
 
-        Return their frames back to back, the sizes of these, and the XADDs that add them to ``key`` (empty without a
-        key).
+        Return their frames back to back, the size of each frame, and the XADDs that add the entries to ``key`` (empty
+        without a key).
         """
         words = 2 * len(self._columns)
         forms = [(b"*2\r\n", b"*%d\r\n" % words)]

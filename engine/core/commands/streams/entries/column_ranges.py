@@ -78,7 +78,10 @@ def _parse_names(args: Args) -> frozenset[bytes]:
 def _blocks(
     stream: Stream, low: int, high: int, count: int, most_bytes: int | None, names: frozenset[bytes] | None
 ) -> Reply:
-    """Return the blocks of the first ``count`` entries of [low, high] (0: all), in pages if there are many."""
+    """Return the blocks of the first ``count`` entries of [low, high] (0: all), in pages if there are many.
+
+    With ``most_bytes``, stop once the blocks have that many bytes, and after ``ranges.MANY`` entries at the latest.
+    """
     if most_bytes is None:
         parts = ranges.many_parts(stream, low, high, count)
         if parts is not None:

@@ -16,7 +16,7 @@ _DIGITS = 9
 
 
 def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
-    """Return a run of ``XADD key * field value ...`` with ``words`` fields and values each."""
+    """Return a run of XADDs to ``key``. Each body contains ``words`` bulk strings: the fields and their values."""
     return XaddRun(len(bodies), [b"XADD", key, b"*"], words, bodies, list(map(len, bodies)))
 
 

@@ -24,7 +24,7 @@ MANY, _MANY_SEGMENTS = 20_000, 8
 
 
 def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
-    """Return the segments of [low, high] and the number of requested entries; None if the reply is not long."""
+    """Return the segments of [low, high] and the number of entries to return; None if the reply is not long."""
     if (not count or count > MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
         parts = stream.parts(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)

@@ -50,12 +50,15 @@ def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -
     ctx.effect(*effect)
 
 
-#: Number of entries deleted in one step of a long command.
+#: IDs per step of a long XDEL, and IDs per step of a long XDELEX.
 _STEP, _STEP_WITH_POLICY = 1000, 500
 
 
 def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
-    """Parse ``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
+    """Parse ``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order.
+
+    Return the policy (empty if not given) and the words of the IDs.
+    """
     policy, words = b"", None
     while len(args):
         word = args.peek()

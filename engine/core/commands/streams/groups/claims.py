@@ -58,9 +58,9 @@ class Claim:
         self.effects = ClaimEffects(ctx, ref, consumer.name)
 
     def claim_range(self, block: Block, low: int, high: int) -> int:
-        """Claim the records [low, high) at once if all are claimable and their entries are adjacent; return how many.
+        """Claim the records [low, high) at once if all are claimable and their entries are adjacent.
 
-        Return 0 and change nothing if the records must be claimed one by one.
+        Return their number. Return 0 and change nothing if the records must be claimed one by one.
         """
         group, count, now = self.group, high - low, self.ctx.now
         if count < _STRETCH or group.nacked:
@@ -91,7 +91,10 @@ class Claim:
         return count
 
     def is_below_min_idle(self, block: Block, low: int, high: int) -> bool:
-        """Return whether the records [low, high) have all been idle for too short a time, and their entries exist."""
+        """Return whether none of the records [low, high) has been idle for long enough, and all their entries exist.
+
+        Return False, without a check, if the records are few or if the group has NACKed entries.
+        """
         if not self.min_idle or high - low < _STRETCH or self.group.nacked:
             return False
         earliest = block.time if block.owners is None else min(block.times[low:high])
@@ -99,7 +102,7 @@ class Claim:
 
     def claim_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries in this order; remove the records of deleted entries."""
-        # During a replay, the entries existed when they were claimed, so no segment must be read from disk to check
+        # During a replay, the entries existed when they were claimed, so no segment need be read from disk to check
         # this.
         is_told = self.ctx.changes.replaying and force and self.justid
         if not is_told:
@@ -133,7 +136,11 @@ class Claim:
         return True
 
     def claim_one(self, entry_id: int, force: bool = False) -> bool:
-        """Claim one existing entry; return whether the options allow it."""
+        """Claim one existing entry; return whether it was claimed.
+
+        An entry that is not pending is claimed only with ``force``. A pending entry with an owner is claimed only if it
+        has been idle for long enough.
+        """
         group, pending = self.group, self.group.pending
         record = pending.find(entry_id)
         if record is None:
@@ -326,7 +333,10 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 class _Search:
-    """XAUTOCLAIM's scan from ``start``. It claims up to ``count`` entries and examines up to ``attempts`` records."""
+    """XAUTOCLAIM's scan from ``start``. It examines up to ``attempts`` records.
+
+    It ends after ``count`` entries that were claimed or that were found to be deleted.
+    """
 
     __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
 
@@ -339,7 +349,7 @@ class _Search:
         self.is_over = False
 
     def go_on(self, claim: Claim, work: float) -> None:
-        """Continue the scan for ``work`` units: the work of claiming this many entries one by one."""
+        """Continue the scan for ``work`` units. Claiming one entry by itself is one unit."""
         try:
             self._go_on(claim, work)
         except UnreadableError:

@@ -1,8 +1,8 @@
 """Changes to consumer groups that several commands share, each with its effect for the log.
 
 The log consists of Redis commands. Pending records are logged as XCLAIMs that recreate them (FORCE, JUSTID), with the
-group's position as LASTID. A position with its count of entries read is logged as an XGROUP SETID. A replay in order
-recreates the group. Consecutive records with the same delivery time and count share an XCLAIM.
+group's position as LASTID. A position with its count of entries read is logged as an XGROUP SETID. Replaying these
+commands in order recreates the group. Consecutive records with the same delivery time and count share an XCLAIM.
 """
 
 from __future__ import annotations

@@ -48,12 +48,15 @@ class History:
     def __init__(self, ctx: Context, ref: GroupRef, consumer: Consumer) -> None:
         self._ctx, self._stream, self._group, self._consumer = ctx, ref.stream, ref.group, consumer
         self._effects = ClaimEffects(ctx, ref, consumer.name)
-        #: Number of entries so far, and the parts: stretches (count, runs), single entries, and IDs of deleted ones.
+        #: Number of entries so far, and the parts: stretches (count, runs), single entries, and IDs of deleted entries.
         self._count = 0
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 
     def read(self, after: int, budget: Budget) -> Reply:
-        """Return the consumer's pending entries after ``after``. Increment the delivery counts of undeleted entries."""
+        """Return the consumer's pending entries after ``after``, within ``budget``.
+
+        Set the delivery times and increment the delivery counts of those that are not deleted.
+        """
         if after != ids.MAX_ID:
             try:
                 self._deliver(after, budget)

@@ -19,7 +19,7 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.text.messages import general, streams
 
-#: IDs acknowledged or released in one step of a long command.
+#: IDs per step of a long XACK, and IDs per step of a long XACKDEL or XNACK.
 _STEP, _STEP_WITH_POLICY = 1000, 500
 #: Number of pending entries above which the list is paged.
 _MANY = 2000

@@ -31,7 +31,7 @@ class Read:
     id_pos: int = 0
 
 
-#: Cache of parsed calls without explicit IDs, which readers repeat.
+#: Cache of parsed calls whose last ID is ``>``. Readers repeat such calls.
 _cache: dict[tuple[bytes, ...], Read] = {}
 _CACHE_MAX, _CACHE_WORDS, _CACHE_BLOCK_MS = 1024, 32, 1 << 40
 
@@ -117,7 +117,10 @@ def find_keys(argv: list[bytes]) -> list[bytes]:
 
 
 class Budget:
-    """Remaining size of the reply: MAXCOUNT entries, and MAXSIZE bytes, which the last entry may exceed."""
+    """Limits of a reply: COUNT entries per stream, and MAXCOUNT entries and MAXSIZE bytes in total.
+
+    The last entry may exceed MAXSIZE.
+    """
 
     __slots__ = ("count", "left", "maxsize", "size")
 
@@ -132,7 +135,7 @@ class Budget:
         return self.left == 0 or (0 < self.maxsize <= self.size)
 
     def limit(self, taken: int = 0) -> int:
-        """Return the number of entries that a stream may still add after ``taken`` (0: any number).
+        """Return the maximum number of further entries of a stream, after ``taken`` of its entries; 0 if unlimited.
 
         Must not be called when the budget is spent.
         """

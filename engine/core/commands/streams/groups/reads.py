@@ -75,7 +75,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
-        # In the blocked command, "$" is replaced with the current last ID, because its meaning would change.
+        # Replace "$" in the blocked command with the current last ID: in a retry, "$" would mean a later ID.
         words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
         argv = argv[: read.id_pos] + words
     behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
@@ -177,9 +177,9 @@ def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> R
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
     """Return the next time at which an entry may become idle for ``min_idle`` ms.
 
-    Records that are already idle for ``min_idle`` have just been processed: their entries are deleted, so these records
-    do not end the wait. Deliveries to other clients send no signal to this one. Therefore the wait never exceeds
-    ``min_idle``, or ``_RECHECK_MS`` if that is longer.
+    Records that are already idle for ``min_idle`` do not end the wait: they have just been processed, and remain only
+    because their entries are deleted. Deliveries to other clients send no signal to this one. Therefore the wait
+    never exceeds ``min_idle``, or ``_RECHECK_MS`` if that is longer.
     """
     times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
     known = [time + min_idle + 1 for time in times if time is not None]

@@ -22,7 +22,8 @@ xgroup_subcommand = container(
     "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
 )
 
-#: Number of a group's pending entries above which a consumer is deleted in steps, and its entries per step.
+#: Number of a group's pending entries above which a consumer is deleted in steps, and entries acknowledged
+#: per step.
 _MANY_PENDING, _AT_ONCE = 30_000, 500
 
 
@@ -143,7 +144,10 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
         return _delete_consumer(ctx, argv, group, consumer)
 
     def work() -> Generator[None, None, Reply]:
-        """Acknowledge the consumer's entries in blocks shared with others. Deleting its other entries costs little."""
+        """Acknowledge the consumer's entries in blocks with entries of other consumers, and then delete the consumer.
+
+        The consumer's entries in other blocks are deleted quickly, so this needs no steps.
+        """
         done, low = 0, 0
         while True:
             there = group_if_there(ctx, key, name)
