@@ -125,7 +125,7 @@ def write_batch(job: Run, stream: str, rows: pa.Table) -> None:
 
 
 def start_statistics(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
-    """Store the statistics in hashes. Each batch overwrites the hashes that it changed, so it can be repeated."""
+    """Start the query that stores the statistics in hashes. Batches write absolute figures, so they can be repeated."""
 
     def store(changed: DataFrame, _batch_id: int) -> None:
         commands: list[Command] = []
@@ -147,7 +147,7 @@ def start_statistics(job: Run, departures: DataFrame, checkpoint: str) -> Stream
 
 
 def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQuery:
-    """Append an entry to the stream of alerts for each departure that was more than three hours late."""
+    """Start the query that appends an alert to a stream for each departure that left more than three hours late."""
     return (
         late_departures(departures)
         .writeStream.queryName(ALERTS_GROUP)
@@ -246,14 +246,17 @@ def groups(job: Run) -> dict[str, tuple[int, int | None]]:
 
 
 def wait_for_acknowledgement(job: Run) -> None:
-    """Wait until no group has pending entries. Spark commits a batch to its source at the next trigger."""
+    """Wait until no group has pending or unread entries, or until the timeout.
+
+    Spark commits a batch to its source at the next trigger.
+    """
     deadline = time.monotonic() + DEADLINE_SECONDS
     while any(state != (0, 0) for state in groups(job).values()) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def stored_statistics(job: Run) -> dict[check.Group, check.Figures]:
-    """Return the statistics in the hashes."""
+    """Return the statistics that the hashes contain."""
     pairs = [(airport, band) for airport in AIRPORTS for band in report.BANDS]
     with job.connection() as connection:
         commands: list[Command] = [("HGETALL", STATISTICS_KEY.format(airport=a, visibility=b)) for a, b in pairs]
@@ -320,7 +323,7 @@ def verdict(wrong: list[str]) -> int:
 
 @contextmanager
 def checkpoint_directory(job: Run) -> Iterator[str]:
-    """Yield the given directory, or a temporary one. Raises LEFTOVERS if the streams belong to another run."""
+    """Yield the given directory, or a temporary one. Raises LEFTOVERS if the server has keys of another run."""
     given = job.checkpoint
     continued = given is not None and job.files.exists(f"{given}/{STATISTICS_GROUP}")
     pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)

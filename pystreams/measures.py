@@ -17,7 +17,7 @@ from pystreams.values import names, numbers, times
 from spark_streams.reports import QueryReport
 from streamwire.stream_id import ZERO, StreamId
 
-_CLOCK_MS = 60_000  # maximum by which an ID may be ahead of the server's clock and still count as a time
+_CLOCK_MS = 60_000  # an ID that is further ahead of the server's clock is not a time
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Estimate(Generic[Row]):
 
 @dataclass(frozen=True)
 class Measure(Generic[Row]):
-    """One measure. `name` selects it in views and options, and is its column's title without `title`.
+    """One measure. `name` selects it in views and options, and is its column's title if `title` is empty.
 
     `read`: returns the value of a row. `key`: JSON key, by default `name` with the form's unit. `metric`: name in
     Prometheus; names of counters end with `_total`. `help`: HELP of the metric, also the tooltip in the dashboard
@@ -181,7 +181,7 @@ class Measure(Generic[Row]):
         return None if value is None else self.form.json(value)
 
     def samples(self, row: Row) -> Iterator[tuple[str, float]]:
-        """Yield the names and values of the metrics; nothing if the value is unknown."""
+        """Yield the names and values of the metrics; nothing without a metric or if the value is unknown."""
         value = self.read(row)
         if not self.metric or value is None:
             return
@@ -198,7 +198,7 @@ View = tuple[Measure[Row], ...]
 
 
 def document(view: View[Row], row: Row) -> dict[str, Any]:
-    """Return the values of a row for programs, without names, whose JSON form differs between rows."""
+    """Return a row's values for programs. Names are omitted, because their JSON form differs between rows."""
     found: dict[str, Any] = {}
     for each in view:
         if each.form is NAME:

@@ -32,7 +32,7 @@ from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50
-_NAMED = 5  # streams that a warning names
+_NAMED = 5  # maximum number of streams that a warning names
 
 
 class Run:
@@ -98,7 +98,7 @@ class Run:
         """Return whether the change is confirmed, by --yes or at the terminal. --dry-run only shows the plan.
 
         `plan`: the change as a clause ("remove 3 entries"). `document`: the change for programs, with `records` as for
-        `Output.document`. Raises NOT_CONFIRMED without a terminal.
+        `Output.document`. Raises NOT_CONFIRMED without a terminal and for structured output.
         """
         if self.dry_run:
             if self.out.structured:
@@ -179,7 +179,7 @@ class StreamName(Name):
 
 
 class GroupName(Name):
-    """A group's name, which a shell completes from the groups of the stream before it."""
+    """A group's name, which a shell completes from the groups of the stream that precedes it."""
 
     name = "group"
 

@@ -40,7 +40,7 @@ Builder = TypeVar("Builder")
 
 _NOTHING: Mapping[str, object] = {}
 _POLL_SECONDS = 0.1
-#: Seconds that a stop waits for Spark to record the end of a batch. Otherwise the batch is repeated, without harm.
+#: Seconds that a stop waits for Spark to record the end of a batch. Without the record, the batch is repeated safely.
 _COMMIT_SECONDS = 10.0
 
 
@@ -66,7 +66,7 @@ class Run:
         self.stop = Stop()
         self.batches = 0
         self.rows = 0
-        #: After the query's end: the last batch with rows that Spark has committed.
+        #: Number of the last committed batch with rows, set at the query's end; -1 if there is none.
         self.committed = -1
         #: Error of a failed batch. Spark's error does not include its causes.
         self._of_batch: Exception | None = None
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def period(self) -> float:
-        """Seconds from one batch to the next."""
+        """Seconds from one batch to the next; 0 if the job ends after processing all existing data."""
         return 0.0 if self.once else int(self.trigger["processingTime"].split()[0]) / 1000
 
     @property
@@ -118,8 +118,10 @@ class Run:
     # The server
 
     def address(self) -> Address:
-        """Return the server. Raises MISSING_SERVER if none is named, since an embedded engine and its data would end
-        with the job.
+        """Return the server's address, and start an embedded engine if needed.
+
+        Raises MISSING_SERVER if the job would use an embedded engine without a directory, whose data would end with
+        the job. Jobs of EMBEDDED_JOBS may use one.
         """
         named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
         server = of_connector.server(named)
@@ -296,7 +298,7 @@ def _is_busy(query: StreamingQuery) -> bool:
 
 
 class _Progress:
-    """Prints the progress of a query's batches. `seen`: the last finished batch with rows."""
+    """Prints the progress of a query's batches. `seen`: number of the last finished batch with rows, or -1."""
 
     def __init__(self, run: Run, monitor: StreamMonitor) -> None:
         self._run = run
@@ -318,7 +320,7 @@ class _Progress:
         return f"batch {progress.batchId}: {progress.numInputRows:,} rows{rate}{self._behind(progress)}"
 
     def _behind(self, progress: StreamingQueryProgress) -> str:
-        """Return the number of unread entries in the streams as text; empty if the query reads none."""
+        """Return the number of unread entries in the streams as text; empty if the query reads no stream."""
         name = progress.name or ""
         sources = [(source.startOffset, source.endOffset, source.numInputRows) for source in progress.sources]
         self._monitor.latest.pop(name, None)

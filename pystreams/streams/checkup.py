@@ -94,7 +94,10 @@ def _clock(connection: Connection) -> Finding:
 
 
 def _clocks(connection: Connection) -> Iterator[Finding]:
-    """Yield the difference between the servers' clocks, each measured against the clock of this machine."""
+    """Yield the servers that do not answer, and the difference between the clocks of the others.
+
+    Each clock is measured against the clock of this machine.
+    """
     try:
         nodes = servers.servers(connection, None, replicas=True)
     except (*UNREACHABLE, PystreamsError):

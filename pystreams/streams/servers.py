@@ -45,12 +45,12 @@ def servers(connection: Connection, node: str | None, *, replicas: bool) -> list
 
 
 def ask_each(connection: Connection, nodes: Sequence[Endpoint], *command: str | bytes | int) -> list[Any]:
-    """Return the reply of each server to a command. Raises a refusal."""
+    """Return the reply of each server to a command. Raises an error if a server refuses the command."""
     return [ask_one(connection, node, *command) for node in nodes]
 
 
 def ask_one(connection: Connection, node: Endpoint, *command: str | bytes | int) -> Any:
-    """Return the reply of one server. Raises a refusal."""
+    """Return the reply of one server to a command. Raises an error if the server refuses the command."""
     (reply,) = ask_server(connection, node, [command])
     if isinstance(reply, ResponseError):
         raise failure(connection, command, reply)
@@ -197,7 +197,8 @@ class Replica:
     """A server in a replication tree. `behind`: number of bytes that its master has written and the replica has not
     processed.
 
-    `lag`: seconds since it last reported to its master. Both are None for a master.
+    `lag`: seconds since the replica and its master last communicated. Both are None for a master. `behind` is also None
+    for a replica that reports only itself.
     """
 
     node: str
@@ -211,7 +212,7 @@ class Replica:
 def replication(connection: Connection) -> list[Replica]:
     """Return each master, followed by the replicas that it reports.
 
-    For a replica, return only the replica and its link.
+    For a server that is itself a replica, return only the replica and the state of its link.
     """
     found: list[Replica] = []
     for node in connection.topology.masters():
@@ -238,11 +239,11 @@ def _replica(line: dict[str, str], written: int | None) -> Replica:
 
 
 def fail_over(connection: Connection, seconds: float) -> Endpoint:
-    """Make a replica the master without losing a write, and return it.
+    """Make a replica the master without losing a write, and return the new master.
 
     Under Sentinel, writes are paused until every replica has all of the master's data and the former master follows the
-    new one, because SENTINEL FAILOVER waits for neither. Other servers do the same on FAILOVER. Raises
-    FAILOVER_UNFINISHED if it takes longer than this many seconds; the pause ends after twice that time at the latest.
+    new one, because SENTINEL FAILOVER waits for neither. Without Sentinel, FAILOVER itself does this. Raises
+    FAILOVER_UNFINISHED if the failover takes longer than `seconds`; the pause ends after twice that time at the latest.
     """
     address, topology = connection.address, connection.topology
     before = topology.endpoint(None)
@@ -309,7 +310,7 @@ def _master(connection: Connection, before: Endpoint) -> Endpoint | None:
 
 
 def _ask_a_sentinel(connection: Connection, command: Command) -> None:
-    """Send a command to the first Sentinel that answers."""
+    """Send a command to the first Sentinel that accepts a connection. Raises NO_SENTINEL."""
     address = connection.address
     for endpoint in address.endpoints:
         try:

@@ -46,7 +46,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a change, and whether it must be continued by another request."""
+    """The result of a change. `more`: whether another request must continue the change."""
 
     sentence: str
     count: int = 0
@@ -190,7 +190,7 @@ def _remove_consumer(connection: Connection, asked: Asked) -> Done:
 
 
 def _limit(connection: Connection, asked: Asked) -> tuple[inventory.Stream, tuple[str, str | int], int, bool]:
-    """Return the stream, the limit of XTRIM, the number of entries that it removes, and whether the number is exact."""
+    """Return the stream, the limit for XTRIM, the number of entries to be removed, and whether this number is exact."""
     found = inventory.need(connection, asked.key("stream"))
     by = asked.choice("by", ("acked", "maxlen", "older"), "acked")
     if by == "maxlen":
@@ -434,7 +434,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
 def _record_start(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
     """Record the start of a change unless an earlier part of it was recorded, and return the facts for its records.
 
-    Raises AUDIT_UNWRITABLE, so that no change is made without a record.
+    Raises AUDIT_UNWRITABLE if the record cannot be written, so that no change is made without a record.
     """
     named = {name: names.shown(key) for name in ("stream", "group", "consumer") if (key := asked.key_or_none(name))}
     record = {

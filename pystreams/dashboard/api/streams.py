@@ -39,7 +39,7 @@ _BARS = 16
 
 
 def stream(asked: Asked) -> dict[str, Any]:
-    """Return the facts of a stream, its groups with their status, and curves of the last hour."""
+    """Return the facts of a stream, the groups with the largest lags and their status, and curves of a period."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -162,7 +162,8 @@ def _step(
 def entry(asked: Asked) -> dict[str, Any]:
     """Return one entry.
 
-    Values are truncated after a mebibyte in total. `sources` has the complete texts without escapes.
+    Values are truncated after a mebibyte in total. `sources`: the text of each value without escapes, or None if the
+    value is truncated or not UTF-8. `more`: number of fields that are omitted.
     """
     name, wanted = asked.key("stream"), asked.id("id") or ZERO
     with asked.access.lend() as connection:
@@ -208,7 +209,7 @@ def field_statistics(asked: Asked) -> dict[str, Any]:
 
 
 def statistics(page: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return the statistics of each field name, most frequent names first."""
+    """Return the statistics of the most frequent field names, most frequent first."""
     values: dict[bytes, list[bytes]] = defaultdict(list)
     for _, words in page:
         for key, value in dict(fields.pairs(words or [])).items():

@@ -81,7 +81,7 @@ class Endpoints:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def session_of(self, request: Request) -> Session | None:
-        """Return the session of a request's cookie."""
+        """Return the session that a request's cookie names, or None."""
         number = request.cookies.get(self.cookie)
         return self.sessions.find(number) if number else None
 
@@ -141,7 +141,7 @@ class Endpoints:
         return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
 
     def state(self, session: Session | None) -> dict[str, Any]:
-        """Return the server's row in the list of servers. Without a session, it has only the name."""
+        """Return the server's row in the list of servers. Without a session, the row has only the name and path."""
         row: dict[str, Any] = {"name": self.rules.shown, "path": self.path, "user": None}
         if session is None:
             return row

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pystreams.dashboard")
 
 _CHECK_SECONDS = 5.0
-_HEADER_CHECKS = 3  # number of checks before which a connection must have sent a request
+_HEADER_CHECKS = 3  # number of checks within which a connection must send a request
 _MOST_CONNECTIONS = 500
 _HISTORY_BYTES = 48 << 20
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -151,7 +151,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and Ctrl-C with exit status 0."""
+        """Stop on SIGTERM and Ctrl-C with exit status 0, and reload the certificate on SIGHUP."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -214,7 +214,7 @@ class Certificate:
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens on this address and port. Raises OSError."""
+    """Return a socket that is bound to this address and port, on which a server can listen. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -44,8 +44,8 @@ class Group:
 
     `lag`: number of undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown.
     `behind_ms`: age of the first undelivered entry; 0 if there is none. `oldest`: the first pending entry;
-    `oldest_idle_ms`: time since its last delivery (None if it was given back). `consumers`: None if they were not
-    requested. `rate`: entries delivered to it per second, if measured.
+    `oldest_idle_ms`: time since that entry's last delivery (None if the entry was given back). `consumers`: None if
+    they were not requested. `rate`: entries delivered to the group per second, if measured.
     """
 
     stream: Stream
@@ -71,7 +71,7 @@ class Group:
         return (self.lag, self.lag) if self.exact else (self.least, self.most)
 
     def may_exceed(self, limit: int) -> bool:
-        """Return whether the lag may be larger than a limit, as far as it is known."""
+        """Return whether the lag may be larger than a limit. True if the lag has no known upper bound."""
         most = self.bounds[1]
         return most is None or most > limit
 
@@ -91,7 +91,7 @@ class Group:
 
     @property
     def delivered(self) -> int | None:
-        """Number of the stream's entries that were delivered to it or skipped; None if the server cannot tell."""
+        """Number of the stream's entries that were delivered to the group or skipped; None if the server cannot tell."""
         if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
             return self.stream.added - self.lag
         return self.read
@@ -169,7 +169,7 @@ def groups_of(
     consumers: Callable[[Group], bool] = _always,
     budget: Budget | None = None,
 ) -> Iterator[Group]:
-    """Yield the groups of these streams. Without `details`, one command is sent per stream, and none per group.
+    """Yield the groups of these streams. Without `details`, one command is sent per stream, and others only to count lags.
 
     `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them at once.
     `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.
