@@ -130,8 +130,8 @@ def archive(
 
 
 def _texts() -> Column:
-    """Return the fields as text. A value that is not UTF-8 stops the job: otherwise it would be stored as null, and the
-    entry would be trimmed.
+    """Return the fields as text. A name or value that is not UTF-8 stops the job: otherwise it would be stored as null,
+    and the entry would be trimmed.
     """
     words = F.concat(F.map_keys("fields"), F.map_values("fields"))
     refusal = F.raise_error(F.format_string(str(error("ARCHIVE_NOT_TEXT", entry="%s", stream="%s")), "_id", "_stream"))

@@ -197,7 +197,7 @@ def _second() -> Column:
 
 
 def _chunks(rows: DataFrame, size: int, span: int | None) -> Iterator[Chunk]:
-    """Yield chunks of about `size` entries that span at most `span` seconds."""
+    """Yield chunks of at most `size` entries that span at most `span` seconds."""
     counted = rows.groupBy(_second().alias("second")).count().orderBy("second")
     first, last, count = 0, 0, 0
     for second, entries in counted.toLocalIterator():

@@ -28,7 +28,7 @@ _KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
 def _directory(kind: str, beside: str) -> Path:
-    """Return the directory of these files in the installed wheel, or else in the checkout."""
+    """Return the directory of files of a kind: in the installed wheel, or else `beside` the package in a checkout."""
     inside = _PACKAGE / "jobs" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / beside
 

@@ -58,7 +58,7 @@ def spark_submit() -> str:
 
 
 def java_home(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return JAVA_HOME for spark-submit if neither that variable nor PATH has Java. Raises NO_JAVA."""
+    """Return JAVA_HOME for spark-submit, or nothing if that variable or PATH already has Java. Raises NO_JAVA."""
     given = environment.get("JAVA_HOME")
     if given:
         if not (Path(given) / "bin" / "java").exists():

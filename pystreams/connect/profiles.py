@@ -71,7 +71,7 @@ def dashboard(file: Path, name: str) -> tuple[bool | None, list[str]]:
 
 
 def is_shared(file: Path) -> bool:
-    """Return whether users other than the owner may read the file."""
+    """Return whether users other than the owner have any permission for the file."""
     try:
         return bool(file.stat().st_mode & 0o077)
     except OSError:

@@ -55,7 +55,7 @@ def written(path: Path) -> Iterator[None]:
 def open_archive(
     path: Path, form: str, columns: Sequence[str] | None, *, resume: bool, one_file: bool = False
 ) -> Archive:
-    """Return a new archive at the path, or with `resume` an existing archive.
+    """Return a new archive at the path, or with `resume` the existing archive if there is one.
 
     `columns`: columns of CSV and Parquet; None uses the fields of the first entries. `one_file`: write Parquet to one
     file instead of a directory. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for impossible columns.

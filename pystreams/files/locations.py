@@ -97,8 +97,8 @@ class Remote:
         return f"{shown}/{part}" if part else shown
 
     def _call(self, question: Any, *arguments: Any, **named: Any) -> Any:
-        """Return the result of a call to the store. Any error becomes FILE_UNUSABLE, because each store has its own
-        errors.
+        """Return the result of a call to the store. Any error except FileNotFoundError becomes FILE_UNUSABLE, because
+        each store has its own errors.
         """
         try:
             return question(*arguments, **named)

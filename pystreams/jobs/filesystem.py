@@ -104,7 +104,7 @@ class Files:
             system.delete(path, True)
 
     def matching(self, pattern: str) -> list[Found]:
-        """Return the files that match a glob, by name."""
+        """Return the files that match a glob, sorted by URI."""
         with self._at(pattern) as (system, path):
             found = [
                 Found(str(each.getPath().toString()), int(each.getLen()))

@@ -54,7 +54,7 @@ class Trigger(click.ParamType[dict[str, Any]]):
 
 
 class Rate(click.FloatRange):
-    """A positive number: a rate or a factor."""
+    """A rate or a factor: a number from 0.001 to 1e9."""
 
     def __init__(self) -> None:
         super().__init__(0.001, 1e9)
@@ -219,7 +219,10 @@ def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
 
 
 def split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Return the options for connections, reading and writing. Shared and unknown options are in all three mappings."""
+    """Return the common options, those only for reading, and those only for writing.
+
+    Options of connections, shared options and unknown options are common.
+    """
     reading: dict[str, str] = {}
     writing: dict[str, str] = {}
     common: dict[str, str] = {}

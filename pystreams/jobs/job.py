@@ -51,7 +51,10 @@ class Job(click.Command):
 
 
 def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]], Job]:
-    """Turn a function whose first argument is a `Run` into a job. `examples`: arguments of `pystreams jobs run`."""
+    """Return a decorator that makes a function a job. The function's first argument is a `Run`.
+
+    `examples`: arguments of `pystreams jobs run`.
+    """
 
     def made(function: Callable[..., None]) -> Job:
         @functools.wraps(function)
@@ -124,8 +127,9 @@ def _causes(thrown: Any) -> list[str]:
 
 
 def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
-    """Show a failure in Spark: an error of the connector or of a job if there is one, else Spark's message and its
-    cause.
+    """Show a failure in Spark, and return the exit status.
+
+    Shows an error of the connector or of a job if there is one, else Spark's message and its cause.
     """
     known = {**CONNECTORS, **CONDITIONS}
     text = text.partition(_PLAN)[0]

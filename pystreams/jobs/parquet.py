@@ -89,7 +89,7 @@ class Parquet:
         return merged
 
     def _merge(self, folder: str, some: list[Found]) -> int:
-        """Merge several files into one."""
+        """Merge files into one, and return their number; 0 for a single file, which stays as it is."""
         if len(some) < 2:
             return 0
         sources = sorted((found.uri for found in some), key=lambda uri: _batch_of(uri.rpartition("/")[2]))
@@ -174,7 +174,7 @@ def _batch_of(name: str) -> int:
 
 
 def _up_to(some: list[Found], size: int) -> list[Found]:
-    """Return the oldest of these files, with a total of about `size` bytes."""
+    """Return the oldest of these files: at least one, and as many as have at most twice `size` bytes in total."""
     chosen: list[Found] = []
     for found in sorted(some, key=lambda each: _batch_of(each.name)):
         if chosen and sum(each.size for each in chosen) + found.size > 2 * size:

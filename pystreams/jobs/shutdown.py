@@ -54,13 +54,13 @@ class Stop:
         return self._running > 0
 
     def wait_for_batch(self) -> None:
-        """Wait until no batch is running."""
+        """Wait until no batch is running, or until `PATIENCE_SECONDS` have passed."""
         with self._turn:
             self._turn.wait_for(lambda: not self._running, PATIENCE_SECONDS)
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT request a stop within the block. A second SIGINT interrupts the job."""
+        """Let SIGTERM and SIGINT request a stop within the block. A later SIGINT interrupts the job."""
         if threading.current_thread() is not threading.main_thread():
             yield  # a program that runs the job in a thread has its own handlers
             return

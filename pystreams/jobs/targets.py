@@ -50,7 +50,10 @@ to_flag = click.option("--to", "target", type=TargetType(), required=True, help=
 
 
 def work_of(run: Run, target: Target) -> Work:
-    """Return a function that writes a batch to the target exactly once, even if the batch is repeated."""
+    """Return a function that writes a batch to the target.
+
+    A repeated batch is written once to a stream or to files, but shown again on the console.
+    """
     if target.kind == "console":
         return lambda rows, _number: rows.show(_SHOWN, truncate=False)
     if target.kind == "stream":

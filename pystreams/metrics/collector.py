@@ -2,7 +2,7 @@
 
 The cost depends on the number of chosen streams, not on their contents. A scrape sends XINFO for each stream and group,
 in pages of a few hundred commands, and a few pages of SCAN to find streams. An unreachable server has the sample
-`redis_up 0`, and is connected again at the next scrape.
+`redis_up 0`, and the next scrape connects to it again.
 """
 
 from __future__ import annotations

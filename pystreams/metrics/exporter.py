@@ -24,7 +24,7 @@ from pystreams.metrics.table import METRICS, Metric, Sample
 #: Prometheus times out after ten seconds by default.
 TIMEOUT_SECONDS = 9.0
 
-_FRESH_SECONDS = 1.0  # samples of this age are reused, regardless of the number of requests
+_FRESH_SECONDS = 1.0  # younger samples are reused, regardless of the number of requests
 _NODE = "node"
 
 

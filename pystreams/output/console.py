@@ -124,7 +124,7 @@ class Output:
         self.write(text + "\n")
 
     def document(self, value: dict[str, Any], records: str = "") -> None:
-        """Write a document on one line. `records`: key of the list whose records JSON lines and CSV write instead."""
+        """Write a document as one record. `records`: key of the list whose records JSON lines and CSV write instead."""
         if records and self.form in (Form.JSONL, Form.CSV):
             for each in value[records]:
                 self.record(each)
@@ -215,7 +215,7 @@ class Output:
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show progress if standard error is a terminal. Yields the function that advances the progress."""
+        """Show progress, for results in tables if standard error is a terminal. Yield the function that advances it."""
         if self.structured or not self._errors.is_terminal:
             yield lambda _: None
             return

@@ -86,7 +86,10 @@ def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) -> Iterator[list[Letter]]:
-    """Yield the selected letters up to an ID, in non-empty pages. Entries that are not letters are skipped."""
+    """Yield the selected letters in non-empty pages. Entries that are not letters are skipped.
+
+    A selection without IDs includes only letters up to the ID `upto`.
+    """
     if which.ids:
         found = (
             [entry for reply in ask_all(connection, [("XRANGE", stream, one, one) for one in some]) for entry in reply]
@@ -107,7 +110,7 @@ def put_back(
     """Add the original entries again, to their streams or to `to`, and remove the letters unless `keep` is set.
 
     Returns the letters that were added. A letter without fields of an original entry is skipped, since an entry needs a
-    field. So is a letter that another program has put back or removed meanwhile.
+    field. Without `keep`, letters that another program has put back or removed meanwhile are also skipped.
     """
     by_target: dict[bytes, list[Letter]] = {}
     for letter in letters:

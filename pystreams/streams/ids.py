@@ -77,7 +77,7 @@ def _learn(connection: Connection, name: bytes, reply: Any) -> None:
 
 
 def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """Return states found by a script; empty if the server refuses the first one."""
+    """Return the states that a script finds. Stops if the server refuses the script."""
     found: dict[bytes, Any] = {}
     for some in (names[:1], names[1:]):
         replies = connection.pipeline([scripts.state_of(name) for name in some])
@@ -137,7 +137,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
 def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
     """Return the IDs of the last entries.
 
-    The last generated ID is tried first: its entry is rarely deleted. None: refused.
+    The last generated ID is tried first: its entry is rarely deleted. None if the user may not call PS.NTH.
     """
     kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)

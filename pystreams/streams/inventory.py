@@ -26,8 +26,8 @@ class Stream:
     """State of a stream at one moment. `first`, `last`: IDs of existing entries; `generated`: the last ID ever
     generated.
 
-    `added` is None before Redis 7. `bytes` is the server's estimate, None if the user may not read it. `rate`: entries
-    per second, if measured.
+    `added` is None before Redis 7. `bytes` is the server's estimate, None if not requested or not permitted. `rate`:
+    entries per second, if measured.
     """
 
     name: bytes
@@ -111,8 +111,8 @@ def read_streams(
 ) -> Iterator[Stream]:
     """Yield the states of streams. Streams that no longer exist are omitted.
 
-    `forbidden`: receives the names of streams that the user may not read, which are omitted too. Raises NOT_PERMITTED
-    for them if it is None.
+    `forbidden`: receives the names of streams that the user may not read, which are omitted too. If
+    `forbidden` is None, such a stream raises NOT_PERMITTED.
     """
     for page in pages(names):
         sizes: list[Any] = [None] * len(page)

@@ -37,8 +37,8 @@ _AT_ONCE = 100
 #: Maximum number of words of an entry in a script. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000
 
-#: Moves a letter from the first key to the second, without the words before ARGV[2]. Skips a letter that no longer
-#: exists.
+#: Moves a letter from the first key to the second, without the words before the index ARGV[2]. Skips a letter that no
+#: longer exists.
 _MOVE = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return 0 end
@@ -136,7 +136,7 @@ class _Between(Generic[L]):
         self._mine: set[bytes] = set()  # letters that this transfer has added, according to their notes
         self._mark = secrets.token_hex(8).encode()
         self._noted: list[bytes] = []  # letters that are in the target and not removed yet
-        self._old: list[bytes] = []  # notes whose letters no longer exist
+        self._old: list[bytes] = []  # letters with outdated notes: they no longer exist, or were not added
 
     def transfer(self) -> list[L]:
         watched = [self._notes] if self._by_script else [self._notes, self._target]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pystreams.streams.paged_calls import ask, ask_all
 from streamclient.connection import Command, Connection
 
-_SINGLE = 10  # one in this many entries is added by a command of its own
+_SINGLE = 10  # a tenth as many entries are added one by one as in pipelines
 _PAGE = 100
 
 

@@ -73,7 +73,7 @@ def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
 
 
 def ask(connection: Connection, *command: bytes | str | int) -> Any:
-    """Return the reply to one command. Raises a refusal."""
+    """Return the reply to one command. Raises an error if the server refuses the command."""
     return ask_all(connection, [command])[0]
 
 

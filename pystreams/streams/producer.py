@@ -64,7 +64,10 @@ class Producer:
             self.flush()
 
     def flush(self) -> None:
-        """Add the buffered entries. Raises ROW_REFUSED, NOT_PERMITTED; the entries before the refused one are added."""
+        """Add the buffered entries. Raises ROW_REFUSED or NOT_PERMITTED for the first refused entry.
+
+        The server also processes the entries after the refused one.
+        """
         commands, self._commands, self._bytes = self._commands, [], 0
         refused: tuple[Command, ResponseError] | None = None
         self.unconfirmed = len(commands)

@@ -29,7 +29,7 @@ def find(connection: Connection, stream: bytes) -> list[bytes]:
 def copy(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
     """Copy records with their remaining time to live, replacing existing ones.
 
-    Yields the number of copied records per page.
+    Yields the number of processed records per page. Records that have expired are not copied.
     """
     for page in pages(keys):
         requested: list[Command] = [("HGETALL", key) for key in page]

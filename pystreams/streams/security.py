@@ -1,6 +1,7 @@
 """Security review of a server: passwords, encryption, rights of the default user, files that other users can read.
 
-If only this machine can reach the server, findings are less severe: `Verdict.NOTE` or `WARNING` instead of `PROBLEM`.
+If the server is on this machine, a default user without a password is a `WARNING` instead of a `PROBLEM`, and a
+connection without TLS is `OK`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fault proxy: forwards to a server, and delays, cuts or refuses connections on request.
 
 A cut may fall anywhere in the protocol: within a command, between a command and its reply, or within a reply. Bytes
-before the cut have reached the server; the client sees a closed connection.
+before the cut are forwarded; then the client sees a closed connection.
 """
 
 from __future__ import annotations

@@ -61,8 +61,10 @@ def free_port() -> int:
 
 
 def tied_to_us(command: list[str]) -> list[str]:
-    """Return the command, extended so that its process ends with the current one, even if that is killed (if the system
-    supports it). The process is tied to the thread that starts it, so only the main thread's commands are extended.
+    """Return the command, extended so that its process ends with the current one, even if the current one is killed.
+
+    This requires `setpriv`. The new process is tied to the thread that starts it, so only the main thread's commands
+    are extended.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None or threading.current_thread() is not threading.main_thread():
@@ -147,7 +149,8 @@ def engine(
 ) -> Iterator[Running]:
     """Run the engine on a free port, in a temporary directory, with ``flags`` as further directives.
 
-    ``program``: the command line that runs it; None for this installation. ``movable``: whether it has a `clock`.
+    ``program``: the command line that runs it; None for this installation. ``movable``: whether it has a
+    `clock`, which moves its time.
     """
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"

@@ -210,7 +210,7 @@ def _cell(column: Measure[Any], row: StreamRow | GroupRow) -> Text:
 
 
 def headline(snapshot: Snapshot) -> str:
-    """Return the totals of all streams."""
+    """Return the totals of all streams and groups as text."""
     totals = snapshot.totals
     parts = [
         numbers.things(totals.streams, "stream"),

@@ -49,7 +49,10 @@ def from_cell(text: str) -> bytes:
 
 
 def from_json(value: Any) -> bytes:
-    """Return the bytes for a result of `as_json`, or for a JSON number, true, false or null. Raises ValueError."""
+    """Return the bytes for a result of `as_json`, for true or false. Raises ValueError for other values.
+
+    Numbers must have been parsed as texts.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, dict) and set(value) == {"base64"} and type(value["base64"]) is str:

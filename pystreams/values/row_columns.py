@@ -37,8 +37,8 @@ class Table:
         self._at = {from_shell(name): at for at, name in enumerate(columns)}
 
     def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
-        """Return the values of the columns, and the other fields. `empty`: whether a column may contain an
-        empty text.
+        """Return the values of the columns, and the other fields. `empty`: whether columns may contain
+        empty texts and line breaks.
         """
         cells: list[str | None] = [None] * len(self.columns)
         others: list[tuple[bytes, bytes]] = []

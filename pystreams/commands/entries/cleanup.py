@@ -125,7 +125,7 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Act) -> None:
-    """Ask for confirmation, and process the selected letters page by page. `words`: the verb and its past participle."""
+    """Ask for confirmation, and process the selected letters in pages. `words`: the verb and its past participle."""
     older = chosen["older_than"]
     before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
     which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)

@@ -167,13 +167,13 @@ def _rows(file: str, form: str | None, line_field: bytes) -> Iterator[rows.Row]:
 
 
 def _standard_input() -> BinaryIO:
-    """Return standard input with a separate buffer: Python crashes at exit if a thread waits in that of sys.stdin."""
+    """Return standard input with its own buffer: Python crashes at exit if a thread waits in sys.stdin's."""
     raw = getattr(sys.stdin.buffer, "raw", None)
     return sys.stdin.buffer if raw is None else io.BufferedReader(raw)
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
-    """Yield the words of rows at that rate. None means a pause without rows: the caller sends the buffered rows.
+    """Yield the words of rows at this rate. None, after a pause or a paced group, means to send the buffered rows.
 
     A thread reads the rows, since a read from a pipe may block for a long time.
     """

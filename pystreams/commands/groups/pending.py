@@ -31,7 +31,7 @@ _COLUMNS = [Column("ID"), Column("CONSUMER"), Column("IDLE", right=True), Column
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments STREAM and GROUP, and the options that select entries, which the function receives as `which`."""
+    """Add STREAM, GROUP and the options that select entries. The function receives the selection as `which`."""
 
     @functools.wraps(function)
     def chosen(
@@ -123,7 +123,7 @@ def _change(
     words: tuple[str, str],
     act: Callable[[list[Pending]], int],
 ) -> None:
-    """Ask for confirmation, and process the selected entries page by page. `words`: the verb and its past participle."""
+    """Ask for confirmation, and process the selected entries in pages. `words`: the verb and its past participle."""
     if which.is_all != everything:
         raise click.UsageError("Select entries by ID, --idle, --deliveries or --consumer; or use --all alone.")
     total = pending.total(run.connection, stream, group)

@@ -68,7 +68,7 @@ class Export:
         self._closed = False
 
     def write(self) -> None:
-        """Write the file. Raises NotExportedError and refusals of the server. A failed export leaves no file."""
+        """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server; then no file is left."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as place:

@@ -1,4 +1,4 @@
-"""One group: its facts, its consumers, and curves of the last hour."""
+"""One group: its facts, its consumers, and curves of the requested period."""
 
 from __future__ import annotations
 

@@ -75,7 +75,10 @@ def letter(found: Letter) -> dict[str, Any]:
 
 
 def page(asked: Asked) -> dict[str, Any]:
-    """Return a page of the selected letters, newest first, starting at an ID. `next` is the start of the next page."""
+    """Return a page of the letters with the requested origin and reason, newest first, starting at an ID.
+
+    `next` is the start of the next page.
+    """
     name = asked.key("stream")
     size = asked.number("size", 50, 1, 200)
     start = asked.id("at") or LAST

@@ -104,7 +104,10 @@ class Tail:
         self._reader = asked.reader(self._name)
 
     def read_new(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return the new entries, and whether the stream may already have more."""
+        """Return the new entries (None without any), and whether the stream may already have more.
+
+        If the request has no `after`, the first call returns no entries, only the end of the stream.
+        """
         with self._asked.access.lend() as connection:
             if self._after is None:
                 self._after = inventory.need(connection, self._name).generated
@@ -128,7 +131,10 @@ class Tail:
 async def tail(
     read_new: Callable[[], Any], first: dict[str, Any], valid: Callable[[], bool], failed: Callable[[Exception], Any]
 ) -> AsyncIterator[bytes]:
-    """Yield the results of repeated `read_new` calls as events, until one fails. `failed` describes the failure."""
+    """Yield the results of repeated `read_new` calls as events, until a call fails or the session ends.
+
+    `failed` describes a failure.
+    """
     yield event("entries", first)
     quiet = 0.0
     while valid():

@@ -36,7 +36,7 @@ def cut(value: bytes, most: int = _VALUE_BYTES) -> str:
 
 
 def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
-    """Return a curve: times in seconds, and values. It is thinned to about `most` points, including the last one."""
+    """Return a curve: times in seconds, and values. It is thinned to at most `most` points, including the last one."""
     step = 1 if most is None else max(1, -(-len(found.at) // most))
     start = (len(found.at) - 1) % step if found.at else 0
     return {

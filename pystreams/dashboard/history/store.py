@@ -56,7 +56,7 @@ class Store:
         self._thread = threading.Thread(target=self._write, name="history", daemon=True)
 
     def start(self) -> bool:
-        """Start writing. Returns False if another process writes the file."""
+        """Start writing. Return False if the file cannot be locked, usually because another process writes it."""
         try:
             self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,8 +175,8 @@ class Store:
         connection.execute("PRAGMA incremental_vacuum").fetchall()
 
     def _trim(self, connection: sqlite3.Connection, at: int) -> None:
-        """Delete minutes and series that are too old, and the oldest eighth of the minutes if the file has reached its
-        budget.
+        """Delete minutes and series that are too old, and minutes after `at`. If the file exceeds seven eighths of its
+        budget, also delete the oldest eighth of the minutes.
         """
         connection.execute("DELETE FROM minutes WHERE at <= ? OR at > ?", (at - self.span_ms, at))
         (pages,), (size,) = (connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))

@@ -54,7 +54,7 @@ class State:
 class Sampler:
     """Samples the server until `stop`.
 
-    `state`: the last state, which any thread may read; `on_sample`: function called after each sample. `also_sent`:
+    `state`: the last state, which any thread may read; `on_sample`: function called when it changes. `also_sent`:
     function that returns the number of this process's other commands to the server.
     """
 

@@ -45,7 +45,7 @@ Key = TypeVar("Key", bound=Hashable)
 def info(connection: Connection) -> dict[str, str]:
     """Return the lines of INFO; empty if it is not permitted.
 
-    A cluster has one master's lines, with sums for `_SUMS`.
+    For a cluster, return one master's lines, but sums over all masters for the lines in `_SUMS`.
     """
     if not connection.topology.is_cluster:
         return info_lines(connection.pipeline([("INFO",)])[0])

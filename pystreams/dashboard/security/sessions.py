@@ -29,7 +29,7 @@ _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 @dataclass
 class Planned:
-    """A change that was shown and awaits confirmation. `record`: its ID in the audit log, once it has started."""
+    """A change that was shown and awaits confirmation. `record`: its ID in the audit log, empty until it starts."""
 
     action: str
     given: dict[str, Any]

@@ -11,7 +11,7 @@ from collections import deque
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
-_APART_MS = 5_000  # minimum interval of samples; a sample that follows sooner replaces the last one
+_APART_MS = 5_000  # minimum interval of stored samples; a sample that follows sooner is only judged
 _FORGET_MS = 10 * LIMIT_MS
 
 

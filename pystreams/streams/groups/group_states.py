@@ -91,7 +91,7 @@ class Group:
 
     @property
     def delivered(self) -> int | None:
-        """Number of the stream's entries that were delivered to the group or skipped; None if the server cannot tell."""
+        """Number of entries that were delivered to the group or that it skipped; None if the server cannot tell."""
         if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
             return self.stream.added - self.lag
         return self.read
@@ -169,7 +169,7 @@ def groups_of(
     consumers: Callable[[Group], bool] = _always,
     budget: Budget | None = None,
 ) -> Iterator[Group]:
-    """Yield the groups of these streams. Without `details`, one command is sent per stream, and others only to count lags.
+    """Yield the groups of these streams. Without `details`, further commands per group are sent only to count lags.
 
     `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them at once.
     `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.

@@ -108,10 +108,10 @@ def acknowledge(connection: Connection, stream: bytes, group: bytes, entries: Se
 def claim(
     connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], consumer: bytes, idle_ms: int
 ) -> int:
-    """Assign entries to another consumer, except entries that others have claimed meanwhile. Delivery counts stay the
-    same.
+    """Assign entries to another consumer, without changing delivery counts.
 
-    Returns the number of claimed entries.
+    Skips entries whose idle time is now below `idle_ms`, for example after another claim. Returns the number of
+    claimed entries.
     """
     ids = [entry.id for entry in entries]
     return len(ask(connection, "XCLAIM", stream, group, consumer, idle_ms, *ids, "JUSTID"))

@@ -88,7 +88,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 
 
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """Return the move to an ID. The number of entries before it is known only at the stream's ends."""
+    """Return the move to an ID. Its `read` is known only at the stream's ends."""
     stream = group.stream
     stopped_before = target if target > stream.generated and not beyond else None
     if stopped_before is not None:

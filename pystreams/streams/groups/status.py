@@ -54,7 +54,7 @@ class Sample:
     `lag`: number of undelivered entries. `behind_ms`: age of the first undelivered entry. `pending`: number of
     unacknowledged entries; `oldest_idle_ms`: idle time of the first unacknowledged entry. `idle_ms`: time since the
     last call of any consumer; None without consumers. `is_stranded`: the position is beyond the end of a stream with
-    undelivered entries. All but `at` and `position` may be unknown (None).
+    undelivered entries. `lag` and all durations may be unknown (None).
     """
 
     at: int

@@ -100,7 +100,7 @@ class Reader:
         return found
 
     def decoded(self, value: bytes) -> dict[str, Any] | None:
-        """Return the decoded form of a masked value and its format; None for JSON and other plain text."""
+        """Return a masked value's decoded form and format, or the problem; None for JSON and other plain text."""
         try:
             found = self._decoder.decode(value)
         except UndecodableError:
