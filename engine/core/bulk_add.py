@@ -152,7 +152,10 @@ def _add_parts(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _add_one(ctx: Context, run: XaddRun) -> Added | None:
-    """Add the entry of a run of one command: clients that wait for each reply send such runs."""
+    """Add the entry of a run of one command: clients that wait for each reply send such runs.
+
+    A run for a missing key is declined.
+    """
     key = run.head[1]
     stream: Stream | None = ctx.db.typed(key, Stream)
     if stream is None:

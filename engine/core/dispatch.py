@@ -400,8 +400,8 @@ class Core:
     def execute_run(self, session: Session, run: XaddRun, now_us: int) -> Sequence[bytes] | None:
         """Run many XADDs at once, or queue them in a transaction; return their replies as bytes.
 
-        Blocked clients are served after the whole run. Returns None, and does nothing, if each command must be visible
-        separately, for example to subscribers of keyspace events.
+        Blocked clients are served after the whole run. Returns None, and runs nothing, if the commands must run one by
+        one, for example because subscribers of keyspace events must see each of them.
         """
         changes = self.changes
         changes.now_us = now_us
@@ -474,7 +474,10 @@ class Core:
         self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
-        """Remove due keys and fields, about ``limit`` at most; return their number. Serves clients blocked on them."""
+        """Remove due keys and fields, about ``limit`` at most, and serve the clients blocked on them.
+
+        Returns the number of removed keys plus the number of field deadlines checked.
+        """
         changes = self.changes
         changes.set_time(now_us)
         dropped = 0

@@ -207,7 +207,7 @@ class _Check:
         return WHOLE
 
     def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
-        """Load one file of a log into the core."""
+        """Load one file of a log into the core; return its fault, if any."""
         if snapshot.is_snapshot(data):
             return self._snapshot(path, data, core)
         begin = 0

@@ -203,7 +203,10 @@ class Group:
         self.pending.change(record, consumer.number, time, count)
 
     def give_back(self, entry_id: int, record: Record | None, count: int) -> None:
-        """Release the entry's record from its consumer, or create a record without one; append it to ``nacked``."""
+        """Release ``record`` from its consumer, or create a record without a consumer if it is None.
+
+        The entry moves to the end of ``nacked``.
+        """
         if record is None:
             self.pending.put(entry_id, NOBODY, 0, count)
         else:

@@ -209,7 +209,7 @@ class SegmentNodes:
         self.oldest: tuple[int, int, int, int] | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
-        """Derive the nodes of entries that are not in the map yet; with ``nodes``, stop at that number of nodes.
+        """Derive the nodes of entries not in the map yet; with ``nodes``, stop when the map has at least this many.
 
         ``limits`` are the current limits.
         """
@@ -356,7 +356,7 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
 
 
 def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, length: int) -> tuple[int, int]:
-    """Return the number of nodes, and of radix tree nodes that hold them.
+    """Return the number of nodes and the number of radix tree nodes that hold them.
 
     ``length`` is the stream's number of live entries, and ``number`` its number of segments. ``segments`` contains at
     least the first ``COUNTED_SEGMENTS`` of them. The counts are exact for up to ``COUNTED_SEGMENTS`` segments. For more

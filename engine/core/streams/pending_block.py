@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
 
-#: Maximum number of matching records for which ``matches`` returns 0.
+#: ``matches`` returns 0 instead of comparing this many records or fewer.
 _SHORT_MATCH = 4
 #: Minimum number of records whose owners are counted with numpy.
 _MANY = 100
@@ -75,7 +75,7 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """Return a lower bound of the number of matching IDs: records from ``index`` on, and columns from ``at`` on.
+        """Return how many records from ``index`` on have the IDs in the columns from ``at`` on, or a lower bound.
 
         It compares all remaining records, then half of them, and so on. This is cheap, and exact if all records match.
         """
@@ -156,7 +156,10 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
-        """Return the indices of the records, or of those that have ``owner`` and were delivered by ``before``."""
+        """Return the indices of the records of ``owner`` (None: of all owners) that were delivered by ``before``.
+
+        ``before`` itself is included; None: any time.
+        """
         matches = self._matches(owner, before)
         if isinstance(matches, bool):
             return range(len(self.ms) if matches else 0)

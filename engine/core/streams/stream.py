@@ -316,7 +316,7 @@ class Stream:
         return extents(self.segments(), self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:
-        """Return the number of nodes, and of radix tree nodes that would hold them; estimated for long streams."""
+        """Return the numbers of nodes and of radix tree nodes that would hold them; estimated for long streams."""
         count = len(self._segments)
         first = [self._own(number) for number in range(min(count, COUNTED_SEGMENTS))]
         return count_nodes(first, count, self.storage.limits, self.length)

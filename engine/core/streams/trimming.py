@@ -40,7 +40,7 @@ class Trim:
     problem: UnreadableError | None = None
 
     def set_option(self, option: Given) -> None:
-        """Set an option of XTRIM. Raises CommandError if the value is invalid."""
+        """Set a trimming option. Raises CommandError if its value is invalid, or if a strategy was already set."""
         token, value = option.token, option.words[-1]
         if token in POLICIES:
             self.policy = token
@@ -168,7 +168,10 @@ class Trim:
         return stream.trim_head(count)
 
     def _trim_node(self, stream: Stream, first_id: int, last_id: int, *, whole: bool) -> int:
-        """Trim a node's entries beyond the threshold; return their number. ``whole``: remove the whole head node."""
+        """Trim a node's entries beyond the threshold, as far as the policy allows; return the number removed.
+
+        ``whole``: remove the whole head node.
+        """
         entry_ids, dropped = stream.ids(first_id, last_id), 0
         if whole:
             for group in stream.groups.values():

@@ -232,7 +232,7 @@ class Runner:
         return True
 
     def _must_wait(self, connection: Connection, out: Out) -> bool:
-        """Send long replies before more are made; return whether the client must read them first."""
+        """Send long replies before more are made; return whether the client's next command must wait."""
         self.delivery.flush(connection, out[:])
         out.clear()
         if connection.slow:
@@ -405,7 +405,7 @@ class Runner:
             connection.transport.abort()
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Call ``take`` with the effects of commands, before their replies leave."""
+        """Set the function that is called with the effects of commands, before their replies leave."""
         self.delivery.on_effects = take
 
     def settle(self) -> None:

@@ -6,10 +6,11 @@
                              └── GIVEN_UP, ABORT ──> NONE
 
 During a failover, clients that write wait, so that a replica can catch up. WAITING ends when a replica has caught up,
-when the timeout expires, or by FAILOVER ABORT. Then this server becomes a replica. Its PSYNC has the option FAILOVER:
-the server that receives it becomes the master. If the reply is negative, this server becomes the master again, under a
-new history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT, because that server
-may have accepted.
+when the timeout expires, or by FAILOVER ABORT. If a replica has caught up, or if the timeout expires with FORCE, the
+two servers exchange roles; otherwise this server remains the master. Its PSYNC to the other server has the option
+FAILOVER: the server that receives it becomes the master. If the reply is negative, this server becomes the master
+again, under a new history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT,
+because that server may have accepted.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Roles(Protocol):
 
 
 class Failover:
-    """Failover of one server. ``offset`` returns the end of the stream, including all effects so far."""
+    """Failover of one server. ``offset`` flushes the effects so far, and returns the stream's offset after the last."""
 
     def __init__(
         self, core: Core, master: Master, roles: Roles, loop: asyncio.AbstractEventLoop, offset: Callable[[], int]

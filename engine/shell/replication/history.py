@@ -40,7 +40,7 @@ class History:
         self._draw_id = draw_id
         #: ID of 40 hexadecimal digits.
         self.id = draw_id()
-        #: Previous ID of this history, and the first offset for which it is invalid; -1 without a previous ID.
+        #: Previous ID of this history, and the number of the first byte that it does not cover; -1 without such an ID.
         self.second_id = NO_ID
         self.second_offset = -1
         #: Total bytes fed.

@@ -56,8 +56,8 @@ def shutdown() -> Machine[Stage, ShutdownEvent]:
 
 
 class Shutdown:
-    """Shutdown of one server. ``settle`` delivers the results of core work outside a client's command, ``offset``
-    returns the end of the stream, including all effects so far.
+    """Shutdown of one server. ``settle`` delivers the results of core work outside a client's command. ``offset``
+    flushes the effects so far, and returns the stream's offset after the last one.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ class Packed:
 
     @property
     def index_arrays(self) -> tuple[array[int], ...]:
-        """All state except ``blob``, in the order in which snapshots store it.
+        """The arrays of the index except the columns in ``blob``, in the order in which snapshots store them.
 
         These are the arrays with an additional row, the two arrays with one row per chunk, and the columns' bounds.
         """

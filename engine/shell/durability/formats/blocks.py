@@ -7,7 +7,7 @@ file, and the engine detects a flipped bit::
 
 Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a torn write can be
 distinguished from changed bytes: after a torn write the file is truncated, with changed bytes it is rejected. Commands
-without such a line were written by Redis; only their syntax can be checked.
+without such a line were written by Redis, or exceed ``BLOCK_LIMIT``; only their syntax can be checked.
 
 Another comment contains the data's position in a replication history (`engine.shell.durability.formats.position`).
 
@@ -25,7 +25,7 @@ from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.position import LINE_SIZE, line_at
 
 HEAD_SIZE = 32
-#: Maximum length of a block in bytes. If an iteration has more, its commands are written as several blocks.
+#: Maximum length of a block in bytes. If an iteration has more, its commands are written without the line.
 BLOCK_LIMIT = 0xFFFF_FFFF
 #: Number of bytes to search for zeros at a time.
 _ZEROS = 1 << 16

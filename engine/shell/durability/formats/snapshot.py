@@ -181,7 +181,7 @@ def position_of(data: memoryview) -> Position | None:
 
 
 def named_files(data: memoryview) -> frozenset[int]:
-    """Return the numbers of the segment files of a mapped snapshot. Raises DamagedError if it is damaged."""
+    """Return the numbers of the segment files that a snapshot refers to. Raises DamagedError if it is damaged."""
     directory = _directory(data)
     numbers = array("Q")
     for at in range(0, len(directory), 3):
@@ -199,7 +199,9 @@ def load(
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
 ) -> int:
-    """Fill an empty core from a mapped snapshot; return the number of keys. Raises DamagedError if it is damaged.
+    """Load the keys of a mapped snapshot into a core; return their number. Existing keys of the same name are replaced.
+
+    Raises DamagedError if the snapshot is damaged.
 
     Afterwards, the core's segments are views of ``data``, or are stored in the files of ``segments``. ``pause`` is
     called repeatedly, so that a thread can let others run.

@@ -95,10 +95,10 @@ def decode(
 
 
 #: Columns of a segment's row: number of its part, bytes of frames, entries, start, flags, milliseconds and sequence
-#: number of the first and the last ID. The last two columns of a packed segment are its number of pieces and their
-#: bytes. Those of a stored segment are its offset and its length in its segment file. A stored segment has the number
-#: of that file in the first column; above bit 32, it has one more than the number of the part with its marks of dead
-#: entries. Its checksum is above bit 32 of the flags.
+#: number of the first and the last ID. The last two columns of a packed segment are its number of chunks and the size
+#: of its ``blob``. Those of a stored segment are its offset and its length in its segment file. A stored segment has
+#: the number of that file in the first column; above bit 32, it has one more than the number of the part with its marks
+#: of dead entries. Its checksum is above bit 32 of the flags.
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
 _UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
@@ -109,7 +109,10 @@ _LOW = (1 << _HALF) - 1
 def _stored_row(
     body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]
 ) -> tuple[int, ...]:
-    """Return the row of a stored segment without marks of dead entries; ``first`` is the ID of its entry 0."""
+    """Return the row of a stored segment, without its marks of dead entries; add its file's number to ``named``.
+
+    ``first`` is the ID of its entry 0.
+    """
     file, offset = place.location
     named.add(file.number)
     last = body.last_id
@@ -119,8 +122,8 @@ def _stored_row(
 
 
 def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
-    """Store a segment as a part: its columns and frames in their form in memory, each at a multiple of 8 bytes. Return
-    its row.
+    """Return a segment's row. Its columns and frames are stored as a part, in their form in memory, each at a multiple
+    of 8 bytes. If the snapshot may refer to the segment's file, only the marks of dead entries are stored.
 
     ``first`` is the ID of its entry 0.
     """
@@ -271,7 +274,7 @@ _U64 = (1 << 64) - 1
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
     """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and owners, times and counts of
-    blocks whose records differ.
+    blocks whose records differ. Return the numbers of these parts; -1 for an array that is empty.
     """
     table = array("Q")
     parts: tuple[list[Buffer], ...] = ([], [], [], [], [])

@@ -103,8 +103,8 @@ class AppendOnly:
 
     @property
     def base_weight(self) -> int:
-        """Size in bytes that the log's growth is measured against: the base, and a fraction of the segment files it
-        refers to. A rewrite reads the index of these files, which takes longer the larger they are.
+        """Size in bytes that the log's growth is measured against: the base, and a fraction of all segment files. A
+        rewrite reads the index of these files, which takes longer the larger they are.
         """
         return self.base_size + self._segments.size // _INDEXED_PART
 

@@ -44,7 +44,7 @@ class Commands:
         return self._queue is not None
 
     def apply(self, argv: list[bytes], place: int) -> None:
-        """Run a command, or queue it until the end of its transaction. Raises DamagedError if one fails.
+        """Run a command, or queue it until the end of its transaction. `on_error` is called if a command fails.
 
         The effects of a transaction are sealed as one transaction.
         """

@@ -2,9 +2,9 @@
 
 Data verified by a block's checksum is processed in large pieces: runs of similar XADDs are added at once
 (`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and the
-rest is parsed by hiredis. Data without a checksum was written by Redis; except for such runs, it is parsed strictly,
-command by command. In both cases every command must succeed: an error means that the file is damaged, and loading fails
-with the file and the offset.
+rest is parsed by hiredis. Data without a checksum was written by Redis, or is too long for a block; except for such
+runs, it is parsed strictly, command by command. In both cases every command must succeed: an error means that the file
+is damaged, and loading fails with the file and the offset.
 
 `engine.shell.durability.log.commands` runs the commands.
 """

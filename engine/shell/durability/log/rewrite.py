@@ -51,7 +51,7 @@ class Rewrites:
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
-        #: Called when a rewrite ends without being abandoned. Argument: whether it succeeded.
+        #: Called when a background rewrite ends without being abandoned. Argument: whether it succeeded.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start time, by ``clock``.
         self._began = 0.0
@@ -61,7 +61,7 @@ class Rewrites:
         self._attempt: Attempt | None = None
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
-        #: Number of times that `is_prepared` has returned False.
+        #: Number of times in a row that `is_prepared` has returned False.
         self._checks = 0
 
     @property

@@ -51,7 +51,7 @@ class Log:
         self.appended = self.written = self.synced = 0
         #: Error of the last write or fsync; None if it succeeded.
         self.error: OSError | None = None
-        #: Number of writes that stopped waiting for an fsync, and of fsyncs.
+        #: Number of writes that stopped waiting for an fsync, and number of fsyncs.
         self.delayed = 0
         self.syncs = 0
         self._file = log_file()
@@ -308,7 +308,7 @@ def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
 
 
 def as_block(commands: bytes, place: int) -> list[bytes]:
-    """Return commands as a block at offset ``place`` of its file."""
+    """Return commands as a block at offset ``place`` of its file; without a head if they are too long for a block."""
     return [commands] if len(commands) > BLOCK_LIMIT else [head(place, commands), commands]
 
 

@@ -94,7 +94,7 @@ class SegmentFile:
         self.path = path
         self.number = number
         self.size = size
-        #: Size in bytes of the records that memory refers to.
+        #: Size in bytes of the header, and of the records that memory refers to.
         self.live = HEADER_SIZE
         #: References to the places in the file that memory uses, by offset.
         self.places: dict[int, PlaceRef] = {}

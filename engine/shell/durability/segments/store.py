@@ -51,7 +51,7 @@ _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
 _NUMBER_BITS = 32
 #: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
-#: Share of dead bytes in a file above which it is emptied, and share in all files above which the worst file is.
+#: Share of dead bytes in a file above which it is emptied, and share in all files from which the worst file is emptied.
 _DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
 
 
@@ -142,7 +142,7 @@ class SegmentFiles:
             file.live += padded_size(place.size)
 
     def _notice_gone(self) -> None:
-        """Process some thousand dropped places at a time: deleting a large stream drops many more."""
+        """Process up to `MOST_NOTICED` dropped places: deleting a large stream drops many more."""
         for _ in range(min(len(self._gone), MOST_NOTICED)):
             ref = self._gone.popleft()
             with self._books:
@@ -404,10 +404,10 @@ class SegmentFiles:
 def next_to_empty(found: Sequence[SegmentFile], doubtful: Collection[int], file_size: int) -> SegmentFile | None:
     """Return the file whose records are to be moved now; None if that would not be worthwhile.
 
-    It is the file with the largest share of dead bytes. This share must be more than half, or more than a quarter of
-    all bytes must be dead, and at least as many as a full file has. So files exceed their live content by at most a
-    third, plus one file. For each reclaimed byte, at most three bytes are rewritten. Streams that are trimmed from
-    their start need no rewriting, because their files die one after another.
+    It is the file with the largest share of dead bytes, if this share is more than half. A smaller share suffices if
+    the dead bytes of all files are at least a quarter of their bytes, and at least the size of a full file. So files
+    exceed their live content by at most a third, plus one file. For each reclaimed byte, at most three bytes are
+    rewritten. Streams that are trimmed from their start need no rewriting, because their files die one after another.
 
     ``found``: files with live records that are no longer written to; ``doubtful``: numbers of files whose content on
     disk is uncertain, which go first; ``file_size``: size of a full file in bytes.

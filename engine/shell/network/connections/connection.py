@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def stopped(self) -> bool:
-        """Whether its next command has to wait."""
+        """Whether the client's next command has to wait."""
         return self.session.waiter is not None or self.held_back or self.slow or self.yielding or self.stepping
 
     def read(self, data: bytes) -> None:
@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
     def _read_runs(self, data: bytes) -> bytes:
         """Run the pipelines of XADDs at the start of ``data``, and the incomplete command before them.
 
-        Return the rest, for the parser or to wait.
+        Return the rest, which the caller must parse, or keep until commands may run again.
         """
         parser = self.parser
         misses = 0
@@ -322,7 +322,7 @@ class Connection(asyncio.Protocol):
         self.adjust_reading()
 
     def adjust_reading(self) -> None:
-        """Pause reading while input cannot be used, except from a blocked client, to notice its disconnection.
+        """Pause reading while input cannot be used, except from a blocked or paused client, to notice a disconnection.
 
         A client may close its side after its last command, and still receives the reply.
         """

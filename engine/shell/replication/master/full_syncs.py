@@ -28,7 +28,8 @@ from engine.shell.replication.master.transfer import Form, Transfer
 
 #: Seconds after which to check again whether a script is over.
 _BUSY_S = 0.05
-#: Capabilities: files that end with a mark, and, only of engines, the engine's snapshots and RDB files of any version.
+#: Capabilities: reading files that end with a mark, the engine's snapshots, and RDB files of any version. Only engines
+#: have the last two.
 _BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
 #: Capability that only Redis 8.0 and later announce.
 _BY_CHANNEL = b"rdb-channel-repl"
@@ -129,15 +130,15 @@ class FullSyncs:
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
     def _kind(self, replica: Replica) -> tuple[Form, int, bool]:
-        """Return the properties of a replica's file: form, version, and whether it has no data. Replicas with equal
-        ones share a file.
+        """Return the properties of a replica's file: form, version, and whether it has no data. Replicas whose files
+        have equal properties share one file.
         """
         return self._form(replica), self._version(replica), replica.said.without_data
 
     def _version(self, replica: Replica) -> int:
-        """Return the RDB version for a replica: ``rdb-version``, or the newest version that it has announced.
+        """Return the RDB version for a replica: the newest one that it can read, judging by its announcements.
 
-        Redis before 8.0 announces none.
+        If they do not show it, as with Redis before 8.0, this is ``rdb-version``.
         """
         configured, said = self._core.config.integer("rdb-version"), replica.said
         if said.rdb_only:

@@ -124,7 +124,7 @@ class Master:
         self._db = -1
 
     def send(self, block: bytes) -> None:
-        """Append bytes to the stream, which must be complete commands."""
+        """Append bytes, which must be complete commands, to the stream."""
         self.history.feed(block)
         roster = self._roster
         if roster.online:
@@ -281,13 +281,13 @@ class Master:
             self.go_online(replica)
 
     def acknowledged(self, offset: int, *, on_disk: bool) -> int:
-        """Return the number of replicas that have the stream up to an offset."""
+        """Return the number of replicas that have applied the stream up to an offset, or synced it with ``on_disk``."""
         if on_disk:
             return sum(one.on_disk >= offset for one in self._roster.online)
         return sum(one.offset >= offset for one in self._roster.online)
 
     def request_acks_soon(self) -> None:
-        """Request the offsets of all replicas, once for all requests in this event-loop iteration."""
+        """Request the offsets of all replicas, at most once per event-loop iteration."""
         if not self._getack_due and self._roster.online:
             self._getack_due = True
             self._loop.call_soon(self._ask)

@@ -138,7 +138,7 @@ class Transfer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Send the slice to more receivers. The next slice is made when all receivers have read the earlier ones."""
+        """Send the slice to more receivers. The next slice is made when no receiver has too many unread bytes."""
         if self._stretches is None:
             return
         self.is_sending = True
@@ -167,7 +167,7 @@ class Transfer:
             self._loop.call_soon(self._step)
 
     def _is_slow(self) -> bool:
-        """Return whether any receiver has unread bytes."""
+        """Return whether any receiver has too many unread bytes, and note the progress of the others."""
         now = time.monotonic()
         slow = False
         for replica in self.receivers:

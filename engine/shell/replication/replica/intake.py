@@ -142,7 +142,7 @@ class Intake:
         self._end_piece()
 
     def _end_piece(self) -> None:
-        """Update the position: everything parsed has run."""
+        """Update the position if everything parsed has run. Raises DamagedError if the next bytes are not commands."""
         if self._at < len(self._parsed):
             return
         if self._parser.error is not None:

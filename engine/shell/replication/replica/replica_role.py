@@ -6,9 +6,9 @@ then the master's stream (`engine.shell.replication.replica.applier`). All work 
 clients are served from the old data, or get an error, depending on ``replica-serve-stale-data`` and
 ``repl-diskless-load``.
 
-A broken link is retried after a growing pause. A command or type that the engine does not support is not retried: the
-server stops following until the next REPLICAOF, and INFO shows the reason. It never continues with data that differs
-from its master's. The module is long because it handles all states of the link.
+A broken link is retried after a growing pause. If the master sends a command or type that the engine does not support,
+the server stops following it until the next REPLICAOF, and INFO shows the reason. The server never continues with data
+that differs from its master's. The module is long because it handles all states of the link.
 """
 
 from __future__ import annotations
@@ -111,14 +111,14 @@ class ReplicaRole:
 
     @property
     def position(self) -> Position | None:
-        """Position of a replica's data in its master's history; None if it has none."""
+        """Position of a replica's data in its master's history; None if the data does not match that history."""
         is_cleared = self._machine.state is Link.LOADING and not self._keeps_old_data
         if not self._has_history or is_cleared:
             return None
         return Position(self._history.id, self._history.offset, self.stream_db)
 
     def resume(self, db: int) -> None:
-        """Continue as a replica at the loaded position of the history, with this database selected."""
+        """Set the database that is selected at the loaded position of the history."""
         self._db = db
 
     @property
@@ -186,7 +186,7 @@ class ReplicaRole:
         self._tick()
 
     def lead(self) -> None:
-        """Become a master. The data stays; the history continues under a new ID."""
+        """Become a master. The data stays. Its history continues under a new ID; if it has none, a new one starts."""
         if not self.is_on:
             return
         LOG.info("following no master; the history has %d bytes so far", self._history.offset)
@@ -341,7 +341,7 @@ class ReplicaRole:
             self._link.send(data)
 
     def limit_reading(self) -> None:
-        """Pause reading from the master if too many bytes are waiting."""
+        """Pause reading from the master while too many bytes are waiting."""
         if self._link is not None:
             waiting = self._applying.intake.waiting if self._applying is not None else sum(map(len, self._early))
             too_many = self._sync is not None and self._sync.transfer.is_full

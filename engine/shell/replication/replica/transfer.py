@@ -40,7 +40,7 @@ class TransferError(Exception):
 class Transfer:
     """One full synchronisation. ``directly``: load the data while it arrives, without a file.
 
-    All methods raise ForeignError if the data has something that the engine does not support.
+    `work` raises DamagedError if the data is invalid, and ForeignError if the engine does not support a part of it.
     """
 
     def __init__(self, core: Core, clock: Callable[[], float], *, directly: bool, files: Files | None = None) -> None:
@@ -187,7 +187,7 @@ class Transfer:
 
     @property
     def seconds(self) -> float:
-        """Seconds since loading started, or since receiving started."""
+        """Seconds since loading from the file started; before that or without a file, since receiving started."""
         return self._clock() - self._began
 
 
@@ -200,7 +200,7 @@ def _close(files: Files, fd: int, attempt: Attempt) -> None:
 
 
 class IncomingData:
-    """The separate databases. All methods raise a DamagedError if the file is invalid."""
+    """The separate databases. `load_own` and `work` raise a DamagedError if the file is invalid."""
 
     def __init__(self, core: Core, *, skip_unknown: bool) -> None:
         self._core = core
@@ -231,7 +231,7 @@ class IncomingData:
         self._loading.end()
 
     def work(self, until: int) -> State:
-        """Load until a time in microseconds, the end, or until more bytes are needed."""
+        """Load until the time ``until`` (microseconds), or until the file ends or more bytes are needed."""
         step = self._loading.step
         while (state := step()) is State.GOING:
             if now_us() >= until:
@@ -249,7 +249,7 @@ class IncomingData:
         return self._loading.offset
 
     def put_in_place(self) -> None:
-        """Replace the core's data with this data, and free the old."""
+        """Replace the core's data with this data, and free the old data."""
         core, changes = self._core, self._changes
         core.changes.set_time(now_us())
         changes.replaying = False
