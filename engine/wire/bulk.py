@@ -62,7 +62,7 @@ class Scanner:
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
-        #: Number of commands so far that were parsed without an expression.
+        #: Number of commands seen without a matching expression since the last one was compiled.
         self._seen = 0
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None

@@ -142,7 +142,7 @@ class Accounts:
         session.limited = not (session.authenticated and session.user.free)
 
     def log_in(self, session: Session, name: bytes, password: bytes, word: bytes) -> None:
-        """Log the client in as ``name``. Raise CommandError if the password is wrong.
+        """Log the client in as ``name``. Raise CommandError if the name or the password is wrong.
 
         ``word`` is the command used to log in, for ACL LOG.
         """

@@ -170,7 +170,7 @@ class Telemetry:
         self.wants_each = self.threshold_ns < _EACH_NS
 
     def see_all(self, *, wanted: bool) -> None:
-        """Report every command, regardless of duration (for MONITOR)."""
+        """Start or stop reporting every command, regardless of duration (for MONITOR)."""
         self._all = wanted
         self._follow()
 

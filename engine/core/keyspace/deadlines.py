@@ -94,7 +94,7 @@ class Deadlines:
         return self._heap, self._former
 
     def next(self) -> int | None:
-        """Return the earliest time at which a key may expire."""
+        """Return the earliest time at which a key may expire; None if there are no deadlines."""
         heap = self._next()
         return heap[0][0] if heap else None
 
@@ -112,7 +112,10 @@ class Deadlines:
         return {key for key in found if self._by_key.get(key, now + 1) <= now}
 
     def pop_due(self, now: int, most: int) -> list[bytes]:
-        """Remove and return the keys that are due at ``now``, among the ``most`` earliest deadlines."""
+        """Return the keys that are due at ``now``, among the ``most`` earliest deadlines in the heap.
+
+        These deadlines are removed from the heap, but stay in ``by_key``.
+        """
         due: list[bytes] = []
         for _ in range(most):
             heap = self._next()

@@ -122,7 +122,10 @@ class Scripts:
         return self._interpreter
 
     def flags_of(self, argv: list[bytes]) -> Flags | None:
-        """Return the flags of the script that the EVAL or EVALSHA in ``argv`` would run; None if it does not exist."""
+        """Return the flags of the script that the EVAL or EVALSHA in ``argv`` would run.
+
+        None if the script does not exist, or if its declarations are invalid.
+        """
         if argv[0].upper().startswith(b"EVALSHA"):
             _, flags = self._scripts.get(argv[1].lower(), (b"", None))
             return flags
@@ -232,7 +235,10 @@ class Scripts:
             self._admission.refuse(Refusal.BUSY, b"")
 
     def _tick(self) -> None:
-        """Serve other clients if the script takes long. The script's hook calls this regularly."""
+        """Serve other clients if the script is slow, or end it if it loads a library for too long.
+
+        The script's hook calls this regularly.
+        """
         running, apart = self.running, self._apart
         if running is None:
             return
@@ -325,7 +331,10 @@ class Scripts:
             self.running.verdict = Verdict.KILLED
 
     def kill(self, *, function: bool) -> None:
-        """End the running script (or function) if it has not written yet. Raise CommandError if none is running."""
+        """End the slow script (or function) that is running.
+
+        Raise CommandError if there is none, if it has written, or if it is of the other kind.
+        """
         running = self.running
         if running is None or not running.is_slow:
             raise CommandError(scripting.NOT_BUSY)

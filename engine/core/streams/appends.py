@@ -53,7 +53,7 @@ class Streams:
 
 
 def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
-    """Resolve ``*``, ``ms-*`` or an explicit ID to an ID above the stream's last ID."""
+    """Resolve ``*``, ``ms-*`` or an explicit ID to an ID above the stream's last ID; else raise CommandError."""
     last_id = stream.last_id if stream is not None else 0
     if word == b"*":
         if last_id == ids.MAX_ID:

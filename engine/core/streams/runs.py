@@ -97,9 +97,9 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
 
 
 def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
-    """Split ``total`` live entries into ``count`` equal parts; yield (last ID, size) of each part but the last.
+    """Split ``total`` live entries into ``count`` equal ranges; yield (last ID, size) of each range but the last.
 
-    ``parts`` are the segments that contain the entries.
+    ``parts`` are the parts of segments that contain the entries.
     """
     first_part, place, before = 1, 0, 0
     for segment, begin, end in parts:

@@ -135,7 +135,7 @@ class SpanCache:
                 del spans[number]
 
     def clear(self) -> None:
-        """Drop all cached data. Later reads load and decompress the data again."""
+        """Drop all spans and blocks. Later reads load and decompress the data again."""
         self.spans.clear()
         self._order.clear()
         self._bytes = 0

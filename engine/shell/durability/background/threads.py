@@ -86,7 +86,7 @@ class Threads:
         self._loop.call_soon(work)
 
     def close(self) -> None:
-        """Wait for running work, and stop the threads."""
+        """Finish the requested work, and stop the threads. Results are no longer reported."""
         self._is_closed = True
         self._saving.shutdown(wait=True)
         self._syncing.shutdown(wait=True)

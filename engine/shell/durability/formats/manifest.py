@@ -61,7 +61,7 @@ class Manifest:
 
     @property
     def files(self) -> list[Entry]:
-        """Return the files to replay, in order."""
+        """Files to replay, in order."""
         return [*([self.base] if self.base else []), *self.increments]
 
     @property

@@ -87,7 +87,7 @@ class Replica:
         return host.decode("utf-8", "replace"), self.said.port
 
     def lag(self, now: float) -> int:
-        """Return the seconds since its last acknowledgement."""
+        """Return the seconds since the replica's last acknowledgement."""
         return max(int(now - self.heard), 0)
 
     def described(self, now: float) -> str:

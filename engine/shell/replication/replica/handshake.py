@@ -45,7 +45,7 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The master sends the stream after the requested offset. ``id``: ID of the history from there on; empty if
+    """The master sends the stream from the requested offset on. ``id``: ID of the history from there on; empty if
     unchanged.
     """
 
