@@ -71,7 +71,7 @@ class Capabilities:
         return self.runs_scripts
 
     def learn_size(self, stream: str, size: int) -> None:
-        """Record the stream's average entry size in bytes."""
+        """Record the size of the stream's entries in bytes."""
         if size > LARGE:
             self.large[stream] = size
             self.small.discard(stream)

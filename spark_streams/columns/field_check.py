@@ -68,7 +68,7 @@ class FieldCheck:
             _log.warning("%s", problem)
 
     def _names(self, page: Page) -> set[str]:
-        """Return the names of fields, or of JSON members, in the page's first entries."""
+        """Return the names of fields in the page's first entries, or of JSON members in its first entry."""
         objects = self._schema.objects(page)
         if objects is not None:
             texts = objects.slice(0, 1).to_pylist()

@@ -130,7 +130,7 @@ def shown(pid: int) -> str:
 
 
 def value_of(pid: int, word: str) -> str | None:
-    """Return the word after this one on a process's command line; None if there is none."""
+    """Return the word after this one on a process's command line; None if no word follows it."""
     return next((following for each, following in itertools.pairwise(_command(pid)) if each == word), None)
 
 

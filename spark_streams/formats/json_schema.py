@@ -56,7 +56,7 @@ class JsonReader:
         return _without_header(value).decode("utf-8", "replace")
 
     def member_texts(self, value: bytes) -> dict[str, str]:
-        """Return the text of each member of a value, unchanged. Raises UndecodableError if it is not an object."""
+        """Return each member of a value as JSON text; see `json_reference.member_texts`."""
         return json_reference.member_texts(_without_header(value))
 
 

@@ -55,7 +55,7 @@ def _streams(one: Filter) -> tuple[set[str] | None]:
 
 
 def _times(one: Filter) -> tuple[StreamId, StreamId]:
-    """Return a range (after, upto] of IDs. Rows outside it cannot pass the filters."""
+    """Return a range (after, upto] of IDs. Rows outside this range cannot pass the filter."""
     value: Any = getattr(one, "value", None)
     if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST

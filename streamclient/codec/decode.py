@@ -114,11 +114,11 @@ class TokenPage:
         return self._tokens.take(pa.array(2 * tokens, mask=missing) if missing.any() else pa.array(2 * tokens))
 
     def integers(self, name: bytes) -> Any:
-        """None: the caller reads the texts."""
+        """Return None: the caller reads the texts."""
         del name
 
     def floats(self, name: bytes) -> Any:
-        """None: the caller reads the texts."""
+        """Return None: the caller reads the texts."""
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:

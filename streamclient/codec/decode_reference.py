@@ -64,11 +64,11 @@ class ScalarPage:
         return pa.array([fields.get(name) for fields in self._fields], pa.binary())
 
     def integers(self, name: bytes) -> Any:
-        """None: the caller reads the texts."""
+        """Return None: the caller reads the texts."""
         del name
 
     def floats(self, name: bytes) -> Any:
-        """None: the caller reads the texts."""
+        """Return None: the caller reads the texts."""
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -83,7 +83,11 @@ def encode_adds(
 
 
 def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
-    """Return the commands made from templates; None if a value is missing, or if too many templates were needed."""
+    """Return the commands made from templates.
+
+    Return None if a value is missing, if there are too few rows or too many distinct lengths, or if the commands would
+    exceed two gigabytes.
+    """
     if rows < _FEWEST_ROWS or any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None
     words = 3 + len(options) + 2 * len(columns)

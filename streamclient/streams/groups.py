@@ -126,8 +126,8 @@ class Groups:
 def pending_of(
     connection: Connection, streams: Sequence[str], group: str, prefix: str
 ) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
-    """Return the group's largest pending ID, the query's consumers with their numbers of pending entries, and the
-    number of pending entries of other consumers.
+    """Return for each stream the group's largest pending ID, the query's consumers with their numbers of pending
+    entries, and the number of pending entries of other consumers. Streams without the group are absent.
     """
     ours = re.compile(
         re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}"

@@ -24,7 +24,7 @@ _log = logging.getLogger("spark_streams")
 def source_of(options: ReadOptions, address: Address, begin: Offsets | None = None) -> Source:
     """Return the identity of a query with these options, for its offsets.
 
-    The query's ID is that of the previous offset.
+    The query's ID is that of the offset `begin`. Without `begin`, the ID is new.
     """
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()

@@ -15,7 +15,7 @@ _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # maximum overhead of an entry, and of each
 
 
 def accepts_columns(connection: Connection) -> bool:
-    """Return whether the server has PS.ADD. Requested once per connection; not used with clusters."""
+    """Return whether the server has PS.ADD; False for a cluster. Requested once per connection."""
     return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
 
 
