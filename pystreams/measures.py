@@ -127,9 +127,9 @@ class Measure(Generic[Row]):
     """One measure. `name` selects it in views and options, and is its column's title if `title` is empty.
 
     `read`: returns the value of a row. `key`: JSON key, by default `name` with the form's unit. `metric`: name in
-    Prometheus; names of counters end with `_total`. `help`: HELP of the metric, also the tooltip in the dashboard
-    without `hint`. `order`: returns the sort key of a row, by default its value. `kept`: whether the dashboard keeps
-    the last hour for each row. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
+    Prometheus; names of counters end with `_total`. `help`: HELP of the metric, and the tooltip in the dashboard
+    if `hint` is empty. `order`: returns the sort key of a row, by default its value. `kept`: whether the dashboard
+    keeps the last hour for each row. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
     `optional`: whether the column is hidden on narrow screens.
     """
 

@@ -179,7 +179,7 @@ class StreamName(Name):
 
 
 class GroupName(Name):
-    """A group's name, which a shell completes from the groups of the stream that precedes it."""
+    """A group's name, which a shell completes from the groups of the preceding argument STREAM."""
 
     name = "group"
 
@@ -320,8 +320,8 @@ def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> F
 
 
 def help_of(function: Callable[..., Any]) -> str:
-    r"""Return a verb's docstring as its help. A paragraph that begins with `\b` is not rewrapped; here `\b` is two
-    characters of a raw docstring.
+    r"""Return a verb's docstring as its help. A paragraph that begins with `\b` is not rewrapped. A raw docstring
+    has `\b` as two characters, which this function replaces by the control character.
     """
     return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
 

@@ -66,7 +66,7 @@ class Run:
         self.stop = Stop()
         self.batches = 0
         self.rows = 0
-        #: Number of the last committed batch with rows, set at the query's end; -1 if there is none.
+        #: Number of the last committed batch with rows, or -1. Set at the query's end.
         self.committed = -1
         #: Error of a failed batch. Spark's error does not include its causes.
         self._of_batch: Exception | None = None

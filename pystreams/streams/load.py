@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pystreams.streams.paged_calls import ask, ask_all
 from streamclient.connection import Command, Connection
 
-_SINGLE = 10  # a tenth as many entries are added one by one as in pipelines
+_SINGLE = 10  # a tenth of the entries are also added one by one
 _PAGE = 100
 
 

@@ -49,7 +49,7 @@ def from_cell(text: str) -> bytes:
 
 
 def from_json(value: Any) -> bytes:
-    """Return the bytes for a result of `as_json`, for true or false. Raises ValueError for other values.
+    """Return the bytes for a result of `as_json`, or for true or false. Raises ValueError for other values.
 
     Numbers must have been parsed as texts.
     """

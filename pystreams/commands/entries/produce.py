@@ -167,7 +167,10 @@ def _rows(file: str, form: str | None, line_field: bytes) -> Iterator[rows.Row]:
 
 
 def _standard_input() -> BinaryIO:
-    """Return standard input with its own buffer: Python crashes at exit if a thread waits in sys.stdin's."""
+    """Return standard input with a separate buffer.
+
+    Python crashes at exit if a thread waits in the buffer of sys.stdin.
+    """
     raw = getattr(sys.stdin.buffer, "raw", None)
     return sys.stdin.buffer if raw is None else io.BufferedReader(raw)
 

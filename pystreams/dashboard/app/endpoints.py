@@ -123,8 +123,8 @@ class Endpoints:
 
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
         """Return the servers that the browser may know, with its sessions. A session of the dashboard's own user may
-        know all servers, other sessions only the servers with a login. `session`: the session of this server, if it is
-        new.
+        know all servers, other sessions only the servers with a login. `session`: a new session of
+        this server, which no cookie of the request names yet.
         """
         sessions = {each: each.session_of(request) for each in self.every}
         if session is not None:

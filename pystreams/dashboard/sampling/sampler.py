@@ -54,8 +54,8 @@ class State:
 class Sampler:
     """Samples the server until `stop`.
 
-    `state`: the last state, which any thread may read; `on_sample`: function called when it changes. `also_sent`:
-    function that returns the number of this process's other commands to the server.
+    `state`: the last state, which any thread may read; `on_sample`: function called after each change of `state`.
+    `also_sent`: function that returns the number of this process's other commands to the server.
     """
 
     def __init__(

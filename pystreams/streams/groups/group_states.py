@@ -169,7 +169,7 @@ def groups_of(
     consumers: Callable[[Group], bool] = _always,
     budget: Budget | None = None,
 ) -> Iterator[Group]:
-    """Yield the groups of these streams. Without `details`, further commands per group are sent only to count lags.
+    """Yield the groups of these streams. Without `details`, commands for single groups are sent only to count lags.
 
     `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them at once.
     `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.
