@@ -79,8 +79,8 @@ def _made(pattern: bytes, ignore_case: bool) -> Matcher:
 
 
 def _plain(pattern: bytes) -> Matcher | None:
-    """Return the matcher of plain text, with or without a star at its end; None for other patterns. It takes little
-    memory, because thousands may be in use.
+    """Return the matcher of plain text, with or without a star at its end; None for other patterns. The matcher takes
+    little memory, because thousands may be in use.
     """
     end = _end(_TEXT, pattern, 0) if pattern[0] not in b"*?[\\" else 0
     if end == len(pattern):

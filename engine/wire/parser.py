@@ -166,8 +166,8 @@ class RequestParser:
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Parse ``data`` up to the end of the incomplete command; return a list of the command, if complete, and the
-        rest.
+        """Parse ``data`` up to the end of the incomplete command; return a list with the command if it is complete,
+        and the rest of ``data``.
 
         Only for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
         """

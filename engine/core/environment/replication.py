@@ -57,7 +57,10 @@ class Replication(Protocol):
         """Return the number of replicas that have processed (with ``on_disk``: stored) the stream up to ``offset``."""
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
-        """Request acknowledgements from replicas; wake the blocked session once, when the first one arrives."""
+        """Request acknowledgements from replicas; wake the blocked session once, when the first one arrives.
+
+        ``again``: whether the session was woken before, too early. The replicas are then asked after a pause.
+        """
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         """Make a replica the master (the one at ``target``, or the first that is up to date), and become its replica.

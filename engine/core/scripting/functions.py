@@ -41,9 +41,9 @@ class Functions:
         self._libraries: dict[bytes, Library] = {}
         #: Functions by lower-case name, because names are case-insensitive.
         self._functions: dict[bytes, _Function] = {}
-        #: Code from a file that has not run yet.
+        #: Code from a file, a log or a master that has not run yet.
         self._unread: list[bytes] = []
-        #: Code from files that has failed to run.
+        #: Such code that has failed to run.
         self._unusable: list[bytes] = []
 
     # -- statistics -------------------------------------------------------------------------------------------------
@@ -70,7 +70,10 @@ class Functions:
         return self._libraries.values()
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, or replace the one with its name; return the name. Raise CommandError on failure."""
+        """Add a library, which may have the name of an existing one only with ``replace``; return its name.
+
+        Raise CommandError on failure.
+        """
         if self._ctx.changes.replaying:
             return self._note(code)
         self._read()

@@ -33,7 +33,7 @@ class Clients(Protocol):
         """Batch through which all replies pass."""
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Call ``take`` with the effects of commands, before their replies leave."""
+        """Set the function that is called with the effects of commands, before their replies leave."""
 
     def settle(self) -> None:
         """Deliver the results of core work that was done outside a client's command."""

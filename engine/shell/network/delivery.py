@@ -118,6 +118,6 @@ def encode_or_error(reply: Reply, session: Session, out: Out) -> None:
 
 
 def replace_unencodable(session: Session, before: int, out: Out) -> None:
-    """Replace the part of a reply from ``before`` on by an error: its encoding has just failed."""
+    """Replace the encoded part of a reply, ``out[before:]``, with an error: its encoding has just failed."""
     LOG.exception("the reply to client %d cannot be encoded", session.id)
     out[before:] = [encoded(INTERNAL_ERROR)]

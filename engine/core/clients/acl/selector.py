@@ -101,7 +101,7 @@ class Selector:
     def __init__(self, all_channels: bool) -> None:
         #: Whether all commands are allowed, including those of later versions: ``+@all`` without exceptions.
         self.all_commands = False
-        #: The full names of the allowed commands, unless all are allowed.
+        #: The full names of the allowed commands.
         self.allowed: set[bytes] = set()
         #: Command -> the only first arguments (in lower case) with which it is allowed.
         self.first_words: dict[bytes, dict[bytes, None]] = {}
@@ -241,7 +241,10 @@ class Selector:
             self.allowed.discard(one.full_name)
 
     def _show(self, rule: bytes) -> None:
-        """Record a rule about a command for display, replacing earlier rules about the command and its subcommands."""
+        """Record a rule about a command or category for display, and update ``all_commands``.
+
+        It replaces earlier rules about the same command, its subcommands, or the same category.
+        """
         name, allowed = rule[1:].lower(), rule[:1] == b"+"
         replaced = {name}
         if name[:1] != b"@":

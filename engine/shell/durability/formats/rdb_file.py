@@ -113,8 +113,8 @@ class RdbFiles:
         }
 
     def load(self, data: memoryview, *, expire: bool, merge: bool = False) -> int:
-        """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if it is damaged, or
-        contains something that the engine does not support and ``load-unknown`` is ``error``.
+        """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if the file is
+        damaged, or if it contains something unsupported that ``load-unknown`` does not skip.
 
         ``expire``: skip expired keys. ``merge``: replace existing keys of the same name.
         """

@@ -11,7 +11,7 @@
                                       └───────────────────────────> SERVED
 
 A file that ends with a mark must not be followed by other bytes until the replica has found the mark, so the stream is
-queued until its first acknowledgement. SERVED is for a client that requested only the file.
+queued until the replica's first acknowledgement. SERVED is for a client that requested only the file.
 """
 
 from __future__ import annotations

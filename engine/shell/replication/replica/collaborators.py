@@ -48,7 +48,7 @@ class Handover(Protocol):
     """A failover to the server that is now followed, with callbacks for its result."""
 
     def accepted(self) -> None:
-        """The other server is the master."""
+        """End the failover: the other server is the master."""
 
     def rejected(self, why: str) -> None:
-        """The other server did not become the master: this server must be the master again."""
+        """End the failover: the other server did not become the master, so this server must be the master again."""

@@ -56,7 +56,7 @@ class MasterLink(asyncio.Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the link has been lost."""
+        """Whether the link has been lost or dropped."""
         return self._owner is None
 
     def send(self, data: bytes) -> None:

@@ -63,7 +63,7 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
 
 def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
-    """Add the data of ``rest`` to a loaded stream."""
+    """Add the result of ``stream_writer.rest`` to a loaded stream."""
     reader = Reader(data)
     version = reader.length()
     if version > REST_VERSION:
