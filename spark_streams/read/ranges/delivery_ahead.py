@@ -65,7 +65,7 @@ class DeliveryAhead:
         return found
 
     def _free_names(self, taken: set[bytes], parts: int) -> list[str]:
-        """Return the first block of `parts` consecutive consumer names of the query of which none is in `taken`."""
+        """Return the first block of `parts` consecutive consumer names of the query that are all free."""
         for first in itertools.count(0, parts):
             names = [f"{self._options.consumer}-{first + part}" for part in range(parts)]
             if taken.isdisjoint(name.encode() for name in names):
