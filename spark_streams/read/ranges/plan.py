@@ -59,7 +59,7 @@ class Facts:
     `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
     each stream's last ID and number of entries ever added at the query's start; None for other triggers.
     `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`: milliseconds
-    since the last batch was planned; None before the first batch. `rotation`: number of limited batches so far.
+    since the last batch was planned; None before the first batch. `rotation`: counter of limited batches.
     `cores`: cores for which tasks are planned.
     """
 
