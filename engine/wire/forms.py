@@ -63,7 +63,7 @@ class Pattern(NamedTuple):
     unverified: list[tuple[int, int]]
     #: Bytes of a command outside key, ID and body.
     outside: int
-    #: Words before the fields, empty if they are not constant, and the number of words after them.
+    #: Words before the fields (empty for each word that is not constant), and the number of words after them.
     head: list[bytes]
     words: int
 

@@ -42,7 +42,7 @@ class Durability(Protocol):
         """Return when the last snapshot was finished, in seconds since the epoch."""
 
     def log_offset(self) -> int:
-        """Return the log's length in bytes, including all effects so far."""
+        """Return an offset in the log: once the log is synced up to it, all effects so far are on disk."""
 
     def is_synced(self, offset: int) -> bool:
         """Return whether the log is on disk up to ``offset``."""

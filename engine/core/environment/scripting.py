@@ -57,7 +57,10 @@ class ScriptCache(Protocol):
         """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
 
     def kill(self, *, function: bool) -> None:
-        """End the running script (or function) if it has not written yet. Raise CommandError if none is running."""
+        """End the slow script (or function) that is running.
+
+        Raise CommandError if there is none, if it has written, or if it is of the other kind.
+        """
 
 
 class RunningScript(Protocol):
@@ -89,7 +92,10 @@ class FunctionLibraries(Protocol):
         """Return all libraries."""
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, or replace the one with its name; return the name. Raise CommandError on failure."""
+        """Add a library, which may have the name of an existing one only with ``replace``; return its name.
+
+        Raise CommandError on failure.
+        """
 
     def delete(self, name: bytes) -> None:
         """Delete a library. Raise CommandError if the name is unknown."""

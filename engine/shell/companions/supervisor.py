@@ -169,6 +169,6 @@ class Supervisors:
             keeper.request_stop()
 
     def wait(self) -> None:
-        """Wait until they have ended, for a few seconds at most."""
+        """Wait a short time for each companion to end, then kill it."""
         for keeper in self._keepers:
             keeper.wait()

@@ -40,7 +40,7 @@ def _raw(entry_id: int) -> bytes:
 
 
 def encode(stream: Stream, form: int) -> Iterator[bytes]:
-    """Yield the stream's value in one of the four encodings, in pieces of at most one node."""
+    """Yield the stream's value in one of the four encodings, in pieces of one or several nodes."""
     cuts = [(segment, _entries_in_node(segment)) for segment in stream.segments() if segment.live]
     yield length(sum(-(-segment.live // size) for segment, size in cuts))
     for segment, size in cuts:
@@ -189,7 +189,7 @@ def _needed_form(stream: Stream) -> int:
 
 
 def form_of(stream: Stream) -> int:
-    """Return the type byte of the oldest lossless encoding of the stream."""
+    """Return the type byte of the oldest lossless encoding of the stream; of the newest if none is lossless."""
     return min(_needed_form(stream), V8_8)
 
 
