@@ -36,7 +36,7 @@ def words_held(session: Session) -> int:
 
 
 def memory_of(session: Session) -> int:
-    """Return the number of bytes buffered for a client: commands, replies, and the queue of MULTI."""
+    """Return the bytes held for a client: commands, replies, MULTI's queue, and the words of a blocked command."""
     buffers = session.buffers()
     return buffers.commands + buffers.replies + session.queued()[1] + words_held(session)
 

@@ -33,7 +33,7 @@ _SNAPPY_COPY = 64
 
 
 def decompressed(data: bytes, size: int) -> bytes:
-    """Decompress one string of ``size`` bytes."""
+    """Decompress one string; ``size`` is its decompressed size in bytes."""
     out = bytearray()
     at, end = 0, len(data)
     try:
@@ -66,7 +66,7 @@ def decompressed(data: bytes, size: int) -> bytes:
 
 
 def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
-    """Decompress strings of these sizes (in bytes) and join them; yields when other tasks can run."""
+    """Decompress strings to these sizes (in bytes) and join them; yields when other tasks can run."""
     if not all(parts):
         raise ValueError("a compressed string is empty")
     # A zero byte follows each string, where the string's walk stops. One more zero byte is for an incomplete last
