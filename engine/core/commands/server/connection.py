@@ -13,7 +13,6 @@ from engine.text.messages import clients, general
 from engine.version import REDIS_VERSION
 
 if TYPE_CHECKING:
-    from engine.core.clients.session import Session
     from engine.core.environment.context import Context
 
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
@@ -125,18 +124,18 @@ def hello(ctx: Context, argv: list[bytes]) -> Reply:
     session.proto = proto
     if name is not None:
         session.name = name
-    return _server(session)
+    return _server(ctx)
 
 
-def _server(session: Session) -> Map:
+def _server(ctx: Context) -> Map:
     return Map.of(
         {
             b"server": b"redis",
             b"version": REDIS_VERSION.encode(),
-            b"proto": session.proto,
-            b"id": session.id,
+            b"proto": ctx.session.proto,
+            b"id": ctx.session.id,
             b"mode": b"standalone",
-            b"role": b"master",
+            b"role": b"replica" if ctx.replication.follows else b"master",
             b"modules": [],
         }
     )

@@ -90,6 +90,8 @@ def test_all_data_and_what_happens_then(master, replica, load):
     assert contents(replica) == contents(master)
     with pytest.raises(redis_py.ReadOnlyError, match="read only replica"):
         replica.set("mine", "1")
+    hello = replica.execute_command("HELLO")
+    assert b"replica" in (hello.values() if isinstance(hello, dict) else hello)
     assert replica.execute_command("ROLE")[:1] + replica.execute_command("ROLE")[3:4] == [b"slave", b"connected"]
 
 
