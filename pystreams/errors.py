@@ -201,8 +201,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "ROW_REFUSED": Failure(
         CommandError,
-        "{address} refused a row for the stream '{stream}': {reason}. Rows added: {added}.",
-        "Correct the row. All rows before it were added.",
+        "{address} refused a row for the stream '{stream}': {reason}. Rows added: {added}, of these {later} after it.",
+        "Correct the row, add it, and continue after the rows that were added.",
         Status.FAILED,
     ),
     "PACKAGE_MISSING": Failure(

@@ -61,8 +61,10 @@ class Which:
         return self == Which()
 
     def has(self, letter: Letter) -> bool:
-        return (self.origin is None or letter.stream == self.origin) and (
-            self.reason is None or self.reason.lower() in letter.reason.lower()
+        return (
+            (self.origin is None or letter.stream == self.origin)
+            and (self.reason is None or self.reason.lower() in letter.reason.lower())
+            and (self.before is None or StreamId.parse(letter.id) < self.before)
         )
 
 

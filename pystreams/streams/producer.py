@@ -70,10 +70,12 @@ class Producer:
         """
         commands, self._commands, self._bytes = self._commands, [], 0
         refused: tuple[Command, ResponseError] | None = None
+        later = 0
         self.unconfirmed = len(commands)
         for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
             if not isinstance(reply, ResponseError):
                 self.added += 1
+                later += refused is not None
             elif refused is None:
                 refused = command, reply
             self.unconfirmed -= 1
@@ -88,6 +90,7 @@ class Producer:
                 stream=shown(stream),
                 reason=str(refused[1]).rstrip("."),
                 added=self.added,
+                later=later,
             )
 
 

@@ -74,7 +74,9 @@ def test_letters_are_moved_and_removed(cli_of: Cli, letters: redis.Redis) -> Non
     before = letters.xrange("failed", "100-0", "100-0")[0][1]
     assert cli_of.json("dlq", "move", "failed", "parked", "--reason", "poison", "-y") == {"moved": 1}
     assert letters.xrange("parked")[0][1] == before
-    letters.xadd("failed", {**before, "n": 9})
+    young = letters.xadd("failed", {**before, "n": 9})
+    assert isinstance(young, bytes)
+    assert cli_of.json("dlq", "purge", "failed", young.decode(), "--older-than", "1h", "-y") == {"removed": 0}
     assert cli_of.json("dlq", "purge", "failed", "--older-than", "1h", "-y") == {"removed": 3}
     assert cli_of.json("dlq", "purge", "failed", "--all", "-y") == {"removed": 1}
     assert cli_of.result("dlq", "move", "parked", "parked", "--all", "-y").exit_code == 2

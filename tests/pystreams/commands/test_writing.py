@@ -15,6 +15,8 @@ import redis
 
 from pystreams.streams.producer import Producer
 from streamclient.connection import Connection
+from streamclient.errors import PystreamsError
+from streamclient.wire_errors import ResponseError
 from streamwire.slots import checksum
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
@@ -191,6 +193,22 @@ def test_a_producer_interrupted_before_the_replies_counts_unconfirmed_entries() 
     with pytest.raises(KeyboardInterrupt):
         added.flush()
     assert (added.added, added.unconfirmed) == (1, 2)
+
+
+def test_a_refused_row_names_the_added_rows_before_and_after_it() -> None:
+    """The server also adds the rows of the same pipeline that follow the refused one."""
+
+    class Refusing:
+        address = "server"
+
+        def pipeline(self, commands: list[object]) -> list[object]:
+            return [b"1-1", ResponseError("ERR too large"), *[b"1-2"] * (len(commands) - 2)]
+
+    producer = Producer(cast("Connection", Refusing()))
+    for number in range(5):
+        producer.add(("XADD", b"s", b"*", b"n", b"%d" % number))
+    with pytest.raises(PystreamsError, match="Rows added: 4, of these 3 after it"):
+        producer.flush()
 
 
 def test_a_user_who_may_not_add_is_told_so(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
