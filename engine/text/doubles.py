@@ -17,7 +17,7 @@ _MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
 
 
 def parse(word: bytes) -> float | None:
-    """Return the number in ``word``; None if it is not a number, NaN, or out of range."""
+    """Return the number in ``word``; None if it is not a number, is NaN, or is out of range."""
     if word.isdigit() and len(word) < 16:
         return float(word)
     if DECIMAL.fullmatch(word) is not None:

@@ -59,7 +59,7 @@ class ScriptCache(Protocol):
     def kill(self, *, function: bool) -> None:
         """End the slow script (or function) that is running.
 
-        Raise CommandError if there is none, if it has written, or if it is of the other kind.
+        Raise CommandError if no such script is running, if it has written, or if it is of the other kind.
         """
 
 

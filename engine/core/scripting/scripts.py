@@ -333,7 +333,7 @@ class Scripts:
     def kill(self, *, function: bool) -> None:
         """End the slow script (or function) that is running.
 
-        Raise CommandError if there is none, if it has written, or if it is of the other kind.
+        Raise CommandError if no such script is running, if it has written, or if it is of the other kind.
         """
         running = self.running
         if running is None or not running.is_slow:
