@@ -59,12 +59,16 @@ class CannotCheckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """First damage in a file. The file may be truncated to ``good`` bytes; -1 if truncation cannot repair it."""
+    """First damage in a file. The file may be truncated to ``good`` bytes; -1 if truncation cannot repair it.
+
+    ``begin``: the position of the first command, after RDB data.
+    """
 
     path: Path
     offset: int
     what: str
     good: int = -1
+    begin: int = 0
 
 
 def main(arguments: list[str], say: Say) -> int:
@@ -189,7 +193,7 @@ class _Check:
             later = manifest.files[manifest.files.index(entry) + 1 :]
             if fault.good < 0:
                 return self._report(fault)
-            self._tell(fault, data, _read(file, data[: fault.good])[1])
+            self._tell(fault, data, _read(file, data[fault.begin : fault.good])[1])
             if any(self._files.size(path.parent / one.name) for one in later):
                 names = ", ".join(one.name for one in later)
                 self._say(f"{path}: later files cannot be kept either: {names}")
@@ -223,10 +227,10 @@ class _Check:
         except DamagedError as error:
             # A command failed although its syntax is valid: the file is good up to the end of the previous command.
             good = begin + _last_end(behind, error.offset)
-            return _Fault(path, begin + error.offset, error.what, good)
+            return _Fault(path, begin + error.offset, error.what, good, begin)
         except TornError:
             fault, _ = _read(path, behind)
-            return fault and _Fault(path, begin + fault.offset, fault.what, begin + fault.good)
+            return fault and _Fault(path, begin + fault.offset, fault.what, begin + fault.good, begin)
         finally:
             replay.close()
         self._say(f"{path}: append-only file, {len(behind)} bytes, {replay.commands} commands: intact")

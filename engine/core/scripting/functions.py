@@ -21,7 +21,6 @@ from engine.text.words import split_words
 
 _NAME = re.compile(rb"[A-Za-z0-9_]+")
 _COMPILE, _REGISTER = 1, 2
-_OVERHEAD = 200
 
 
 @dataclass(slots=True)

@@ -108,6 +108,21 @@ def test_whole_commands_behind_the_damage_are_counted(folder):
     assert re.search(r"the lost bytes contain [1-9]\d* complete commands", said)
 
 
+def test_commands_after_rdb_data_are_counted(folder):
+    """A file of Redis before 7.0 starts with RDB data, which is not counted as commands."""
+    path = folder / INCREMENT
+    torn = path.read_bytes() + b"*1\r\n$9\r\n"
+    counts = []
+    for data in (torn, b"REDIS0009\xff" + bytes(8) + torn):
+        path.write_bytes(data)
+        status, said = run(folder)
+        assert status == check.DAMAGED
+        found = re.search(rf"good up to byte {len(data) - 8} \((\d+) commands\); 8 bytes would be lost", said)
+        assert found is not None
+        counts.append(int(found[1]))
+    assert counts[0] == counts[1] > 0
+
+
 def test_a_command_that_cannot_be_done_is_damage(folder):
     """Where the form is right but a command fails, the log is good up to that command; a single file shows nothing."""
     path = folder / INCREMENT
