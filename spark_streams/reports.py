@@ -20,7 +20,7 @@ STREAM = "pystreams:queries"
 MAXLEN = 2_000
 #: Stream to which tasks add their counts of values that did not parse.
 MALFORMED_STREAM = "pystreams:malformed"
-#: Maximum number of a query's streams with their own report in an entry: the streams that are furthest behind.
+#: Maximum number of stream reports in an entry. If the query has more streams, those furthest behind are reported.
 EACH = 20
 
 
@@ -29,12 +29,13 @@ class StreamReport:
     """One stream of a query after a batch.
 
     `position`, `latest`: the IDs of the last entry read and of the stream's last entry. `lag_entries`: number of
-    entries after `position`, an estimate unless `lag_exact`. `lag_ms`: milliseconds between the times in the two IDs.
+    entries after `position`, an estimate unless `lag_exact`. `lag_ms`: milliseconds between the times in the two IDs; 0
+    if nothing has been read or the lag is 0.
     `lag_bytes`: estimated bytes of the entries after `position`, from the size of the next few entries.
     `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
     `group`: the consumer group; None if the query has no group. `pending`: number of the group's pending entries.
-    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch. `rejected`: number of the
-    batch's entries, in all streams of the source, that mode DROPMALFORMED dropped; None for a query's first batch.
+    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch, or if unknown. `rejected`:
+    number of the batch's entries, in all streams of the source, that mode DROPMALFORMED dropped; None likewise.
     `lost`: number of lost entries that the query has noticed so far.
     """
 
@@ -126,7 +127,7 @@ def summary(
 class Malformed:
     """Number of one task's values that did not parse, by column.
 
-    `query` is the query's ID. `part` is the task, which is the same for its retries.
+    `query` is the query's ID. `part` identifies the task; retries of a task have the same `part`.
     """
 
     query: str
@@ -190,7 +191,7 @@ _NUMBERS = ("int", "float", "int | None", "float | None")
 
 
 def _made(kind: Any, values: dict[str, Any]) -> Any:
-    """Return a report of that kind. Raises TypeError for values of other types, and for missing required values."""
+    """Return a report of that kind. Raises TypeError for missing required values and for most values of other types."""
     known = {field.name: field.type for field in fields(kind)}
     taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
     for name, value in values.items():

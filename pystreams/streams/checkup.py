@@ -29,7 +29,7 @@ _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 
 def check(connection: Connection) -> Iterator[Finding]:
-    """Yield all findings, from the server's kind to the permissions of the connection's user."""
+    """Yield all findings, from the server's kind to its replicas."""
     facts = info_lines(_try(connection, ("INFO",)))
     reply = _try(connection, ("CONFIG", "GET", "*"))
     texts = [] if isinstance(reply, ResponseError) else [each.decode("utf-8", "replace") for each in reply]
@@ -44,7 +44,8 @@ def check(connection: Connection) -> Iterator[Finding]:
     yield _databases(connection)
     yield from security.check(connection, facts, settings)
     yield from _settings(settings, facts)
-    yield from _replicas(connection, facts)
+    if facts:
+        yield from _replicas(connection, facts)
 
 
 def _try(connection: Connection, command: Command) -> Any:
@@ -186,7 +187,9 @@ def _user(connection: Connection) -> Iterator[Finding]:
 def _scripts(connection: Connection) -> Finding:
     reply = _try(connection, ("EVAL", "return 1", 0))
     if reply == 1:
-        return Finding("scripts", Verdict.OK, "EVAL works", "The connector plans large entries without fetching them.")
+        return Finding(
+            "scripts", Verdict.OK, "EVAL works", "The connector plans batches without fetching large entries."
+        )
     advice = "The connector works without it, but may fetch entries above 1 KiB a second time for planning."
     return Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
 
@@ -241,8 +244,11 @@ def _persistence(settings: Mapping[str, str], facts: Mapping[str, str]) -> Findi
         sync = settings.get("appendfsync", "unknown")
         if sync == "always":
             return Finding(what, Verdict.OK, "append-only file, synced before each reply")
-        advice = "A crash may lose the last second, including acknowledged entries. appendfsync always prevents this."
+        lost = "the last second" if sync == "everysec" else "recent writes"
+        advice = f"A crash may lose {lost}, including acknowledged entries. To prevent this, set appendfsync to always."
         return Finding(what, Verdict.NOTE, f"append-only file, appendfsync {sync}", advice)
+    if not facts and not settings:
+        return Finding(what, Verdict.NOTE, "unknown")
     saves = settings.get("save")
     if saves == "" or (saves is None and "rdb_last_save_time" not in facts):
         advice = "All data is lost when the server stops. Set appendonly yes unless this is intended."

@@ -1,4 +1,7 @@
-"""Parts that the formats share: rows of several schemas as columns, stored forms of values, and types of columns."""
+"""Functions that the formats share.
+
+They turn rows of several schemas into columns, convert dates and times to integers, and map Arrow types to Spark types.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from spark_streams.formats.adaptation import adapted
 from streamclient.formats.schemas import UndecodableError
 from streamwire.lazy import compute as pc
 
-#: Raised for a number with more digits than its type in the schema, and for a member that has no JSON text.
+#: Raised for a number with more digits than its schema type allows, and for a field that cannot be written as JSON.
 _MISFIT = (pa.ArrowInvalid, OverflowError, UndecodableError)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from engine.core.protocol.replies import Frames, Pages, Several
 from engine.core.streams.segment import Body, Segment
 
-#: (segment, i, j): the segment's entries [i, j), all live.
+#: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.parts`).
 Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
@@ -21,7 +21,8 @@ BodyRun = tuple[Body, int, int]
 _MANY_RUNS, _MANY_ENTRIES = 10, 20_000
 #: Number of IDs in a run below which the IDs are looked up one by one.
 _MANY_IDS = 32
-#: Maximum bytes and runs of a page, and maximum entries of a page in reverse order, where each entry is sliced.
+#: A page ends when it has this many bytes or buffers; in reverse order, when it has this many entries, because each
+#: entry is a slice of its own.
 _PAGE_BYTES, _PAGE_RUNS, _PAGE_ENTRIES = 512 * 1024, 1000, 4000
 
 

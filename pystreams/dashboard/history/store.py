@@ -85,7 +85,7 @@ class Store:
     # --- the sampler's side -------------------------------------------------------------------------------------------
 
     def add(self, at: int, values: Values) -> None:
-        """Add the values of a sample at a time in milliseconds. Never waits."""
+        """Add the values of one sample. `at`: its time in milliseconds. Never waits."""
         minute = at - at % STEP_MS
         if self._minute is not None and minute != self._minute:
             self._hand_over()
@@ -110,7 +110,7 @@ class Store:
 
     def _write(self) -> None:
         connection: sqlite3.Connection | None = None
-        # Readers need the file. If it is unusable, the first minute logs the problem.
+        # Create the file now, because readers need it. Writing the first minute tries again, and logs an error.
         with suppress(sqlite3.Error, OSError):
             connection = self._opened()
         while (minute := self._minutes.get()) is not None:
@@ -131,7 +131,8 @@ class Store:
             connection.close()
 
     def _opened(self) -> sqlite3.Connection:
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite would apply the umask
+        # SQLite would create the file with mode 0644: others could read it.
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")

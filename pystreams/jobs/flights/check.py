@@ -15,7 +15,7 @@ import pandas as pd
 
 from pystreams.jobs.flights import data
 
-# The figures of one airport in one visibility band: counts, and minutes of departure delay.
+# The figures of one airport in one visibility band: those that must be equal, and means in minutes of departure delay.
 COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
 MEASURES = ("delay_mean", "delay_stddev")
 # Fields of an alert, in this order.
@@ -111,7 +111,7 @@ def differences(
 
 
 def same(left: float | None, right: float | None, *, exact: bool) -> bool:
-    """Return whether two figures agree. Counts must be equal; measures may differ by the rounding of floating point."""
+    """Return whether two figures agree: are equal, or unless `exact` differ only by the rounding of floating point."""
     if left is None or right is None or exact:
         return left == right
     return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)

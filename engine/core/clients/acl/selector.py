@@ -1,7 +1,7 @@
 """A selector: one set of permissions for commands, keys (read and write) and channels.
 
 Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises ``RuleError``.
-A command's keys are taken from its declaration in the command table, so an error there makes this check wrong.
+The check of a command takes its keys from the declaration in the command table: an error there makes it wrong.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from engine.core.table.registry import Command, all_commands, find
 from engine.text.globs import matches
 from engine.text.messages import acl
 
-#: Names of Redis commands that the engine does not implement. Rules may contain them, without effect, so that users and
-#: files written for Redis can be loaded.
+#: Names of Redis commands and subcommands that are not in the command table. Rules may contain them, without effect, so
+#: that users and files written for Redis can be loaded.
 _FOREIGN = frozenset(
     b"""
     bitcount bitfield bitfield_ro bitop bitpos cluster|addslots cluster|addslotsrange cluster|bumpepoch
@@ -69,7 +69,7 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Reason for refusing a command: the denied ``command``, ``key`` or ``channel``, and its name."""
+    """A refusal of a command. ``reason``: command, key or channel, whichever is denied. ``name``: its name."""
 
     reason: str
     name: bytes
@@ -207,7 +207,7 @@ class Selector:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
         if found is None and name.lower() in _FOREIGN:
-            # The engine does not implement this Redis command. The rule has no effect, so that files for Redis load.
+            # The table lacks this Redis command. The rule has no effect, so that files for Redis load.
             pass
         elif found is None:
             self._apply_first_word(name, allowed)

@@ -37,7 +37,7 @@ _LONGEST_IDLE = (1 << 24) - 1
 #: Minimum sizes of values that DUMP writes in steps: entries and pending entries of a stream, and elements of another
 #: type. DUMP and RESTORE also process a payload in steps if it has more bytes than the third number.
 _LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
-#: Nodes per step, and bytes of the checksum per step.
+#: Number of pieces written (or read) per step, and number of bytes added to the checksum per step.
 _NODES, _CHECKED = 4, 256 * 1024
 
 

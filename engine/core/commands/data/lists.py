@@ -247,10 +247,13 @@ def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 # -- several lists ----------------------------------------------------------------------------------------------------
 
 
-def parse_pop(args: Args, is_there: Callable[[bytes], bool]) -> tuple[list[bytes], bool, int]:
-    """Parse ``numkeys key [key ...] end [COUNT count]``; return the keys, ``is_there(end)`` and the count."""
+def parse_pop(args: Args, is_first: Callable[[bytes], bool]) -> tuple[list[bytes], bool, int]:
+    """Parse ``numkeys key [key ...] end [COUNT count]``.
+
+    Return the keys, whether the end is the first of its two words (``is_first(end)``), and the count.
+    """
     keys = numbered_keys(args, data.NUMKEYS, general.SYNTAX)
-    end, count = is_there(args.take()), 0
+    end, count = is_first(args.take()), 0
     while len(args):
         if count or not args.option(b"COUNT"):
             raise CommandError(general.SYNTAX)

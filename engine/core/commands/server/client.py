@@ -103,7 +103,7 @@ def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("no-touch <ON | OFF>", since="7.2.0")
 def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets whether commands of the current connection count as accesses of their keys."""
+    """Sets the flag T of the current connection. Accesses to keys are recorded regardless."""
     ctx.session.no_touch = _on_off(argv[2])
     return OK
 

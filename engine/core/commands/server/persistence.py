@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: Complexity of the part that does not run in the background.
-_IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are shared."
+_IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are not copied."
 
 
 @server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N) with N bytes of data.")

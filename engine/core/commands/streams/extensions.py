@@ -1,8 +1,8 @@
 """Commands that Redis does not have (prefix ``PS.``), for ranges of streams and for adding staged entries.
 
 Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
-offsets of a micro-batch. The cost of reading depends on the number of segments, not of entries. PS.DELIVER copies
-the ID of each entry, and PS.APPEND costs as much as the same XADDs in a pipeline.
+offsets of a micro-batch. The cost of PS.STATE, PS.NTH and PS.SPLIT depends on the number of segments or parts, hardly
+on that of entries. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as much as the same XADDs in a pipeline.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.text.messages import general, streams
 
 #: Number of parts above which PS.SPLIT's reply is paged.
 _MANY_PARTS = 1000
-#: Maximum entries delivered per step; and the maximum if replicas need effects that name each ID.
+#: Maximum entries delivered per step, without and with replicas. Replicas receive commands that name each ID.
 _STEP, _NAMED_STEP = 50_000, 5000
 
 
@@ -62,7 +62,10 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @stream_command(
-    "ps.nth key after count", "readonly fast", since="8.10.0", complexity="O(log N) and the segments in between."
+    "ps.nth key after count",
+    "readonly fast",
+    since="8.10.0",
+    complexity="O(log N + S) with S segments between both IDs.",
 )
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the ID of the count-th entry after an ID, or of the last entry if there are fewer.
@@ -83,7 +86,7 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @stream_command(
-    "ps.split key after upto parts", "readonly", since="8.10.0", complexity="O(parts) times the segments in between."
+    "ps.split key after upto parts", "readonly", since="8.10.0", complexity="O(parts + S) with S segments in the range."
 )
 def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns IDs that split a range of a stream into parts of equal size.
@@ -170,7 +173,9 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
     return len(delivered[0])
 
 
-@stream_command("ps.ackrange key group after upto", "write", since="8.10.0", complexity="O(blocks touched).")
+@stream_command(
+    "ps.ackrange key group after upto", "write", since="8.10.0", complexity="O(B) with B blocks of pending entries."
+)
 def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges all pending entries of a range, and returns how many."""
     key, name = argv[1], argv[2]
@@ -186,7 +191,7 @@ def ps_ackrange(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) -> Reply:
-    """Acknowledge in steps, with effects that any Redis supports because they name each ID."""
+    """Acknowledge in steps. Replicas receive XACK commands that name each ID, which any Redis supports."""
     key, name = argv[1], argv[2]
 
     def step() -> int:
@@ -228,8 +233,8 @@ def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) 
 def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries in a field of a hash to a stream, and returns how many.
 
-    The field contains commands ``XADD key * field value ...`` for this key, without options, as a client sends them. If
-    the field contains anything else or does not exist, the command fails and adds nothing.
+    The field contains commands ``XADD key * field value ...`` for this key, without options, encoded in RESP. If the
+    field contains anything else or does not exist, the command fails and adds nothing.
     """
     _, key, source, name = argv
     ctx.db.stream(key)

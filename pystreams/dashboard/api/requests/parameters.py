@@ -1,4 +1,4 @@
-"""A request of a page: its checked parameters, and the connections and samples for answering it."""
+"""A request that a dashboard page sends: its checked parameters, and the objects for answering it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Asked:
         return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
 
     def key_or_none(self, name: str) -> bytes | None:
-        """Return the result of `key` for an optional parameter; None if it is missing."""
+        """Return the result of `key` for an optional parameter; None if it is missing or empty."""
         return self.key(name) if self.given.get(name) else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:

@@ -1,0 +1,24 @@
+"""`pystreams doctor` for a user who may not read the server's status."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import redis
+
+from pystreams.connect.target import Wanted, connect
+from pystreams.streams.checkup import check
+from tests import servers
+
+
+def test_without_info_and_config_nothing_is_claimed_about_them(place: servers.Running, client: redis.Redis) -> None:
+    """Persistence and memory are unknown, and replicas are not mentioned."""
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+@all", "-info", "-config")
+    try:
+        with closing(connect(Wanted(f"redis://narrow:pass@{place.host}:{place.port}"), "")) as connection:
+            found = {finding.what: finding.found for finding in check(connection)}
+    finally:
+        client.acl_deluser("narrow")
+    assert found["server"] == "INFO is refused"
+    assert (found["persistence"], found["memory"]) == ("unknown", "unknown")
+    assert "replicas" not in found
