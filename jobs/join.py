@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from typing import Any
 
 import click
 from pyspark.sql import DataFrame
@@ -22,6 +23,21 @@ from pystreams.jobs.flags import Reading, combined, interval, query_flags
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.jobs.targets import Target, to_flag, work_of
+
+
+def _side(name: str, position: str) -> tuple[Any, ...]:
+    """Return the options of one of the two streams."""
+    return (
+        click.option(f"--{name}", required=True, metavar="NAME", help=f"{position.capitalize()} stream."),
+        click.option(f"--{name}-schema", required=True, metavar="DDL", help=f"Columns of the {position} stream."),
+        click.option(
+            f"--{name}-time",
+            default="_timestamp",
+            show_default=True,
+            metavar="COLUMN",
+            help=f"Column with the event time in the {position} stream.",
+        ),
+    )
 
 
 @job(
@@ -35,24 +51,8 @@ from pystreams.jobs.targets import Target, to_flag, work_of
 )
 @combined(
     to_flag,
-    click.option("--left", required=True, metavar="NAME", help="First stream."),
-    click.option("--left-schema", required=True, metavar="DDL", help="Columns of the first stream."),
-    click.option(
-        "--left-time",
-        default="_timestamp",
-        show_default=True,
-        metavar="COLUMN",
-        help="Column with the event time in the first stream.",
-    ),
-    click.option("--right", required=True, metavar="NAME", help="Second stream."),
-    click.option("--right-schema", required=True, metavar="DDL", help="Columns of the second stream."),
-    click.option(
-        "--right-time",
-        default="_timestamp",
-        show_default=True,
-        metavar="COLUMN",
-        help="Column with the event time in the second stream.",
-    ),
+    *_side("left", "first"),
+    *_side("right", "second"),
     click.option(
         "--on",
         "keys",

@@ -147,6 +147,8 @@ def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
             assert "secret:1" not in result.stdout
             assert "secret:1" in result.stderr
         assert "[NOT_PERMITTED]" in cli_of.failure("info", "secret:1", *as_user, status=6)
+        lines = cli_of.result("metrics", "--once", *as_user).stdout.splitlines()
+        assert {"pystreams_exporter_streams 2.0", "pystreams_exporter_streams_left_out 1.0"} <= set(lines)
         for words in (("secret:1",), ("*", "--fail-above", "5")):
             assert "[NOT_PERMITTED]" in cli_of.failure("groups", "lag", *words, *as_user, status=6)
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import redis
 
@@ -40,6 +42,20 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Runn
     assert (groups[b"s", b"busy"].group.rate or 0) > 0
     assert groups[b"s", b"busy"].group.stream.rate == 0
     connection.close()
+
+
+def test_a_sample_leaves_out_streams_that_the_user_may_not_read(client: redis.Redis, place: servers.Running) -> None:
+    """The others are sampled, with their groups."""
+    for name in ("open", "secret"):
+        client.xadd(name, {"n": 1})
+        client.xgroup_create(name, "g", 0)
+    client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~open", "+@all")
+    try:
+        with closing(connect(Wanted(f"redis://narrow:pass@{place.host}:{place.port}"), "")) as connection:
+            found = ServerSamples().sample(connection)
+    finally:
+        client.acl_deluser("narrow")
+    assert (set(found.streams), set(found.groups)) == ({b"open"}, {(b"open", b"g")})
 
 
 def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, place: servers.Running) -> None:
