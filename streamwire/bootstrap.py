@@ -4,8 +4,8 @@ It is started by its path: `python -P bootstrap.py ROOT MODULE ARGUMENT...`. ROO
 the packages. MODULE has a function `main`, which receives the arguments and returns the exit status.
 
 With `python -m engine`, a user's own `engine/` or `engine.py`, in the working directory or on PYTHONPATH, would replace
-the installed package. Here the first meta path finder loads the distribution's packages from ROOT. ROOT itself is not
-added to `sys.path`: it may be site-packages, which must not precede the standard library.
+the installed package. This program puts a meta path finder first, which loads the distribution's packages from ROOT.
+ROOT itself is not added to `sys.path`: it may be site-packages, which must not precede the standard library.
 
 Imports only the standard library. If a package that MODULE needs is not installed, the process prints
 `missing package NAME` and exits with status 1.

@@ -6,8 +6,8 @@ steps; signs and points in any position take more. If a text is not a plain numb
 and the caller parses the texts in a slower way that must return the same values. `numbers` instead reports which texts
 are not numbers.
 
-Internally a character is represented by its difference from `0`: a digit by its value, a missing digit on the left by
-zero.
+Internally each character is XORed with `0`. So a digit becomes its value, and the zeros to the left of a short text are
+leading zeros of its number.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _OVER = _U(0x7676767676767676)  # added to a byte, sets the highest bit if the b
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _DOT = ord(".") ^ ord("0")
 _DOTS = _U(_DOT * 0x0101010101010101)
+# Multipliers that combine digits to pairs, pairs to fours, and fours to eights: 10 << 8 | 1, 100 << 16 | 1 and
+# 10_000 << 32 | 1. The masks keep every second byte or pair of bytes.
 _PAIRS, _PAIR_MASK = _U(2561), _U(0x00FF00FF00FF00FF)
 _QUADS, _QUAD_MASK = _U(6553601), _U(0x0000FFFF0000FFFF)
 _OCTETS = _U(42949672960001)
@@ -45,7 +47,7 @@ def plain(words: Words, lengths: Lengths) -> Words | None:
 
 def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
     """Return the numbers in texts of one to eight characters, and a boolean array of the texts that are not all digits
-    (None: no such text).
+    (None if all are).
     """
     return _values(_right(words, lengths))
 
@@ -67,7 +69,7 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
 def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     """Return the numbers, with or without a decimal point, in texts of these lengths; None to decline.
 
-    Like parsing the text, dividing an integer below 2**53 by an exact power of ten gives the nearest double.
+    Dividing an integer below 2**53 by an exact power of ten gives the nearest double, as parsing the text would.
     """
     if not _short(words, lengths):
         return None
@@ -88,7 +90,7 @@ def _short(words: Words, lengths: Lengths) -> bool:
 
 
 def _right(words: Words, lengths: Lengths) -> Words:
-    """Return the texts as differences from `0`, right-aligned in their words. Lengths are 1 to 8."""
+    """Return the texts XORed with `0`, right-aligned in their words. Lengths are 1 to 8."""
     moved = words ^ _ZEROS
     if isinstance(lengths, int):
         moved <<= _U(64 - 8 * lengths)
@@ -120,7 +122,7 @@ def _values(words: Words) -> tuple[Words, Bools | None]:
 
 
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers; None unless all have the point in the same position, or all have no point."""
+    """Return the numbers if all texts have equally many digits after the point, or none has a point; otherwise None."""
     words = _right(words, lengths)
     place = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
     if place < 0:

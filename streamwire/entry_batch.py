@@ -1,9 +1,9 @@
 """Batch of entries with the same fields: IDs, field names, and the values of each field.
 
 Entries have two bulk forms: this one, and frames, in which streams store them. `streamwire.frames.uniform` and
-`framed` convert them (docs/design/decisions/frames.md). In frames, a field's values are scattered among other bytes; in
-a command or reply with columns, they are contiguous and divided by bounds. In both forms, values are represented by a
-buffer, and the start and length of each byte string. Nothing is copied.
+`framed` convert between the two (docs/design/decisions/frames.md). In frames, a field's values are scattered among
+other bytes; in a command or reply with columns, they are contiguous and divided by bounds. `Values` represents both
+without copying: by the buffer, and the start and length of each byte string in the buffer.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from streamwire.digits import Ints, Lengths, Words
 from streamwire.walker import Bulks, overlapping
 
 _WORD = 8
-#: Length from which the distinct lengths of values are not counted.
+#: Length in bytes from which `Values.varieties` does not count distinct lengths: the count needs memory per length.
 _LONG = 1 << 16
-#: Average length above which each value is sliced. Shorter values are gathered with an index per byte.
+#: Average length in bytes above which `Values.gathered` slices each value. Shorter values use an index per byte.
 _LONG_ON_AVERAGE = 64
 _Bytes = NDArray[np.uint8]
 
@@ -103,7 +103,7 @@ class Values:
     def varieties(self) -> int:
         """Return the number of distinct lengths.
 
-        If values are long, return the number of rows plus one instead of counting.
+        If there are no rows, or a value has `_LONG` bytes or more, return the number of rows plus one instead.
         """
         return self.variety().size if len(self) and self.lengths.max() < _LONG else len(self) + 1
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 class PystreamsError(Exception):
     """Base of all errors of the distribution. `condition` is the error's id; `parameters` fill the braces of its text.
 
-    `headline`: text that Python prints before the error, in place of its cause (`spark_streams.headline`).
+    `headline`: exception that Python prints before the error, in place of its cause (`spark_streams.headline`).
     """
 
     def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:

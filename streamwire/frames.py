@@ -6,7 +6,8 @@ r"""Frames: entries in the encoding of an XRANGE reply.
     `------------ head ------------'  `------------------- fields ------------------'
 
 Frames are *uniform* if they have the same field names in the same order, like the entries of one producer. `uniform`
-and `tokens` verify many frames at once, using `streamwire.walker`. Any RESP parser can serve as their scalar twin.
+and `tokens` verify many frames at once, using `streamwire.walker`. Parsing the frames one by one with any RESP parser
+gives the same words.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def frame(entry_id: bytes, fields: Sequence[bytes]) -> bytes:
 
 
 def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
-    """Return the [field, value, ...] list of a complete frame. It is the inverse of `frame`.
+    """Return the [field, value, ...] list of a complete frame: the inverse of `frame`, without the ID.
 
-    Only the first frame of `entry` is read. Raises ValueError if it does not begin with one.
+    Only the first frame of `entry` is read. Raises ValueError if `entry` does not begin with a frame.
     """
     data = bytes(entry)
     at = data.index(b"*", 4)
@@ -62,9 +63,9 @@ def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
 
 
 def find_starts(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints | None:
-    """Return the likely start of each of the `count` frames in `buffer[start:stop]`; None if the guess fails.
+    """Return the likely start of each of the `count` frames in `buffer[start:stop]`; None if another number is found.
 
-    The starts are not verified. A line end must precede the frames, and `AFTER` readable bytes must follow.
+    The starts are not verified. A line end must precede the frames, and `walker.AFTER` readable bytes must follow.
     """
     data = np.frombuffer(buffer, np.uint8, stop - start, start)
     stars = marks(data, _STAR) + start
@@ -85,7 +86,7 @@ def find_starts(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
 def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> EntryBatch | None:
     """Return the entries if a frame with these field names extends from each of `edges` to the next; otherwise None.
 
-    A line end must precede the first frame, and `AFTER` readable bytes must follow the last one.
+    A line end must precede the first frame, and `walker.AFTER` readable bytes must follow the last one.
     """
     if not names or buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
         return None
@@ -105,9 +106,9 @@ def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> E
 
 
 def framed(batch: EntryBatch) -> tuple[bytearray, Ints]:
-    """Return the frames of entries with IDs as texts and at least one field, back to back, and their bounds.
+    """Return the frames of entries with IDs as texts and at least one field, concatenated, and their bounds.
 
-    It is the inverse of `uniform`.
+    This function is the inverse of `uniform`.
     """
     assert isinstance(batch.ids, Values)
     rows = Templates()

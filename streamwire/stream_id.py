@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 U64_MAX = (1 << 64) - 1
 MIN_ID, MAX_ID = 0, (1 << 128) - 1
 
+#: Maximum length of an ID's text, as in Redis.
 _LONGEST = 127
 #: Numbers with fewer decimal digits than this are below 2**64.
 _SHORT = 20
@@ -50,11 +51,11 @@ class StreamId(int):
         return self & U64_MAX
 
     def before(self) -> StreamId:
-        """Return the previous ID, or the same one if it is 0-0."""
+        """Return the previous ID, or this ID if it is 0-0."""
         return StreamId.of(self - 1) if self > MIN_ID else self
 
     def next(self) -> StreamId:
-        """Return the next ID, or the same one if it is the largest."""
+        """Return the next ID, or this ID if it is the largest."""
         return StreamId.of(self + 1) if self < MAX_ID else self
 
     def __bool__(self) -> bool:
@@ -106,7 +107,7 @@ def parse_u64(digits: bytes) -> int:
 def parse(word: bytes, missing_seq: int = 0) -> int:
     """Return a complete (`ms-seq`) or incomplete (`ms`) ID; an incomplete ID gets the sequence number `missing_seq`.
 
-    Raises ValueError for anything else, including the special IDs.
+    Raises ValueError for anything else, including special IDs such as `$` and `+`.
     """
     ms_text, dash, seq_text = word.partition(b"-")
     if len(word) < _SHORT and ms_text.isdigit() and seq_text.isdigit():

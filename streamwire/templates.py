@@ -40,9 +40,9 @@ class _Template:
         return length_sizes(self.varying.lengths) + len(self.text)
 
     def filled(self, count: int, rows: Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
-        """Return one filled copy for each of these rows, concatenated, and the size of a copy.
+        """Return `count` filled copies, concatenated, and the size of a copy.
 
-        `length`: length of the varying value.
+        `rows`: the rows that provide the values (None: all). `length`: length of the varying value in these rows.
         """
         text, holes = bytes(self.text), self.holes
         if self.varying is not None:
@@ -69,7 +69,7 @@ class _Template:
 
 
 class Templates:
-    """The form of a row, built from left to right, in as few templates as varying lengths allow."""
+    """Layout of a row, built from left to right. Only a value of varying length ends a template."""
 
     __slots__ = ("_parts",)
 

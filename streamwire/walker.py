@@ -37,9 +37,9 @@ _PLACES = _U(0x0001020304050607)
 
 
 def _short_lengths() -> Words:
-    """Return a table indexed by the first two bytes of a length below 100, one or two digits.
+    """Return a table of the lengths below 100, indexed by the first two bytes of a length and its line end.
 
-    Each element has the length in its lowest eight bits, and above them the size of the digits in bits.
+    Each element has the length in its lowest eight bits, and above them the size of the length's digits in bits.
     """
     found = np.full(1 << 16, _WORD * 7 << 8, np.uint64)  # a shift after which no line end can be found
     for length in range(100):
@@ -90,7 +90,7 @@ class Walker:
         self.count = at.size
 
     def bulk(self, piece: bytes) -> Bulks:
-        """Skip `piece` and the bulk string whose length follows it.
+        """Match `piece`, skip the bulk string whose length follows it, and return the bulk strings.
 
         The window is right-aligned: the piece's last byte ends a word and the length begins the next one.
         """
@@ -109,7 +109,7 @@ class Walker:
         return self._lengths(near[:, words:], len(piece))
 
     def text(self, piece: bytes) -> None:
-        """Skip `piece`, of one to eight bytes."""
+        """Match and skip `piece`, of one to eight bytes."""
         self.drop(~self.have(piece))
         self.at = self.at + len(piece)
 

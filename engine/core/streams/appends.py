@@ -38,7 +38,7 @@ class Streams:
             integer = self._config.integer
             producers = Producers(integer("stream-idmp-duration"), integer("stream-idmp-maxsize"))
         if not producers.by_producer:
-            # Empty records are registered again: their registration may have ended when the last producer expired.
+            # Register again: `expire_producers` removes a stream from the set when its last producer expires.
             stream.remember_producers(producers)
         return producers
 
@@ -53,7 +53,10 @@ class Streams:
 
 
 def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
-    """Resolve ``*``, ``ms-*`` or an explicit ID to an ID above the stream's last ID; else raise CommandError."""
+    """Return the ID of a new entry for ``*``, ``ms-*`` or an explicit ID.
+
+    Raises CommandError if ``word`` is not an ID, or if the ID would not be above the stream's last ID.
+    """
     last_id = stream.last_id if stream is not None else 0
     if word == b"*":
         if last_id == ids.MAX_ID:

@@ -94,7 +94,7 @@ class Plain:
             yield self.id_at(index), self.frame_at(index)
 
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
-        """Return the fields of the entries [low, high), at least one, as columns; None if they are stored as frames."""
+        """Return the fields of the entries [low, high) as columns; None if stored as frames. Needs low < high."""
         return None
 
     def append(self, entry_id: int, entry: bytes) -> None:

@@ -74,7 +74,7 @@ class Listing:
             yield batch
 
 
-#: Number of consumers that a ``Listing`` sorts and yields at once.
+#: Maximum numbers of consumers that a ``Listing`` sorts at once and yields at once.
 _SORTED_AT_ONCE, _BATCH = 4000, 500
 _name_of = attrgetter("name")
 
@@ -167,7 +167,7 @@ class Group:
             return ms, seq
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
-            # Only delivered entries are removed from the released entries.
+            # Remove exactly the delivered IDs: released IDs between them may belong to deleted entries.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)
@@ -203,7 +203,7 @@ class Group:
         self.pending.change(record, consumer.number, time, count)
 
     def give_back(self, entry_id: int, record: Record | None, count: int) -> None:
-        """Release ``record`` from its consumer, or create a record without a consumer if it is None.
+        """Release ``record`` from its consumer, or create a record without a consumer if ``record`` is None.
 
         The entry moves to the end of ``nacked``.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-#: Upper bounds of a stream's limits.
+#: Maximum values of a stream's ``duration`` and ``maxsize``.
 MOST_IDMP_SECONDS = 86_400
 MOST_IDMP_IDS = 10_000
 

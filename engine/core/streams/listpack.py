@@ -1,7 +1,7 @@
 """Sizes of listpack elements, one at a time or vectorised. Redis stores the entries of a stream node in a listpack.
 
-An element is a 64-bit integer or a string, followed by its length. A string that is the canonical text of an integer is
-stored as that integer.
+An element is a 64-bit integer or a string, followed by its encoded size. A string that is the canonical text of an
+integer is stored as that integer.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def listpack_word(word: bytes) -> int:
 def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
     """Vectorised ``listpack_word`` for the words with these starts and sizes in ``buffer``."""
     head = np.where(sizes < 64, 1, np.where(sizes < 4096, 2, 5))
-    # An element is followed by its length, with 7 bits in each byte.
+    # An element is followed by its encoded size, with 7 bits in each byte.
     found = sizes + head
     found += 1 + (found > 127) + (found >= 16383) + (found >= 2097151) + (found >= 268435455)
     places, values = numbers_among(buffer, begins, sizes)
@@ -76,7 +76,7 @@ def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
 
 
 def numbers_among(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Return which of these words are stored as integers, and their values."""
+    """Return the indices of the words that are stored as integers, and their values."""
     first = buffer[begins]
     places = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
     if not len(places):

@@ -2,8 +2,8 @@
 
 Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *nodes*: listpacks of up to
 ``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Segments have other boundaries, so nodes
-are derived from the frames, from the oldest entry on, each entry once. Nodes are derived on demand, or before a
-deletion changes the frames. Streams without approximate trimming have no cost for their node map.
+are derived from the frames, from the oldest entry on, each entry once. Nodes are derived only for a command that needs
+them, and before an entry of an open segment is deleted.
 
 Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of
 ``stream-node-max-entries`` entries, where a node would end anyway.
@@ -100,6 +100,7 @@ class _OpenNode:
     __slots__ = ("bytes", "deleted", "field_names", "key", "total")
 
     def __init__(self, key: int, field_names: Sequence[bytes]) -> None:
+        #: ID of the first entry.
         self.key = key
         self.field_names = field_names
         #: Number of entries, including deleted ones.
@@ -116,7 +117,10 @@ class _OpenNode:
         return self.size() + size >= (limits.max_bytes or _HARD_MAX_BYTES) or 0 < limits.max_entries <= self.total
 
     def add_many(self, costs: _Costs, ms: _IdColumn, seq: _IdColumn, at: int, limits: NodeLimits) -> int:
-        """Add the entries with these IDs as far as they fit; return how many were added. ``at``: start in ``costs``."""
+        """Add the entries with these IDs as far as they fit; return how many were added.
+
+        ``at``: the index of the first of these entries in ``costs``.
+        """
         count = len(ms)
         if limits.max_entries:
             count = min(count, limits.max_entries - self.total)
@@ -316,7 +320,7 @@ def synced(segment: Entries, limits: NodeLimits) -> SegmentNodes:
 
 
 def node_of(segment: Entries, index: int, limits: NodeLimits) -> tuple[int, int, int]:
-    """Return (key, last ID, live entries) of the node that contains the segment's live entry at ``index``."""
+    """Return (first ID, last ID, live entries) of the node that contains the segment's live entry at ``index``."""
     nodes = segment.nodes
     number = bisect_right(nodes.starts, index) - 1
     while number < 0 or (number + 1 == len(nodes.starts) and nodes.upto < len(segment)):
@@ -343,7 +347,7 @@ def oldest_of(segment: Entries, start: int, dead: int, limits: NodeLimits) -> tu
 
 
 def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, int, int]]:
-    """Return (key, last ID, live entries) of every node with live entries, oldest first."""
+    """Return (first ID, last ID, live entries) of every node with live entries, oldest first."""
     found = []
     for segment in segments:
         nodes = synced(segment, limits)

@@ -224,7 +224,7 @@ class PendingList:
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         if number < len(self._blocks):
-            # The next block's entry in ``_firsts`` may be the ID of a removed record, and below some of the new IDs.
+            # Make the next block's lower bound exact: it may be a removed ID that is below some of the new IDs.
             self._firsts[number] = self._blocks[number].id_at(0)
         blocks = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
         self._blocks[number:number] = blocks

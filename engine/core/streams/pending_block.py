@@ -156,9 +156,9 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
-        """Return the indices of the records of ``owner`` (None: of all owners) that were delivered by ``before``.
+        """Return the indices of the records of ``owner`` (None: of all owners), filtered by time.
 
-        ``before`` itself is included; None: any time.
+        ``before``: the latest delivery time (None: any time).
         """
         matches = self._matches(owner, before)
         if isinstance(matches, bool):

@@ -47,7 +47,10 @@ def reply_of(runs: list[Run]) -> Frames | Pages:
 
 
 def reply_of_parts(parts: list[Run], count: int, *, backward: bool) -> Pages:
-    """Return the first ``count`` live entries of immutable parts; ``backward``: the last entries, in reverse order."""
+    """Return a reply with the first ``count`` live entries of ``parts`` (see `Stream.parts`).
+
+    With ``backward``, the reply has the last entries, in reverse order.
+    """
     if backward:
         return Pages(
             list,
@@ -100,7 +103,7 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
 def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
     """Split ``total`` live entries into ``count`` equal ranges; yield (last ID, size) of each range but the last.
 
-    ``parts`` are the parts of segments that contain the entries.
+    ``parts``: see `Stream.parts`.
     """
     first_part, place, before = 1, 0, 0
     for segment, begin, end in parts:

@@ -418,7 +418,7 @@ class SealedQueue:
         self.relieve: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        """Return the length of the first queue, which may include segments that have been dropped or packed since."""
+        """Return the number of waiting sealed segments, including those that have been dropped or packed since."""
         return len(self._segments)
 
     def add(self, segment: Segment) -> None:

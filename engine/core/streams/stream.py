@@ -1,8 +1,8 @@
 """A stream: its segments in order, its counters, and its consumer groups.
 
-It owns the state that changes with every entry: the length, the last ID, the counters from which the lag is derived
-(``engine.core.streams.group_progress``), and the node map. It does not depend on commands, clients or reply
-formats; times are arguments. The module is long because all its methods keep the same few lists consistent.
+It owns the state that changes with every entry: the length, the last ID, and the counters from which the lag is derived
+(``engine.core.streams.group_progress``). It does not depend on commands, clients or reply formats; times are arguments.
+The module is long because all its methods keep the same few lists consistent.
 """
 
 from __future__ import annotations
@@ -297,7 +297,10 @@ class Stream:
         return head.last_id, head.live if type(head) is Segment else len(head)
 
     def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
-        """Return (key, last ID, live entries) of the node with the first live entry after ``entry_id``, or None."""
+        """Return (first ID, last ID, live entries) of the node with the first live entry after ``entry_id``.
+
+        Returns None if no live entry follows.
+        """
         for number in range(self._locate(entry_id + 1), len(self._segments)):
             segment = self._at(number)
             first = segment.first_live(segment.position(entry_id + 1) if self._firsts[number] <= entry_id else 0)
@@ -312,7 +315,7 @@ class Stream:
             segment.nodes.keep_limits(len(segment), self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
-        """Return (key, last ID, live entries) of every node."""
+        """Return (first ID, last ID, live entries) of every node."""
         return extents(self.segments(), self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from engine.text.messages import streams
 
 KEEPREF, DELREF, ACKED = POLICIES
 
+#: The default LIMIT of approximate trimming in nodes, and its maximum in entries, as in Redis.
 _DEFAULT_LIMIT_NODES = 100
 _MAX_LIMIT = 1_000_000
 
@@ -201,9 +202,9 @@ def drop_references(stream: Stream, entry_id: int) -> bool:
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
-    """Return the options of an exact trim, for the log, that removes the same entries as ``trim``.
+    """Return the options of an exact trim, for the log, that removes the entries that ``trim`` has just removed.
 
-    The exact trim is to the remaining length, which removes the same entries for every strategy.
+    For every strategy, this is a trim to the length that the stream has now.
     """
     words = [b"MAXLEN", b"=", b"%d" % stream.length]
     return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words

@@ -212,7 +212,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         if ttl:
             deadline = ttl if absolute else ttl + now
             if deadline >= 1 << 63:
-                # In Redis this sum overflows, and the key is deleted immediately.
+                # Unlike Redis, which lets this sum overflow and deletes the key immediately.
                 raise CommandError(data.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline, idle)
 
@@ -236,7 +236,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     ctx.changes.notify("g", b"restore", key, db.index)
     version = forms_version(ctx.config.integer("rdb-version"))
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
-        # The payload may have a newer format than the one that this server writes and replicas can read.
+        # Replicas may not be able to read a newer format than this server writes, so encode the value again.
         payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     if isinstance(value, Hash) and payload is not argv[3]:

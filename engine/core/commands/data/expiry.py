@@ -20,7 +20,7 @@ _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
 
 
 def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds: bool, absolute: bool) -> int:
-    """Return the deadline in milliseconds of an option like EX. The amount must be positive."""
+    """Return the deadline of an option like EX, in milliseconds since the epoch. The amount must be positive."""
     error = CommandError(data.invalid_expire(command_name))
     if amount <= 0 or (seconds and amount > I64_MAX // 1000):
         raise error

@@ -1,8 +1,8 @@
 """Expiring hash fields: HEXPIRE, HTTL and their variants, HPERSIST, HGETEX, HSETEX; and HGETDEL, whose syntax is
 similar.
 
-The log receives absolute times in milliseconds, as for keys. A time in the past removes fields immediately, with an
-HDEL.
+The log receives absolute times in milliseconds, as for keys. A time in the past removes fields immediately, and the
+log then receives an HDEL.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Number of equal elements up to which they are removed one by one.
+#: Maximum number of elements that LREM removes one by one. To remove more, it rebuilds the list.
 _FEW = 8
 
 

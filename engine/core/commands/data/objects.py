@@ -18,7 +18,7 @@ from engine.text.messages import data
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Maximum size of a key and its string that Redis stores in one allocation, in bytes.
+#: Maximum total size of a key and its string that Redis stores in one allocation, in bytes.
 _EMBEDDED_MAX = 41
 #: Maximum size of a list in one listpack, in bytes.
 _LISTPACK_BYTES = 8192

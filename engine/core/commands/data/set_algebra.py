@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of sets for which a union finds duplicates by looking each member up in the preceding sets.
 _FEW = 4
-#: Function that yields the combination of sets in parts without duplicates. A missing key is an empty set.
+#: Function that yields the members of an intersection, union or difference in lists, each member once. A missing key is
+#: an empty set.
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
 
 
@@ -87,7 +88,7 @@ def _read(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
 
 
 def _is_unchanged(ctx: Context, key: bytes, members: Members) -> bool:
-    """Return whether this set is still at the key; an empty set stands for a missing key."""
+    """Return whether this set is still at the key, or the key is still missing if the set is empty."""
     value = ctx.db.get(key)
     return value is members if members else value is None
 

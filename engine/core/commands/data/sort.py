@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Number of elements above which they are sorted in steps, and elements per step.
 _MANY, _AT_ONCE = 5000, 2000
-#: Number of runs freed at a time.
+#: Number of sorted runs freed at a time.
 _FREED_AT_ONCE = 20
 #: Maximum elements of a stored list per command in the log.
 _IN_EFFECT = 1000

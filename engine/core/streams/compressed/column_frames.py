@@ -1,13 +1,14 @@
 r"""Rebuilding the requested frames from columns.
 
-A frame consists of pieces. The head of a word depends only on the word's length. The head of an ID is followed by the
-*prefix*, which all IDs of a segment share, and then by the rest of the ID, which is the first column::
+Each word of a frame (the ID and the values) is preceded by a *head*: line ends, field name and lengths. In one column,
+a head depends only on the word's length. The head of an ID is followed by the *prefix*, which all IDs of a segment
+share, and then by the rest of the ID, which is the first column::
 
     \r\n*2\r\n$15\r\n | 17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
 
-The leading line end belongs to the preceding frame. All pieces are in one buffer, the *source*: the prefix, the
+The leading line end belongs to the preceding frame. All these pieces are in one buffer, the *source*: the prefix, the
 columns, and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece;
-the next item overwrites the excess bytes of an item. A call costs 20 us, and about 10 ns per piece.
+the next item overwrites the excess bytes of an item. A call costs 20 us, plus about 10 ns per piece.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class FrameMaker:
             lead = b"\r\n%b$%d\r\n%b\r\n$" % (b"" if number else b"*%d\r\n" % (2 * len(names)), len(name), name)
             begins.append(len(heads))
             heads += [b"%b%d\r\n" % (lead, length) for length in range(most[number] + 1)]
-        #: Length of each head, and its place in the source.
+        #: Length of each head, and its offset in the source.
         self._lengths: Ints = np.array(list(map(len, heads)), np.int64)
         self._at: Ints = np.cumsum(self._lengths) - self._lengths + _COLUMNS
         #: For each word of a frame, the index of its head for length 0.
@@ -59,7 +60,7 @@ class FrameMaker:
         self._windows = overlapping(self._source, self._item)
 
     def frames(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Return the frames of at least one entry back to back, and the start of each frame.
+        """Return the frames of at least one entry, concatenated, and the start of each frame.
 
         ``starts`` and ``lengths`` locate the words in ``data``. They have a column for each entry, and a row for the ID
         (without the prefix) and for each field.
@@ -75,7 +76,7 @@ class FrameMaker:
         else:
             source[columns_at : columns_at + len(data)] = data
         source[: len(prefix)] = bytearray(prefix)
-        # The place in the source and the size of each piece: a row per piece, a column per frame.
+        # The offset in the source and the size of each piece: a row per piece, a column per frame.
         places, sizes = np.zeros((2, 1 + 2 * words, count), np.int64)
         heads = lengths + self._begins
         heads[0] += len(prefix)

@@ -112,7 +112,7 @@ class Stored:
         return self.packed().pairs(low, high)
 
     def columns(self, low: int, high: int) -> EntryBatch | None:
-        """Return the fields of the entries [low, high), at least one, as columns; None if they are stored as frames."""
+        """Return the fields of the entries [low, high) as columns; None if stored as frames. Needs low < high."""
         return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:

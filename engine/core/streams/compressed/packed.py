@@ -1,7 +1,7 @@
 """Packed entries: frames compressed in chunks, with an index small enough to stay uncompressed in memory.
 
 A chunk holds about ``CHUNK_BYTES`` of frames. A read decompresses the chunks that it touches, and joins adjacent chunks
-in one span (``engine.core.streams.compressed.span_cache``). The index alone determines an entry's place and ID.
+in one span (``engine.core.streams.compressed.span_cache``). The index alone determines the offset and ID of an entry.
 
 The index is a directory with one row per chunk, and three columns of deltas with one number per entry::
 
@@ -13,7 +13,7 @@ The index is a directory with one row per chunk, and three columns of deltas wit
                *_at         offset of the chunk's deltas in each column
     columns    sizes        size of the frame - ``least``
                ms           milliseconds - those of the chunk's first entry
-               seq          sequence number - (the previous one + 1) if the milliseconds are equal; else unchanged
+               seq          sequence number, minus (the previous one + 1) if the milliseconds of the two are equal
 
 A column's numbers are as wide as its greatest number requires: 0, 1, 2, 4 or 8 bytes. Chunks whose deltas are all 0
 share one run of zeros, which is the normal case for ``seq`` and frequent in the other columns. To find an entry, the
@@ -154,7 +154,7 @@ class Packed:
     # -- the index --------------------------------------------------------------------------------------------------
 
     def _indexed(self, chunk: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of the chunk's span, and the first entry's index; None without plain entries."""
+        """Return the plain entries of the chunk's cached span, and the first one's index; None if there are none."""
         span = self.cache.spans.get(self.number + chunk)
         return None if span is None or span.plain is None else (span.plain, span.first)
 
@@ -241,7 +241,7 @@ class Packed:
     # -- frames -----------------------------------------------------------------------------------------------------
 
     def _indexed_for(self, low: int, high: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of a short read's span, and the first entry's index; None without plain entries.
+        """Return the plain entries of a short read's cached span, and the first one's index; None if there are none.
 
         The plain entries are created after several short reads of a span: a client is then reading the segment in small
         steps, which are cheaper with a full index.
@@ -329,7 +329,7 @@ class Packed:
             low = end
 
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
-        """Return the fields of the entries [low, high), at least one, as columns; None if they are stored as frames."""
+        """Return the fields of the entries [low, high) as columns; None if stored as frames. Needs low < high."""
         return None
 
     def unpacked(self) -> Plain:

@@ -1,8 +1,8 @@
 """Packed columns: entries with the same field names. The names are stored once, followed by each field's values.
 
 A chunk consists of the lengths of all words (one byte each, column by column), followed by the words in the same order.
-The first column holds the texts of the IDs, and the other columns hold values. The IDs' common prefix and the names are
-stored between the index and the chunks. Frames are rebuilt on demand
+The first column holds the texts of the IDs without their common prefix, and the other columns hold values. The prefix
+and the names are stored between the index and the chunks. Frames are rebuilt on demand
 (``engine.core.streams.compressed.column_frames``). Differences from the layout of ``Packed``::
 
     head       the IDs' common prefix, preceded by its length in one byte; then for each name:
@@ -121,7 +121,11 @@ class PackedColumns(Packed):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _words_of(self, chunk: int, end: int) -> tuple[memoryview, Starts, Lengths]:
-        """Return a chunk's columns and the places of its words. The caller will also read the chunks up to ``end``."""
+        """Return a chunk's columns, and the starts and lengths of its words.
+
+        If the columns are not cached, the following chunks up to ``end``, which the caller will read next, are
+        decompressed too.
+        """
         span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
         if span is None:
             span = self._decompress_columns(chunk, end)
@@ -164,7 +168,7 @@ class PackedColumns(Packed):
         raise OSError("a compressed chunk is damaged: its values do not match their lengths")
 
     def columns(self, low: int, high: int) -> EntryBatch | None:
-        """Return the fields of the entries [low, high), at least one, as columns, without building frames."""
+        """Return the fields of the entries [low, high) as columns, without building frames. Needs low < high."""
         names = self._head.names
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         table: list[Lengths] = []
@@ -197,7 +201,7 @@ class PackedColumns(Packed):
         return maker.frames(head.prefix, data, starts[:, entries], lengths[:, entries])
 
     def _whole(self, chunk: int, end: int) -> _Made:
-        """Return the frames of an uncached chunk as a span. The caller will also read the chunks up to ``end``.
+        """Return the frames of an uncached chunk as a span. ``end``: see `_words_of`.
 
         Each chunk has its own span, because large arrays cost more: the system provides new pages for each large array.
         """

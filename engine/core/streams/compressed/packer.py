@@ -80,7 +80,7 @@ class Packing:
             width, column, begins = _as_column(deltas, cuts, packed.starts)
             parts.append(column)
             packed.column_bounds[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(column)])
-            # In a column of one-byte numbers, places are offsets in the blob: see Packed._column.
+            # The chunks' starts in a column of one-byte numbers are offsets in the blob: see Packed._column.
             at = array("I", [one + begin if width == 1 else one for one in begins])
             setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], at)
         self._head = b"".join([*parts, names])
@@ -95,7 +95,7 @@ class Packing:
 
 
 def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
-    """Pack immutable entries in all three steps. With ``as_columns``, pack them as columns if that saves bytes."""
+    """Pack immutable entries in all three steps. With ``as_columns``, pack them as columns if that saves enough."""
     packing = Packing(plain, cache, as_columns)
     return packing.finish(compress(packing.chunks))
 

@@ -17,9 +17,9 @@ from typing import Any
 from engine.core.streams.compressed.codecs import Decompressor, decompressor
 from engine.core.streams.entries import Plain
 
-#: Default size in bytes of the cached spans and blocks. Data still held by replies is not included.
+#: Default maximum size in bytes of the cached spans and blocks. Data still held by replies is not included.
 CACHE_BYTES = 64 << 20
-#: Divisor of the cache's size for the maximum size of all blocks: a quarter.
+#: The maximum size of all blocks is the cache's maximum size divided by this number.
 _BLOCKS_SHARE = 4
 #: Maximum number of frame makers, of 130 kB each.
 _FRAME_MAKERS = 16
@@ -43,7 +43,8 @@ class Span:
         self.end_chunk = end_chunk
         #: Number of short reads served.
         self.reads = 0
-        #: The span's entries with a full index, created after several short reads; and the index of its first entry.
+        #: The span's entries with a full index, created after several short reads; and the first entry's index in the
+        #: segment.
         self.plain: Plain | None = None
         self.first = 0
 

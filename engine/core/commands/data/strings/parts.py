@@ -46,7 +46,7 @@ def _check_length(ctx: Context, length: int) -> None:
 
 
 def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
-    """Return the value at ``key`` as a mutable bytearray. Replace a stored value that is immutable with it."""
+    """Return the value at ``key`` as a bytearray. If the stored value is immutable, replace it with the bytearray."""
     if isinstance(value, bytearray):
         return value
     raw = bytearray(value)
