@@ -6,9 +6,9 @@ only parsed, because the effect of its commands depends on the files before it. 
 segment files (``stream-storage disk``), every referenced record is read; a segment file on its own is read record by
 record from its start.
 
-Nothing is changed without ``--fix``. With ``--fix``, a damaged log is truncated at its last good position. Each file
-that changes is copied to ``NAME.backup-1`` (or the next free number) before. Snapshots and RDB files cannot be
-truncated.
+Nothing is changed without ``--fix``. With ``--fix``, a damaged log is truncated at its last good position. Before a
+file changes, it is copied to ``NAME.backup-1`` (or the next free number). Files of the log after the damaged one are
+renamed in the same way. Snapshots and RDB files cannot be truncated.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ usage: python -m engine check PATH [--fix]
 
 PATH is a snapshot, an RDB file, a segment file, a file of an append-only log, its manifest, its directory, or a data
 directory.
-Reports what PATH contains, the byte where it is damaged, and the loss if it is truncated there. --fix truncates
-it, and keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a running
-engine writes to.
+Reports what PATH contains, the byte where it is damaged, and the loss if it is truncated there. --fix truncates the
+damaged file, and keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a
+running engine writes to.
 Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
 """
 #: Number of databases in the core: more than any real configuration has.
@@ -61,7 +61,7 @@ class CannotCheckError(Exception):
 class _Fault:
     """First damage in a file. The file may be truncated to ``good`` bytes; -1 if truncation cannot repair it.
 
-    ``begin``: the position of the first command, after RDB data.
+    ``begin``: offset of the first command, which is 0 unless the file starts with RDB data.
     """
 
     path: Path
@@ -162,7 +162,7 @@ class _Check:
     # -- logs ---------------------------------------------------------------------------------------------------------
 
     def _single(self, path: Path, data: memoryview) -> int:
-        """Check one file of a log without the others."""
+        """Check one file of a log without the log's other files."""
         fault, commands = _read(path, data)
         if fault is None:
             self._say(f"{path}: append-only file, {len(data)} bytes, {commands} commands: intact")
@@ -276,7 +276,7 @@ class _Check:
         self._say(f"{path}: truncated to {fault.good} bytes; the original is {backup.name}")
 
     def _set_aside(self, path: Path, manifest: Manifest, later: list[Entry]) -> None:
-        """Remove files from the manifest, and rename them to backups."""
+        """Remove the later files of a log from its manifest, and rename them to backups."""
         if not later:
             return
         backup = self._backup(path)

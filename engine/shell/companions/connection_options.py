@@ -13,8 +13,8 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 def connection_options(config: Config, host: str, port: int, tls_port: int) -> dict[str, str]:
     """Return the options for the Unix socket if there is one, else the plain port, else the TLS port.
 
-    `host`, `port`: address that accepts clients without TLS, port 0 if none; `tls_port`: port with TLS. The certificate
-    is not verified: it is the engine's own, and rarely contains an address of this machine.
+    `host`, `port`: address that accepts clients without TLS; port 0 means that there is no such address. `tls_port`:
+    port with TLS. The certificate is not verified, because it is the engine's own and rarely names a local address.
     """
     path = config.text("unixsocket").decode()
     if path:

@@ -28,7 +28,7 @@ class Companion(Enum):
     RUNNING = auto()
     #: The process ended by itself; the next one starts after a pause.
     RESTING = auto()
-    #: Asked to end.
+    #: The process was asked to end.
     ENDING = auto()
     #: The process was asked to end, and a new one will be started.
     RENEWING = auto()

@@ -21,9 +21,10 @@ from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.log_lines import LOG
 from streamwire import bootstrap
 
+#: Seconds before a process that ended by itself is restarted: first and maximum. The pause doubles each time.
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0
 _LINE_BYTES = 1000
-_LINES = 100  # maximum number of logged lines per run
+_LINES = 100  # maximum number of logged lines per process
 _STOP_SECONDS = 2.0
 
 
@@ -33,8 +34,8 @@ def program(row: Row, config: Config) -> list[str]:
 
 
 class Supervisor:
-    """Supervisor of one companion. `options` returns the connection options for this engine, `command` the command
-    line.
+    """Supervisor of one companion. `options` returns the connection options for this engine. `command` returns the
+    companion's command line.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Supervisor:
                 return
 
     def _one_run(self) -> str:
-        """Start the process and wait for its end; return how it ended."""
+        """Start the process and wait for its end; return the reason of the end, as words of a log line."""
         try:
             with self._lock:
                 if self._machine.state is not Companion.RUNNING:
