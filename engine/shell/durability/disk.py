@@ -1,8 +1,9 @@
-"""Durability of one engine: loading at startup, logging of effects, scheduling of files, and release of replies.
+"""Durability of one engine: loading at startup, logging of effects, scheduling of rewrites and snapshots, and release
+of replies.
 
 It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.snapshots`) to the core,
-the configuration and the event loop, and decides which of them may write next. Background work is described by state
-machines (`engine.shell.durability.states`). Invariants:
+the configuration and the event loop, and decides whether a rewrite or a snapshot starts next. State machines describe
+background work (`engine.shell.durability.states`). Invariants:
 
 * Effects reach the log in the order in which they happened, before their replies leave.
 * While the log cannot be written, write commands are rejected.
@@ -59,7 +60,9 @@ class Replies(Protocol):
 
 
 class DiskDurability:
-    """Durability of one engine. ``replies``: replies that are held until `settle_iteration`; None without clients."""
+    """Durability of one engine. ``replies``: replies that are held until `settle_iteration`; None if there are no
+    clients.
+    """
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class DiskDurability:
         self.snapshots.position = position
 
     def start(self) -> None:
-        """Load the data from disk, and start to store changes. Raises ConfigError with the reason on failure."""
+        """Load the data from disk, and start storing changes. Raises ConfigError with the reason on failure."""
         config = self.core.config
         wanted = config.flag("appendonly")
         self.keeping.check()
@@ -247,7 +250,7 @@ class DiskDurability:
         return safe
 
     def flush_effects(self) -> None:
-        """Log the effects of this iteration so far: an image taken now contains them."""
+        """Log the effects of this iteration so far. Call this before taking an image, which contains them."""
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:

@@ -50,7 +50,7 @@ class Driver:
         self.disk = DiskDurability(core, Threads(loop))
 
     def start(self) -> None:
-        """Load the data, and start to store changes. Raises ConfigError with the reason on failure."""
+        """Load the data, and start storing changes. Raises ConfigError with the reason on failure."""
         disk, runner = self.disk, self._runner
         disk.start()
         runner.replies.settle = disk.settle_iteration

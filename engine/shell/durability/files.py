@@ -14,7 +14,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows has no such advisory locks, so two engines on one directory are not detected there.
+except ImportError:  # Without advisory locks, two engines on one directory are not detected.
     fcntl = None  # type: ignore[assignment]
 
 Buffer = bytes | bytearray | memoryview
@@ -29,7 +29,7 @@ class Files:
     # -- descriptors --------------------------------------------------------------------------------------------------
 
     def create(self, path: Path) -> int:
-        """Create an empty file for appending, in place of an existing one.
+        """Create an empty file for appending, or empty the existing file.
 
         In append mode, a write after a truncation goes to the new end of the file, not to the old offset.
         """
@@ -62,7 +62,7 @@ class Files:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def rename(self, old: Path, new: Path) -> None:
-        """Rename a file, replacing an existing one of the new name."""
+        """Rename a file, replacing any file that has the new name."""
         old.replace(new)
 
     def remove(self, path: Path) -> None:

@@ -1,6 +1,6 @@
 """INFO persistence: the order of its lines, under Redis's names; lines that Redis does not have start with ``engine_``.
 
-The values come from the ``facts`` of the log, the files, the rewrites and the snapshots.
+The values come from the ``facts`` methods of the log, its files, the rewrites, the snapshots and the stream storage.
 """
 
 from __future__ import annotations

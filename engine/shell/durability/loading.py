@@ -24,7 +24,7 @@ class Loader:
     def load(self, *, from_log: bool) -> Position | None:
         """Load the data at startup: from the log if it is enabled and present, otherwise from the snapshot.
 
-        Return the data's position in a replication history, None if unknown.
+        Return the data's position in a replication history; None if the file does not contain it.
         """
         position: Position | None = None
         core = self._core

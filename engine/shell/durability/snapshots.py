@@ -44,7 +44,7 @@ TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.(rdb|psb)")
 class Snapshots:
     """Snapshot files of one engine. ``clock`` is monotonic, times of day are in milliseconds since the epoch.
 
-    ``flush_effects`` passes this event-loop iteration's effects to the log: an image taken now contains them.
+    ``flush_effects`` passes this iteration's effects to the log, before an image that contains them is taken.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Snapshots:
         self._retry_at = self._clock() + _RETRY
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about snapshots. Times are in seconds, -1 for none."""
+        """Return INFO's facts about snapshots. Times are in seconds; a duration is -1 if there is no such save."""
         return {
             "rdb_bgsave_in_progress": int(self.is_running),
             "rdb_last_save_time": self.last_save_ms // 1000,
@@ -136,11 +136,11 @@ class Snapshots:
         }
 
     def load(self, *, merge: bool = False) -> Path | None:
-        """Fill the core from the newest file; return its path, None without a file. With ``merge``, its keys replace
-        existing keys of the same name.
+        """Fill the core from the newest file; return its path, or None if there is no file. With ``merge``, the file's
+        keys replace existing keys of the same name.
 
-        Expired keys are skipped, except in a file that belongs to a replication history: other servers keep them until
-        they receive the deletion.
+        Expired keys of an RDB file are skipped, unless the file belongs to a replication history: other servers keep
+        them until they receive the deletion.
         """
         path = self._newest()
         if path is None:
@@ -254,7 +254,7 @@ class Snapshots:
             )
 
         def write_own() -> None:
-            # A snapshot in another directory would not find the segment files.
+            # A snapshot in another directory would not find the segment files, so it contains all entries.
             shares_segments = self._segments.is_in_use and self._segments.directory.parent == path.parent
             segments = self._segments if shares_segments else None
             attempt.named = snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position, segments)

@@ -25,8 +25,8 @@ from engine.shell.observation.log_lines import LOG
 
 #: Seconds between two checks whether a new base of the log would free segment files.
 _CHECK_EVERY = 10.0
-#: Pause between two moves of records between segment files: a multiple of the last move's duration; seconds after the
-#: disk has rejected a move.
+#: Pause after moving records to another segment file: as a multiple of the move's duration, and in seconds if the disk
+#: has rejected the move.
 _REST, _REST_AFTER_ERROR = 4, 1.0
 #: While data is loaded: maximum number of sealed segments to leave to housekeeping (one to two hundred megabytes of
 #: frames), and number of segments to store at a time above it. Storing takes as long as reading their commands.
@@ -125,7 +125,7 @@ class StreamStorage:
                 segment.body = Stored(place, len(body), body.data_size, body.last_id, cache, body.number)
 
     def tidy(self) -> None:
-        """Remove files without references. Call this in the loop repeatedly, while no document is being written."""
+        """Remove unreferenced files. Call this in the event loop repeatedly, while no document is being written."""
         self.segments.tidy(self._in_background, may_move=self._clock() >= self._rest_until)
 
     def _in_background(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
@@ -150,7 +150,7 @@ class StreamStorage:
         return self.segments.held_by(self._log_folder) >= self._config.integer("stream-file-size")
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about segment files, empty without such files. Sizes are in bytes."""
+        """Return INFO's facts about segment files; empty if there are none. Sizes are in bytes."""
         if not self.segments.is_in_use and not self.segments.has_files:
             return {}
         return {**self.segments.facts(), "engine_segment_cached_bytes": self._storage.cache.size}

@@ -1,7 +1,7 @@
 """One attempt to write a file, which has a unique temporary name until it is complete.
 
-The event loop can abandon an attempt that runs in a thread. The thread notices this, at the latest before it renames
-the file, and removes what it has written. After `Attempt.abandon` has returned, the attempt changes no file except its
+The event loop can abandon an attempt that runs in a thread. The writing then stops, at the latest before the file is
+renamed, and the temporary file is removed. After `Attempt.abandon` has returned, the attempt changes no file except its
 temporary one.
 """
 

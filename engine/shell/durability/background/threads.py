@@ -14,7 +14,7 @@ from typing import Protocol
 Work = Callable[[], None]
 #: Called in the event loop when the work has ended, with None or its error.
 Done = Callable[[OSError | None], None]
-#: Runs work in another thread, one piece after another, and reports each result in the event loop.
+#: Runs tasks in another thread, one after another, and reports each result in the event loop.
 Background = Callable[[Work, Done], None]
 
 

@@ -1,17 +1,15 @@
 r"""Blocks of the append-only file: a line with length and checksum, then the commands of one event-loop iteration.
 
-Redis skips the line as a comment, because it starts with ``#``. So ``redis-server`` can still read and continue the
-file, and the engine detects a flipped bit::
+Redis skips the line as a comment, because it starts with ``#``, so ``redis-server`` can read and continue the file. The
+checksums let the engine detect a flipped bit::
 
     #PS <length> <CRC-32 of the commands> <CRC-32 of this line so far, seeded with its offset in the file>\r\n
 
-Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a torn write can be
-distinguished from changed bytes: after a torn write the file is truncated, with changed bytes it is rejected. Commands
-without such a line were written by Redis, or exceed ``BLOCK_LIMIT``; only their syntax can be checked.
+Each number has eight hexadecimal digits; the line has 32 bytes. The length distinguishes a torn write, after which the
+file is truncated, from changed bytes, for which the file is rejected. Commands without such a line were written by
+Redis, or exceed ``BLOCK_LIMIT``; only their syntax can be checked.
 
 Another comment contains the data's position in a replication history (`engine.shell.durability.formats.position`).
-
-The pieces of a file, as `pieces` returns them, cover it without a gap.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class TornError(Exception):
 
 
 def written_size(data: memoryview) -> int:
-    """Return the offset of the zeros at the end of a file. (Written content always ends with a line break.)"""
+    """Return the size of a file without zeros at its end. (Written content always ends with a line break.)"""
     end = len(data)
     while end:
         begin = max(end - _ZEROS, 0)
@@ -73,7 +71,8 @@ class Piece:
 
 
 def pieces(data: memoryview) -> Iterator[Piece]:
-    """Yield the pieces of a file with commands, in order; raise at the first damage or torn end.
+    """Yield the parts of a file that contain commands, in order, without comment lines and the heads of blocks. Raise
+    at the first damage or torn end.
 
     A piece without a head extends to the end of the file. Its reader finds where the commands end, and calls
     `pieces_from` with that offset.
@@ -82,7 +81,7 @@ def pieces(data: memoryview) -> Iterator[Piece]:
 
 
 def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
-    """Yield pieces as `pieces` does, from an offset between two commands."""
+    """Yield the pieces from the offset ``place`` on, which must lie between two commands."""
     size = len(data)
     while place < size:
         line = bytes(data[place : place + HEAD_SIZE])

@@ -1,7 +1,7 @@
 """Position of data in a replication history, as stored in files: replication may continue from there after loading.
 
-An RDB file stores it in auxiliary fields, as Redis does, a snapshot in its header, and a log in its last line. If
-commands follow the line in a log, it is ignored, because they change the data.
+An RDB file stores it in auxiliary fields, as Redis does, a snapshot in its header, and a log in its last line. The line
+is ignored if commands follow it, because they change the data.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def from_about(about: Mapping[bytes, bytes]) -> Position | None:
 
 
 def from_packed(data: bytes) -> Position | None:
-    """Return the position in the header of a snapshot; None without one."""
+    """Return the position in the header of a snapshot; None if the header has no position."""
     if not any(data):
         return None
     history, rest = data[:_ID_BYTES], data[_ID_BYTES:]

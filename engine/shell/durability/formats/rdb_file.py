@@ -28,7 +28,7 @@ _WORK, _REST = 0.0004, 0.00005
 
 
 def is_rdb(data: memoryview) -> bool:
-    """Return whether a file starts like an RDB file, of any server."""
+    """Return whether a file starts like an RDB file of Redis, Valkey or the engine."""
     return bytes(data[:16]).startswith(reader.MAGICS)
 
 
@@ -40,7 +40,7 @@ def taken_at(data: memoryview) -> int:
 
 
 def position_of(data: memoryview) -> Position | None:
-    """Return the position in a replication history stored in an RDB file, None without one."""
+    """Return the position in a replication history stored in an RDB file; None if the file has no position."""
     return from_about(reader.parse_header(bytes(data[:_PIECE])).about)
 
 

@@ -1,11 +1,12 @@
 """Records of a snapshot: a key with its value, as nested RESP; large tables are stored as binary parts.
 
-    [database, key, deadline (-1: none), type, value ...]
+    [database, key, deadline (milliseconds since the epoch, -1: none), type, value ...]
 
-* ``s`` string: its bytes. ``S``: the same, with Redis's encoding ``raw``.
-* ``h`` hash: whether it is big, [field, value, ...]. ``H``: the same, then [field, deadline, ...] if fields expire.
-* ``m`` set: its form, [member, ...].
-* ``z`` sorted set: whether it is big, [member, ...] in order, their scores.
+* ``s`` string: its bytes. ``S``: its bytes, for a string with Redis's encoding ``raw``.
+* ``h`` hash: whether it is too big for a listpack, [field, value, ...]. ``H``, if fields expire: followed by
+  [field, deadline, ...].
+* ``m`` set: its encoding (`engine.core.keyspace.members.Form`), [member, ...].
+* ``z`` sorted set: whether it is too big for a listpack, [member, ...] in order, their scores.
 * ``l`` list: [element, ...].
 * ``x`` stream: see `engine.shell.durability.formats.stream_records`.
 
@@ -83,7 +84,7 @@ def decode(
 ) -> int:
     """Load the keys in one part of records into ``core``; return their number. ``pause`` is called repeatedly.
 
-    ``segments``: the files with the stored entries.
+    ``segments``: the segment files that records may refer to.
     """
     reader = hiredis.Reader(notEnoughData=_NOTHING)
     count = 0

@@ -3,13 +3,13 @@ SAVE's file if ``save-format`` is ``psb``.
 
     header      64 bytes: magic, version, byte order, time, position in a replication history; its CRC-32 last
     parts       each starts at a multiple of 8; its CRC-32 covers all its bytes, including the padding after it
-    directory   three 64-bit numbers per part: offset, length, CRC-32 (bit 32: it contains records, bit 33: it contains
-                the numbers of segment files)
+    directory   three 64-bit numbers per part: offset, length, CRC-32 (bit 32: the part contains records, bit 33: the
+                part contains the numbers of segment files)
     footer      64 bytes: offset, length and CRC-32 of the directory, size of the file; its own CRC-32 last
 
-A part is either binary (the frames and index of a segment in their form in memory, the arrays of a pending list) or a
+A part is either binary (the frames and index of a segment as they are in memory, or the arrays of a pending list) or a
 sequence of records, one per key, in RESP (`engine.shell.durability.formats.records`). Every byte of the file is covered
-by a checksum: a flipped bit is detected, and its place reported, before any of the file is used.
+by a checksum: a flipped bit is detected, and the offset of the damaged part reported, before any key is loaded.
 
 If streams are stored on disk (``stream-storage``), a snapshot may refer to the segment files with their entries
 (`engine.shell.durability.segments`) instead of containing them. Such a snapshot has version 5, and its last part has
@@ -51,7 +51,7 @@ _SUM = (1 << 32) - 1
 #: Approximate sizes in bytes at which gathered records become a part, and gathered parts are written.
 _RECORD_PART = 1 << 20
 _WRITE = 4 << 20
-#: Maximum size in bytes of a part whose buffers are joined: a small stream has a part of a dozen tiny ones.
+#: Maximum size in bytes of a part whose buffers are joined: the part of a small stream has a dozen tiny buffers.
 _JOINED = 16 << 10
 #: Bytes between two syncs while the file is written, so that the last sync is short.
 _SYNC_EVERY = 64 << 20
@@ -118,7 +118,8 @@ def write(
 
     With ``segments``, entries in segment files stay there, and these files are synced too. Return the numbers of the
     segment files that the snapshot refers to. Without ``segments``, the snapshot contains all entries. ``check`` is
-    called before each large write, and aborts the writing if it raises OSError. ``pause`` is called after each key.
+    called before each large write, and aborts the writing if it raises OSError. ``pause`` is called after each key, and
+    within long streams.
     """
     fd = files.create(path)
     named: set[int] | None = None if segments is None else set()
@@ -176,7 +177,7 @@ def taken_at(data: memoryview) -> int:
 
 
 def position_of(data: memoryview) -> Position | None:
-    """Return the position in a replication history stored in a snapshot's header, None without one."""
+    """Return the position in a replication history from a snapshot's header; None if the header has no position."""
     return from_packed(_header(data)[4])
 
 
@@ -204,7 +205,7 @@ def load(
     Raises DamagedError if the snapshot is damaged.
 
     Afterwards, the core's segments are views of ``data``, or are stored in the files of ``segments``. ``pause`` is
-    called repeatedly, so that a thread can let others run.
+    called repeatedly, so that a thread can yield to other threads.
     """
     directory = _directory(data)
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
@@ -264,7 +265,9 @@ def _check_gaps(directory: array[int], end: int) -> None:
 
 
 def _check_sums(data: memoryview, directory: array[int]) -> None:
-    """Verify the checksums of all parts in parallel on all cores: CRC-32 of a large buffer releases the GIL."""
+    """Verify the checksums of all parts. If there are many, up to eight threads share them: CRC-32 of a large buffer
+    releases the GIL.
+    """
     count = len(directory) // 3
     workers = min(max(os.cpu_count() or 1, 1), 8)
     share = -(-count // workers)

@@ -94,11 +94,13 @@ def decode(
     return stream
 
 
-#: Columns of a segment's row: number of its part, bytes of frames, entries, start, flags, milliseconds and sequence
-#: number of the first and the last ID. The last two columns of a packed segment are its number of chunks and the size
-#: of its ``blob``. Those of a stored segment are its offset and its length in its segment file. A stored segment has
-#: the number of that file in the first column; above bit 32, it has one more than the number of the part with its marks
-#: of dead entries. Its checksum is above bit 32 of the flags.
+#: Columns of a segment's row: number of its part, bytes of frames, number of entries, index of the first live entry,
+#: flags, milliseconds and sequence number of the first ID, the same of the last ID, and two columns that depend on how
+#: the segment is stored. For a packed segment, they are the number of chunks and the size of ``blob``.
+#:
+#: For a stored segment, they are the offset and length in the segment file. The lower half of its first column is then
+#: the number of that file. The upper half is 0, or one more than the number of the part with the marks of dead entries.
+#: The upper half of the flags is the checksum.
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
 _UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
@@ -111,7 +113,7 @@ def _stored_row(
 ) -> tuple[int, ...]:
     """Return the row of a stored segment, without its marks of dead entries; add its file's number to ``named``.
 
-    ``first`` is the ID of its entry 0.
+    ``first`` is the ID of the segment's entry 0.
     """
     file, offset = place.location
     named.add(file.number)
@@ -122,10 +124,10 @@ def _stored_row(
 
 
 def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
-    """Return a segment's row. Its columns and frames are stored as a part, in their form in memory, each at a multiple
-    of 8 bytes. If the snapshot may refer to the segment's file, only the marks of dead entries are stored.
+    """Return a segment's row. Its columns and frames are stored as a part, as they are in memory, each at a multiple of
+    8 bytes. If the snapshot may refer to the segment's file, only the marks of dead entries are stored.
 
-    ``first`` is the ID of its entry 0.
+    ``first`` is the ID of the segment's entry 0.
     """
     body, inner = segment.body, [0, 0]
     dead = segment.dead if segment.dead is not None else b""
@@ -180,7 +182,7 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
 def _segment_from(
     row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None
 ) -> tuple[int, Segment]:
-    """Restore the first ID and the segment of a row. A sealed segment's frames stay in the mapped file."""
+    """Return the first ID and the segment that a row describes. A sealed segment's frames stay in the mapped file."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
     if flags & _STORED:
         return _stored_from(row, parts, storage, files)
@@ -266,14 +268,14 @@ def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable
     return name, group
 
 
-#: Columns of a block's row: number of records, owner, time, count and oldest time (as unsigned numbers), and whether
-#: the records differ in owner, time or count.
+#: Columns of a block's row: number of records, consumer's number, delivery time, delivery count and oldest delivery
+#: time (as unsigned numbers), and whether the records differ in consumer, time or count.
 _BLOCK_COLUMNS = 6
 _U64 = (1 << 64) - 1
 
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
-    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and owners, times and counts of
+    """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and consumers, times and counts of
     blocks whose records differ. Return the numbers of these parts; -1 for an array that is empty.
     """
     table = array("Q")

@@ -2,8 +2,8 @@
 
 `engine.shell.durability.log.rewrite` decides when files are written. After every step, the directory can be loaded. New
 files are complete and synced before the manifest names them, and old files are deleted after the manifest no longer
-names them. The temporary manifest is written before a new base gets its name. So if the directory has files but neither
-manifest, the manifest was lost.
+names them. The temporary manifest is written before a new base gets its name. So if the directory has files, but
+neither a manifest nor a temporary one, the manifest was lost.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class AppendOnly:
         return False
 
     def load(self, now_us: int, *, cut: bool) -> None:
-        """Replay all files on the empty core. An incomplete command at the end of the last file is cut off if ``cut``,
-        and otherwise an error.
+        """Replay all files on the empty core. If the last file ends in the middle of a command, the incomplete command
+        is cut off if ``cut``; otherwise loading fails.
         """
         files = self.manifest.files
         missing = [one.name for one in files if self._files.size(self.directory / one.name) < 0]
@@ -183,7 +183,7 @@ class AppendOnly:
             data = self._files.map(path)
             try:
                 end = self._load_file(entry, data, now_us)
-                # Only after the last command: a value at the end of a command may look like the line.
+                # The line must follow the last command, because a value within a command may look like it.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
             except DamagedError as error:
@@ -374,7 +374,7 @@ class AppendOnly:
         return path, fd, size
 
     def _delete_history(self, current: Manifest) -> None:
-        """Delete the manifest's history files, and numbered files that it does not name."""
+        """Delete the manifest's history files, and numbered files that the manifest does not name."""
         named = {one.name for one in current.files}
         newest = {"base": current.base_seq, "incr": current.increment_seq}
         for name in self._files.names(self.directory):

@@ -104,15 +104,16 @@ class Commands:
         self._core.changes.record(db.index, argv)
 
 
-#: XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID: Redis's record of one delivery.
+#: Redis's record of one delivery is XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID:
+#: number of words, index of the claimed ID, index of the word after it.
 _CLAIM_WORDS, _CLAIMED, _BEHIND_IDS = 14, 5, 6
 
 
 def _merged_claims(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the commands of a transaction; adjacent claims that differ only in their entry are merged into one.
 
-    Redis records an XREADGROUP as one claim per entry. The last LASTID is the greatest, because groups only move
-    forward.
+    Redis records an XREADGROUP as one claim per entry. The merged claim has the last LASTID, which is the greatest,
+    because groups only move forward.
     """
     joined: list[bytes] = []
     place = 0
@@ -139,8 +140,8 @@ def refuse(argv: list[bytes], error: CommandError, place: int) -> None:
 
 
 def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return an XADD or XTRIM as a client may send it, without LIMIT after an exact threshold, and [producer, iid, ID]
-    separately.
+    """Return an XADD or XTRIM as a client may send it, without LIMIT; and [producer, iid, ID] of an idempotent XADD
+    with its final ID, empty for other commands.
 
     Redis keeps LIMIT when it makes an approximate trim exact, and gives an idempotent XADD its final ID.
     """

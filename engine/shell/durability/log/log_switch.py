@@ -51,10 +51,10 @@ class LogSwitch:
         return self._config.flag("appendonly") is not self.is_wanted
 
     def turn_on(self) -> None:
-        """Start writing the first base. Raises ConfigError if that is not possible: the log stays off."""
+        """Start writing the first base. Raises ConfigError if that is not possible; the log then stays off."""
         if not self._ownership.acquire():
             raise ConfigError(self._ownership.refusal)
-        # A rewrite that was requested without a log lacks the effects since its image.
+        # A rewrite that was requested without a log cannot be continued: it lacks the effects since its image.
         self._rewrites.abandon()
         self._machine.fire(SwitchEvent.SWITCHED_ON)
         try:

@@ -2,9 +2,9 @@
 
 Data verified by a block's checksum is processed in large pieces: runs of similar XADDs are added at once
 (`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and the
-rest is parsed by hiredis. Data without a checksum was written by Redis, or is too long for a block; except for such
-runs, it is parsed strictly, command by command. In both cases every command must succeed: an error means that the file
-is damaged, and loading fails with the file and the offset.
+rest is parsed by hiredis. Data without a checksum was written by Redis, or is too long for a block. Runs of XADDs in it
+take the same two paths, and its other commands are parsed strictly, one by one. Every command must succeed: an error
+means that the file is damaged, and loading fails with the file and the offset.
 
 `engine.shell.durability.log.commands` runs the commands.
 """
@@ -29,8 +29,9 @@ from engine.wire.uniform_adds import UniformAdds
 
 #: Approximate size in bytes to which blocks are joined, so that runs of XADD can continue from one block to the next.
 _TOGETHER = 1 << 20
+#: Number of bytes without a checksum to copy from the mapped file at a time.
 _WINDOW = 4 * _TOGETHER
-#: Number of bytes to parse before the next search after a search that found no run, because searching is slow.
+#: Number of bytes to parse after a search that found no run before searching again, because searching is slow.
 _NEXT_SEARCH = 1 << 16
 _NOTHING: Any = object()
 
@@ -139,7 +140,9 @@ class Replay:
                 at = self._parsed(commands, at, end, piece.end - end + at)
 
     def _as_run(self, commands: bytes, at: int, place: int) -> int:
-        """Execute a run of XADDs at offset ``place`` of the file; return where it ends, 0 if no run starts there."""
+        """Execute the run of XADDs at ``commands[at:]``; return its end, 0 if no run starts there. ``place``: offset in
+        the file, for errors.
+        """
         try:
             alike = self._alike.scan(commands, at)
             if alike is not None and self._core.load_run(self._session, alike, self._now_us):
@@ -154,7 +157,7 @@ class Replay:
         return run.end
 
     def _parsed(self, commands: bytes, at: int, end: int, place: int) -> int:
-        """Run commands[at:end], at offset ``place`` of the file; return ``end``."""
+        """Run ``commands[at:end]``; return ``end``. ``place``: offset in the file, for errors."""
         reader = hiredis.Reader(notEnoughData=_NOTHING)
         try:
             reader.feed(commands, at, end - at)
@@ -219,7 +222,7 @@ def _unexpected(place: int, word: bytes, error: BaseException) -> DamagedError:
 
 
 def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[list[bytes], int]:
-    """Parse the command at ``at``, strictly; return it and where it ends. ``base`` is added to offsets in errors."""
+    """Parse the command at ``at``, strictly; return its words and its end. ``base`` is added to offsets in errors."""
     count, place = _header(data, at, b"*", base)
     if count < 1:
         raise DamagedError(base + at, "a command without words")

@@ -29,8 +29,8 @@ _MAX_CHECKS = 50
 
 
 class Rewrites:
-    """Rewrites of one log, one at a time. ``flush_effects`` passes this iteration's effects to the log: an image taken
-    now contains them.
+    """Rewrites of one log, one at a time. ``flush_effects`` passes this iteration's effects to the log, before an image
+    that contains them is taken.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Rewrites:
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start time, by ``clock``.
         self._began = 0.0
-        #: Duration of the last rewrite in seconds; -1 for none.
+        #: Duration of the last rewrite in seconds; -1 before the first one ends.
         self._last_seconds = -1
         self._last_ok = True
         self._attempt: Attempt | None = None
@@ -76,7 +76,7 @@ class Rewrites:
 
     @property
     def is_due(self) -> bool:
-        """Whether an automatic rewrite may start: not too soon after a failure."""
+        """Whether an automatic rewrite may start; false for a while after a failure."""
         return self._clock() >= self._retry_at
 
     def is_prepared(self) -> bool:
@@ -90,7 +90,7 @@ class Rewrites:
         return True
 
     def has_grown(self) -> bool:
-        """Return whether the log has grown enough over its base for a rewrite by auto-aof-rewrite-percentage."""
+        """Return whether auto-aof-rewrite-percentage requires a rewrite, because the log has outgrown its base."""
         config = self._core.config
         percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
         if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
@@ -99,7 +99,7 @@ class Rewrites:
         return growth * 100 >= percentage * max(self._appendonly.base_weight, 1)
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about rewriting. Times are in seconds, -1 for none."""
+        """Return INFO's facts about rewriting. Durations are in seconds, -1 if there is no such rewrite."""
         return {
             "aof_rewrite_in_progress": int(self.is_running),
             "aof_rewrite_scheduled": int(self.is_scheduled),

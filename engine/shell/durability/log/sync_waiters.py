@@ -24,7 +24,7 @@ class LogWaiters:
 
     def log_offset(self) -> int:
         """Return the log's offset at the end of everything that has happened so far."""
-        # The effects of this iteration are written as one block, so any offset within it is as good as its end.
+        # The effects of this iteration are written as one block, so any offset within the block can replace its end.
         return self._log.appended + bool(self._core.changes.effects)
 
     def add(self, session: Session) -> None:

@@ -33,7 +33,7 @@ _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
 class Log:
-    """One increment, open for writing. The offsets ``appended``, ``written``, ``synced`` count all bytes so far."""
+    """One increment, open for writing. ``appended``, ``written``, ``synced`` are offsets in the bytes of all files."""
 
     # A single class, because replies depend on all three offsets and on the failures of writing and syncing.
 
@@ -155,7 +155,7 @@ class Log:
         self._background(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
     def close(self) -> None:
-        """Write and sync everything, and close the file. Raises OSError on failure: unwritten bytes are dropped.
+        """Write and sync everything, and close the file. Raises OSError on failure; unwritten bytes are then dropped.
 
         Nothing is added to a broken file: a complete block after a partial one would make it unreadable.
         """

@@ -21,8 +21,8 @@ class Documents:
         self.keeps_all = False
 
     def note(self, document: Path, numbers: frozenset[int]) -> None:
-        """Set the files that a document refers to, replacing earlier references. The document need not be on disk
-        yet.
+        """Set the segment files that a document refers to, replacing earlier references. The document need not be on
+        disk yet.
         """
         self._named[document] = numbers
 

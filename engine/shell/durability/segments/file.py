@@ -31,8 +31,8 @@ _HEADER = struct.Struct("<16sII4xI")
 _RECORD = b"PSsg"
 _HEAD = struct.Struct("<4sIIIQ4xI")
 HEADER_SIZE, HEAD_SIZE = _HEADER.size, _HEAD.size
-#: Maximum number of segment files held open for reading, because descriptors are scarce. Others are opened when they
-#: are read.
+#: Maximum number of segment files held open for reading, because descriptors are scarce. Other segment files are opened
+#: when they are read.
 MOST_OPEN = 32
 #: Maximum length of a record: its length and checksum have 32 bits.
 MOST_BYTES = (1 << 32) - 1
@@ -121,7 +121,7 @@ class SegmentFile:
 
 
 class SegmentPlace:
-    """A record of a segment file."""
+    """Location of a record in a segment file."""
 
     __slots__ = ("__weakref__", "location", "size", "total")
 
@@ -166,7 +166,7 @@ def records(data: memoryview, number: int) -> Iterator[tuple[int, int, bool]]:
     """Yield the offset and length of each record that can be recognised in the file alone, and whether its checksum is
     right.
 
-    Places without a head are skipped up to the next one: a crash or a full disk may have left them.
+    Bytes that belong to no record are skipped up to the next head: a crash or a full disk may have left them.
     """
     place = HEADER_SIZE
     while place + HEAD_SIZE <= len(data):

@@ -84,7 +84,7 @@ class SegmentFiles:
         self._damaged: set[int] = set()
         #: Held while a file is chosen and written to, because one thread writes and another one syncs.
         self._lock = threading.Lock()
-        #: Held briefly, also by the loop, while the places of a file are updated.
+        #: Held briefly, also by the event loop, while the places of a file are updated.
         self._books = threading.Lock()
         #: References to places that are no longer in use; any thread may append.
         self._gone: deque[PlaceRef] = deque()
@@ -296,10 +296,10 @@ class SegmentFiles:
     # -- tidying up ---------------------------------------------------------------------------------------------------
 
     def tidy(self, background: Background, *, may_move: bool = True) -> None:
-        """Delete unreferenced files, or start to move some records out of a file with many dead ones.
+        """Delete unreferenced files, and start moving some records out of a file with many dead ones.
 
-        Call this in the loop repeatedly, while no document is being written. Without ``may_move``, no records are moved
-        this time.
+        Call this in the event loop repeatedly, while no document is being written. If ``may_move`` is false, no records
+        are moved this time.
         """
         self._notice_gone()
         if self._is_emptying or self.documents.keeps_all:
@@ -365,7 +365,7 @@ class SegmentFiles:
             if old is not None:
                 file.live -= padded_size(place.size)
             new_file, new_offset = there.location
-            # Without this reference, dropping ``there`` is not counted: its bytes now belong to ``place``.
+            # Stop tracking ``there``, because the bytes of its record now belong to ``place``.
             del new_file.places[new_offset]
             new_file.live -= padded_size(there.size)
             place.location = there.location

@@ -13,8 +13,8 @@
     CLOSED also leads from LOADING to CLOSED. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
     CLOSED as it is. An unexpected error while data is loaded is LOAD_FAILED, and during the final save SAVE_FAILED.
 
-Data of a master that replaces all data (RELOAD) is loaded while clients are served. A shutdown during the loading saves
-nothing, because the files on disk are complete.
+A replica loads its master's data in place of its own (RELOAD) in small steps, and replies to clients in between. A
+shutdown during the loading saves nothing, because the files on disk are complete.
 
 After the final save, the data does not change, and nothing else is saved. The same applies after a failed reload (DEBUG
 RELOAD), because incomplete data must not replace the data on disk. It also applies after an unexpected error in a

@@ -14,7 +14,7 @@
                BEGUN
 
 BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
-starts a save immediately. The thread of an abandoned save notices this, and removes its file. Another save may start at
+starts a save immediately. The thread of an abandoned save stops soon, and removes its file. Another save may start at
 once.
 """
 
@@ -31,7 +31,7 @@ class Save(Enum):
     IDLE = auto()
     #: Requested; starts as soon as possible.
     SCHEDULED = auto()
-    #: A thread writes it.
+    #: A thread is writing the snapshot.
     WRITING = auto()
 
 

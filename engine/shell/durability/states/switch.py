@@ -13,8 +13,9 @@
         SWITCHED_OFF (from FIRST_BASE, RETRYING, ON)
 
 CONFIG SET appendonly yes returns OK once the first base is being written. The base contains all data of that moment;
-later effects are kept in memory until it is complete, and then appended to it. If the base cannot be written, each
-retry writes the data of its own time. If the process is asked to exit before the log is ON, the base is written first.
+later effects are kept in memory until the base is complete, and then written to an increment. If the base cannot be
+written, each retry writes the data of its own time. If the process is asked to exit before the log is ON, the base is
+written first.
 """
 
 from __future__ import annotations
