@@ -64,7 +64,7 @@ def client_context(config: Config) -> ssl.SSLContext:
     """Return the context for the link to a master. Raises a ConfigError that names the faulty directive.
 
     A known authority must have issued the master's certificate. The name in it is not checked, because replicas know
-    their master by address. Without tls-client-cert-file, this server presents its certificate for clients.
+    their master by address. If tls-client-cert-file is empty, this server presents its certificate for clients.
     """
     text = _texts(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -17,7 +17,7 @@ malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_tr
 
 
 def resident() -> int:
-    """Return the resident size of this process in bytes; without ``/proc`` (macOS), the peak so far."""
+    """Return the resident size of this process in bytes; on systems without ``/proc`` (macOS), its peak so far."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
@@ -31,7 +31,7 @@ def most_resident() -> int:
 
 
 def give_back() -> None:
-    """Return unused memory of the allocators to the system. This takes milliseconds if there is much."""
+    """Return unused memory of the allocators to the system. Returning much memory takes milliseconds."""
     pa.default_memory_pool().release_unused()
     if malloc_trim is not None:
         malloc_trim(0)

@@ -2,11 +2,11 @@
 
 A segment is cold once it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
 compress them while commands run. The compressor releases the GIL, and the thread does nothing but compress. The event
-loop does the rest, a fifth of the work: it builds the index before, and installs the result unless the segment was
-replaced meanwhile.
+loop does the rest, a fifth of the work: it first builds the index, and afterwards installs the result unless the
+segment was replaced meanwhile.
 
 If streams are stored on disk, the thread then writes packed segments to the *shelf*, and the event loop replaces their
-bytes with their places there. Segments that the disk rejects stay in memory and are retried.
+bytes with references to the records on disk. Segments that the disk rejects stay in memory and are retried.
 
 Because of the GIL the thread slows down the event loop. In each iteration the loop releases the GIL for a moment, which
 wakes a thread that waits for it. By then, the loop has usually reacquired the GIL, and releases it again only after a
@@ -243,9 +243,9 @@ class ColdPacker:
         return bool(batch)
 
     def _install_stored(self, batch: list[tuple[Segment, Packed]], places: Sequence[Place] | None) -> None:
-        """Replace the segments' bytes with their places on disk, and continue."""
+        """Replace the segments' bytes with references to their records on disk, and continue with the next batch."""
         if places is None:
-            # Put them back in front, in order, so that a stream's segments are in order on disk.
+            # Put the batch back in front, in order, so that a stream's segments are in order on disk.
             self._unstored.extendleft(weakref.ref(segment) for segment, _ in reversed(batch))
             self._rest = _REST
             return

@@ -5,8 +5,8 @@ machine or container has to provide. The size is measured at most every tenth of
 microseconds. In between, the bytes received from clients since the last measurement are added. Before commands are
 rejected, caches are returned to the system: decompressed entries, and free memory of the allocators.
 
-No key is ever evicted: data stays until it is deleted. Another ``maxmemory-policy`` is accepted and reported, for tools
-that read it, but has no effect, as a log line says.
+No key is ever evicted: data stays until it is deleted. Other values of ``maxmemory-policy`` than ``noeviction`` are
+accepted and reported, for tools that read it, but have no effect. A log line says so.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Delivery:
             connection.yield_to_others()
 
     def do_after_reply(self) -> None:
-        """Do the work that commands have requested for after their reply."""
+        """Run the callbacks that commands have requested to run after their reply."""
         work = self.after_reply[:]
         self.after_reply.clear()
         for one in work:

@@ -26,7 +26,8 @@ def reserved(config: Config) -> int:
 def reserve(config: Config) -> None:
     """Raise the process's limit as far as ``maxclients`` needs and the system allows, or lower ``maxclients``.
 
-    Raises ConfigError if no client could be served. ``CONFIG SET maxclients`` then has the same limit.
+    Raises ConfigError if no client could be served. From then on, ``CONFIG SET maxclients`` raises the process's limit
+    in the same way, and fails if the system does not allow that.
     """
     wanted, others = config.integer("maxclients"), reserved(config)
     limit = _raise_limit(wanted + others)

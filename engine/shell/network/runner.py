@@ -40,7 +40,8 @@ from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
 from engine.wire.encode import RESP2, RESP3, Out, encode, pages_of
 
-#: A client's share of an event-loop iteration in microseconds, and the number of commands between two checks of it.
+#: A client's share of an event-loop iteration in microseconds, and a mask of the number of commands that have run: the
+#: share is checked every 64 commands, when the masked bits are 0.
 _SHARE_US = 2000
 _CHECK_EVERY = 63
 #: Bytes of replies above which they are sent before all commands have run, to notice clients that do not read them.
@@ -60,7 +61,7 @@ class Runner:
         self.core = core
         core.allow_steps()
         self.loop = loop
-        #: All replies pass through it.
+        #: Batch through which all replies pass.
         self.replies = ReplyBatch(loop)
         self.connections: dict[int, Connection] = {}
         self.delivery = Delivery(core, self.connections, self.fail)

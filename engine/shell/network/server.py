@@ -38,7 +38,7 @@ from engine.shell.users_file import reload_accounts, start_accounts
 
 #: Exit status after an unexpected error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
-#: Seconds after which a signal handler checks again whether a script is over.
+#: Seconds after which a signal handler checks again whether the running script has ended.
 _BUSY_S = 0.05
 
 
@@ -228,7 +228,7 @@ class Server:
         name = signal.Signals(number).name
         if self.core.is_busy:
             # The writes of a partly run script must not be saved.
-            LOG.warning("%s: shutting down when the running script is over", name)
+            LOG.warning("%s: shutting down when the running script has ended", name)
             self.core.scripts.end_soon()
             self._loop.call_later(_BUSY_S, self._signalled, number)
             return

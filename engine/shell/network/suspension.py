@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Suspension:
-    """Runner of one suspendable work at a time. It is the `engine.core.environment.host.Apart` of that work."""
+    """Runner of one suspendable work at a time, for which it implements `engine.core.environment.host.Apart`."""
 
     def __init__(self) -> None:
         try:
@@ -38,12 +38,12 @@ class Suspension:
         self.is_over = True
 
     def prepare(self, work: Callable[[], Reply]) -> Suspension:
-        """Prepare new work; the previous work must be over."""
+        """Prepare new work; the previous work must have ended."""
         self._work, self._error, self.reply, self.is_over = work, None, None, False
         return self
 
     def go(self) -> bool:
-        """Start or resume the work; return whether it is over. An exception of the work is raised here."""
+        """Start or resume the work; return whether it has ended. An exception of the work is raised here."""
         self._caller = self._current()
         self._stack.switch()
         if self.is_over and self._error is not None:

@@ -20,7 +20,7 @@ from engine.shell.observation.watchdog import Watchdog
 #: Minimum and maximum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled
 #: together, and a system clock that was set forward is noticed.
 _SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
-#: Seconds after which to check again whether a slow script is over.
+#: Seconds after which to check again whether a slow script has ended.
 _BUSY_S = 0.05
 
 

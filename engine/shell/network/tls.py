@@ -90,7 +90,7 @@ class TlsListener:
             traffic.handshaking -= 1
 
     def reload(self) -> None:
-        """Make a new context from the directives and files. Raises ConfigError and keeps the old one if that fails."""
+        """Make a new context from the directives and files. On failure, raise ConfigError and keep the old context."""
         self._context = server_context(self._config)
 
     def close(self) -> None:

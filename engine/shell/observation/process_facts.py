@@ -82,7 +82,9 @@ class Facts:
         )
 
     def _rate(self, now: int) -> tuple[int, float, float]:
-        """Return commands and KiB per second between the last two samples, at least a tenth of a second apart."""
+        """Return the commands, KiB received and KiB sent per second between the last two samples, which are at least a
+        tenth of a second apart.
+        """
         since, commands, bytes_in, bytes_out = self._sample
         seconds = (now - since) / 1e6
         traffic = self._traffic

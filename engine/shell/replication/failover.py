@@ -82,7 +82,7 @@ class Roles(Protocol):
 
 
 class Failover:
-    """Failover of one server. ``offset`` flushes the effects so far, and returns the stream's offset after the last."""
+    """Failover of one server. ``offset`` flushes the effects so far, and returns the stream's offset after them."""
 
     def __init__(
         self, core: Core, master: Master, roles: Roles, loop: asyncio.AbstractEventLoop, offset: Callable[[], int]

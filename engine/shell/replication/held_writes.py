@@ -34,7 +34,7 @@ class HeldWrites:
 
     @property
     def left(self) -> float:
-        """Seconds until the wait times out; 0 without a wait or a timeout."""
+        """Seconds until the wait times out; 0 if there is no wait or no timeout."""
         return max(self._timer.when() - self._loop.time(), 0.0) if self._timer is not None else 0.0
 
     def check_soon(self) -> None:

@@ -1,8 +1,8 @@
 """The replication stream as a history: its ID, its length, and its last bytes for replicas that reconnect.
 
-All servers of a replication tree (a master, its replicas, theirs) have the same bytes at the same offsets under the
-same ID. A server that becomes the master draws a new ID and keeps the previous one as its second. Up to the offset of
-the change both IDs mean the same bytes, so replicas of the former master can continue from there.
+All servers of a replication tree (a master, its replicas, their replicas) have the same bytes at the same offsets under
+the same ID. A server that becomes the master draws a new ID and keeps the previous one as its second ID. Up to the
+offset of the change, both IDs mean the same bytes, so replicas of the former master can continue from there.
 
 Pure: no sockets, clock or randomness (``draw_id`` supplies IDs). Offsets count bytes. "From offset n" means that byte n
 is the first one wanted, and bytes are counted from 1, as in PSYNC.
@@ -40,7 +40,7 @@ class History:
         self._draw_id = draw_id
         #: ID of 40 hexadecimal digits.
         self.id = draw_id()
-        #: Previous ID of this history, and the number of the first byte that it does not cover; -1 without such an ID.
+        #: Previous ID of this history, and the number of the first byte that this ID does not cover; -1 if none.
         self.second_id = NO_ID
         self.second_offset = -1
         #: Total bytes fed.
@@ -103,7 +103,7 @@ class History:
             self._held -= len(blocks.popleft())
 
     def covers(self, history_id: bytes, offset: int) -> bool:
-        """Return whether a replica that has this history up to ``offset`` - 1 can continue from here."""
+        """Return whether a replica that has ``history_id`` up to ``offset`` - 1 can continue with the backlog."""
         if history_id == self.id:
             known = True
         else:

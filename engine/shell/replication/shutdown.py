@@ -103,7 +103,7 @@ class Shutdown:
 
     @property
     def left(self) -> int | None:
-        """Remaining time to wait in milliseconds, None without a shutdown."""
+        """Remaining time to wait in milliseconds; None if no shutdown is waiting."""
         return round(1000 * self._held.left) if self._machine.state is Stage.WAITING else None
 
     def abort(self) -> None:

@@ -38,7 +38,7 @@ from engine.wire.parser import RequestParser
 _COPY_LIMIT = 64 * 1024
 #: Minimum size of input that is searched for a pipeline of XADDs.
 BULK_BYTES = 256
-#: Start of XADD's name, and the size of input that is too short for it.
+#: First byte of the name XADD, and the size in bytes up to which input cannot contain a whole XADD.
 _X, _NAME_END = b"X"[0], 20
 #: Number of bytes of a command with thousands of arguments to parse per event-loop iteration.
 _LONG_INPUT = 64 * 1024
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         self.scanner = Scanner()
         #: Whether CLIENT PAUSE holds the client's next command back.
         self.held_back = False
-        #: Whether the client reads its replies more slowly than it sends requests.
+        #: Whether the client has too many unread replies, so that its next command waits.
         self.slow = False
         #: Whether the client is a replica with too many unread bytes; its commands continue to run.
         self.clogged = False
@@ -322,7 +322,8 @@ class Connection(asyncio.Protocol):
         self.adjust_reading()
 
     def adjust_reading(self) -> None:
-        """Pause reading while input cannot be used, except from a blocked or paused client, to notice a disconnection.
+        """Pause reading while input cannot be used. Blocked and paused clients are still read, to notice if they
+        disconnect.
 
         A client may close its side after its last command, and still receives the reply.
         """
@@ -381,9 +382,7 @@ class Connection(asyncio.Protocol):
             self.replies.send(self, parts, size)
 
     def _is_too_much(self, size: int) -> bool:
-        """Return whether this many more bytes would exceed the hard output limit; if so, the client is disconnected
-        first.
-        """
+        """Return whether this many more bytes would exceed the hard output limit. If so, disconnect the client."""
         hard, _, _ = self.limits.output(self.session)
         waiting = self.held_size + self.transport.get_write_buffer_size() + size
         if not hard or waiting < hard:

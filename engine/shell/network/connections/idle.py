@@ -1,5 +1,6 @@
-"""``timeout``: disconnects clients that have sent nothing for this time, unless they are waiting for or reading a
-reply.
+"""``timeout``: disconnects clients that have sent nothing for this time.
+
+Clients that wait for a reply or for messages, or are reading a reply, stay connected. So do replicas.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ their replies together: a reply sent alone wakes the process that waits for it, 
 the rest of the request. If replies are sent together, only the first one wakes a process. With few clients it is better
 to send each reply at once, because each client makes its next request while the others are served.
 
-And with ``appendfsync always``, nothing leaves before its effects are on disk. The first effect of an iteration holds
+And with ``appendfsync always``, no reply leaves before its effects are on disk. The first effect of an iteration holds
 the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
 iteration. One fsync serves them all. If the disk rejects it, the connections are closed: it is unknown whether their
 commands will survive, so they must get neither a success nor an error. With the other policies, one write to the log

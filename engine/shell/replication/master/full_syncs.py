@@ -1,7 +1,7 @@
 """Full synchronisations of one master: grouping of replicas, and scheduling of files.
 
-One file is made for all waiting replicas that can read the same form. A replica that connects later joins the others if
-nothing of the file has been sent yet, and otherwise waits for the next file.
+All waiting replicas that need the same kind of file share one file. A replica that connects later joins them if nothing
+of the file has been sent yet, and otherwise waits for the next file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.shell.replication.master.roster import Roster
 from engine.shell.replication.master.sync_states import SyncEvent
 from engine.shell.replication.master.transfer import Form, Transfer
 
-#: Seconds after which to check again whether a script is over.
+#: Seconds after which to check again whether the running script has ended.
 _BUSY_S = 0.05
 #: Capabilities: reading files that end with a mark, the engine's snapshots, and RDB files of any version. Only engines
 #: have the last two.
@@ -57,7 +57,7 @@ class Owner(Protocol):
         """Close a replica's connection, so that it must synchronise again."""
 
     def go_online(self, replica: Replica) -> None:
-        """Start to send the stream, waiting bytes first, to a replica that has its complete file."""
+        """Start sending the stream, queued bytes first, to a replica that has its complete file."""
 
     def reselect_database(self) -> None:
         """Select the database again before the next command, for a replica whose stream starts here."""
@@ -138,7 +138,7 @@ class FullSyncs:
     def _version(self, replica: Replica) -> int:
         """Return the RDB version for a replica: the newest one that it can read, judging by its announcements.
 
-        If they do not show it, as with Redis before 8.0, this is ``rdb-version``.
+        If the announcements do not show it, as with Redis before 8.0, return ``rdb-version``.
         """
         configured, said = self._core.config.integer("rdb-version"), replica.said
         if said.rdb_only:

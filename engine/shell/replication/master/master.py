@@ -79,7 +79,7 @@ class Master:
         self.full = self.partial = self.refused = 0
         #: Whether this server has no master. A server with a master passes on the master's stream.
         self.leads = True
-        #: Whether replicas may be served. They may not while this server's own master is unreachable.
+        #: Whether replicas may be served; false while this server's own master is unreachable.
         self.may_serve: Callable[[], bool] = lambda: True
         #: Stage of a failover, as INFO shows it.
         self.failover_state: Callable[[], str] = lambda: "no-failover"
@@ -240,7 +240,7 @@ class Master:
             self.cut_off(replica)
 
     def go_online(self, replica: Replica) -> None:
-        """Start to send the stream, waiting bytes first, to a replica that has its complete file."""
+        """Start sending the stream, queued bytes first, to a replica that has its complete file."""
         self._release()
         roster = self._roster
         roster.behind.remove(replica)
@@ -281,7 +281,9 @@ class Master:
             self.go_online(replica)
 
     def acknowledged(self, offset: int, *, on_disk: bool) -> int:
-        """Return the number of replicas that have applied the stream up to an offset, or synced it with ``on_disk``."""
+        """Return the number of replicas that have applied the stream up to ``offset`` or, with ``on_disk``, have synced
+        it up to there.
+        """
         if on_disk:
             return sum(one.on_disk >= offset for one in self._roster.online)
         return sum(one.offset >= offset for one in self._roster.online)
@@ -355,7 +357,7 @@ class Master:
         self.judge()
 
     def start_leading(self) -> None:
-        """Become a master, and extend the stream if a replica may continue with it."""
+        """Become a master. If there is a backlog, effects extend the stream from now on."""
         self.leads = True
         self.cut_off_all()
         self._db = -1

@@ -26,7 +26,7 @@ class Peer(Protocol):
         """Disconnect the replica, because ``size`` bytes waiting for it are too many."""
 
 
-#: Names of the states in INFO and ROLE.
+#: Names of the states in INFO.
 _SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.LOADING: "send_bulk", Sync.ONLINE: "online"}
 
 
@@ -82,7 +82,7 @@ class Replica:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that the replica announced for clients."""
+        """Host that the replica announced for clients, or that of its connection; and the announced port, 0 if none."""
         host = self.said.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
         return host.decode("utf-8", "replace"), self.said.port
 

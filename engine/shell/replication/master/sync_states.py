@@ -1,6 +1,6 @@
 """Synchronisation states of one replica.
 
-                 CONTINUED                        (partial: the backlog has what it lacks)
+                 CONTINUED            (partial: the backlog has all bytes that the replica lacks)
     WAITING ───────────────────────────────────────────────────────> ONLINE
        │                                            SENT               ^ ^
        │ IMAGE_TAKEN                  ┌────────────────────────────────┘ │

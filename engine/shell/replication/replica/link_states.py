@@ -4,14 +4,14 @@
     OFF ─────────> WAITING ───────> CONNECTING ───────────> HANDSHAKE ─────────> TRANSFER ──────────> LOADING
                     ^                                           │                                        │
                     │                                           │ CONTINUE                        LOADED │
-                    │ LOST, from every state                    v                                        │
+                    │ LOST, from all states after WAITING       v                                        │
                     └────────────────────────────────────── FOLLOWING <──────────────────────────────────┘
 
     FOLLOW (REPLICAOF host port) leads from every state to WAITING, LEAD (REPLICAOF NO ONE) from every state to OFF.
     UNUSABLE leads from TRANSFER, LOADING and FOLLOWING to REFUSED, which only REPLICAOF ends.
 
 A link that is lost during LOADING fires LOST only after LOADED; the rest of the stream is then requested over a new
-link. LOST in LOADING means that the file differs from what the master sent, and is requested again.
+link. LOST in LOADING means that the received data is damaged or unreadable, and is requested again.
 """
 
 from __future__ import annotations

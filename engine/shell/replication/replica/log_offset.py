@@ -11,7 +11,7 @@ class LogOffset:
     def __init__(self) -> None:
         #: Stream handed to the log but not known to be on disk: (offset in the log, offset in the history), in order.
         self._waiting: list[tuple[int, int]] = []
-        #: Offset known to be on disk; -1 for none.
+        #: Offset known to be on disk; -1 if there is none.
         self._on_disk = -1
 
     def reset(self) -> None:
@@ -29,7 +29,9 @@ class LogOffset:
             self._waiting.append((durability.log_offset(), offset))
 
     def on_disk(self, durability: Durability, offset: int) -> int:
-        """Return the offset up to which the stream is on disk, if the replica is at ``offset``; -1 for none."""
+        """Return the offset up to which the stream is on disk, -1 if unknown. ``offset``: the replica's offset in
+        memory.
+        """
         synced = 0
         for place, reached in self._waiting:
             if not durability.is_synced(place):

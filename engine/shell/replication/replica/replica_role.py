@@ -48,7 +48,7 @@ from engine.text.messages import server
 _PERIOD = 1.0
 #: Seconds before an attempt to reach the master: first and maximum. The pause doubles each time.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-#: The same after a failed full synchronisation, because another one is expensive for the master.
+#: Pauses after a failed full synchronisation. They are longer, because another one is expensive for the master.
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
 #: Maximum number of the master's bytes waiting to be processed; above that, reading pauses.
 _MOST_WAITING = 8 << 20
@@ -186,7 +186,7 @@ class ReplicaRole:
         self._tick()
 
     def lead(self) -> None:
-        """Become a master. The data stays. Its history continues under a new ID; if it has none, a new one starts."""
+        """Become a master and keep the data. Its history continues under a new ID; if it has none, a new one starts."""
         if not self.is_on:
             return
         LOG.info("following no master; the history has %d bytes so far", self._history.offset)

@@ -101,8 +101,8 @@ class RoleReport:
         ]
 
     def loading(self, time_of_day: int) -> list[tuple[str, Any]]:
-        """Return INFO persistence's lines about data being loaded, empty if no data is. ``time_of_day``: seconds
-        since the epoch.
+        """Return INFO persistence's lines about data being loaded; empty if no data is being loaded. ``time_of_day``:
+        seconds since the epoch.
         """
         transfer = self.transfer
         if transfer is None or self.state is not Link.LOADING:

@@ -1,7 +1,7 @@
 """Transfer of all data from the master into the core.
 
 Depending on ``repl-diskless-load``, the data is loaded while it arrives, or written to a temporary file and loaded when
-that is complete. In both cases it is loaded into separate databases, which then replace those of the core.
+the file is complete. In both cases it is loaded into separate databases, which then replace those of the core.
 """
 
 from __future__ import annotations
