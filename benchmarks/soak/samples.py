@@ -56,7 +56,7 @@ class Bound:
     slack: float
 
 
-#: Of sizes that drop at a rewrite, the maxima are compared; of other values, the medians.
+#: For sizes that drop at a rewrite, maxima are compared; for other values, medians.
 BOUNDS = [
     Bound("memory", 1.1, 8 * _MB),
     Bound("log", 1.3, 8 * _MB),
@@ -143,9 +143,9 @@ def file_sizes(directory: Path) -> dict[str, int]:
     for path in directory.rglob("*"):
         if path.name.startswith("temp-"):
             kind = "temporary"
-        elif path.suffix == ".rdb" and path.parent == directory:
+        elif path.suffix in (".rdb", ".psb") and path.parent == directory:
             kind = "snapshot"
-        elif path.suffix in (".aof", ".rdb"):
+        elif path.suffix in (".aof", ".rdb", ".psb"):
             kind = "log"
         else:
             continue

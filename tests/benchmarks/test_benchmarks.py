@@ -106,6 +106,22 @@ def test_a_soak_tells_what_grows() -> None:
     assert samples.grown(soaked(memory=1 << 20)[:40]) == []
 
 
+def test_a_soak_counts_files_of_both_formats(tmp_path: Path) -> None:
+    """Bases and snapshots count in Redis's format and in the engine's own, unfinished files separately."""
+    (tmp_path / "appendonlydir").mkdir()
+    for name, size in (
+        ("appendonlydir/appendonly.aof.2.base.psb", 1),
+        ("appendonlydir/appendonly.aof.2.base.rdb", 2),
+        ("appendonlydir/appendonly.aof.3.incr.aof", 4),
+        ("dump.rdb", 8),
+        ("dump.psb", 16),
+        ("temp-1-1.psb", 32),
+        ("appendonlydir/appendonly.aof.manifest", 64),
+    ):
+        (tmp_path / name).write_bytes(bytes(size))
+    assert samples.file_sizes(tmp_path) == {"log": 7, "snapshot": 24, "temporary": 32}
+
+
 def test_a_soak_is_drawn(tmp_path: Path) -> None:
     """The picture is well-formed, and has a line of every sample for each value that is shown."""
     root = ElementTree.fromstring(plot.svg(soaked(memory=1000), "<soak>"))
