@@ -1,4 +1,4 @@
-"""Benchmarks: the bundled engine and a real redis-server in turns, with the same client and the same bytes.
+"""Benchmarks: the bundled engine and a real redis-server, measured alternately with the same client and bytes.
 
 Run with `python -m benchmarks`. The product imports nothing from here.
 """

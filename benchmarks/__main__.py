@@ -54,7 +54,7 @@ def measure(case: Case, connections: dict[str, Connection], repetitions: int) ->
 def beside(
     commands: dict[str, list[str] | None], cases: Iterable[Case], repetitions: int, known: dict[str, Any]
 ) -> dict[str, Any]:
-    """Measure cases on two servers; print a column for each, their ratio, and the reference."""
+    """Measure cases on two servers; print a column for each, their ratio, and the machine's limit from ``known``."""
     results: list[dict[str, Any]] = []
     with ExitStack() as stack:
         connections: dict[str, Connection] = {}

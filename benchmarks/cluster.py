@@ -4,8 +4,9 @@
 
 Assumptions: an executor core works on one page of rows of one stream at a time and then waits for its master; a master
 serves one page after another; the processor time per row is the same at any size (exponents of `benchmarks.curves`);
-slots of streams are random; each core and each master has a processor, and the network limits nothing. It opens with a
-check: the busiest master's processor time with more masters, predicted from one master, next to the measured one.
+slots of streams are random; each core and each master has a processor, and the network limits nothing. The output
+starts with a check: the busiest master's processor time with more masters, predicted from one master, next to the
+measured one.
 
 Input: ``cluster-masters.csv`` (`benchmarks.spark.masters`) and ``cluster-driver.csv`` (`benchmarks.spark.driver`).
 """

@@ -36,7 +36,7 @@ def description() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the checkout's commit, or None without git or a checkout."""
+    """Return the checkout's commit; None if git is not installed or there is no checkout."""
     git = shutil.which("git")
     if git is None:
         return None

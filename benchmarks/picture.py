@@ -26,10 +26,10 @@ def svg(panels: Mapping[str, Lines], title: str, note: str, axis: str, *, logari
 
     Args:
         panels: Title with unit -> lines.
-            title: Subject of the chart.
-            note: Machine and date of the measurement.
-            axis: Quantity on the x axis, with its unit.
-            logarithmic: Whether both axes are logarithmic. A y of zero is then drawn at a thousandth.
+        title: Subject of the chart.
+        note: Machine and conditions of the measurement.
+        axis: Quantity on the x axis, with its unit.
+        logarithmic: Whether both axes are logarithmic. Values of y below 0.001 are then drawn at 0.001.
     """
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, _HEIGHT * len(panels)), layout="constrained")

@@ -1,6 +1,6 @@
 """Processor time of processes and all their descendants, read from /proc.
 
-Processes that have ended in between are included if their parent has waited for them.
+Processes that ended between two readings are included if their parent has waited for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Spent = Mapping[int, tuple[int, int]]
 
 
 def spent(root: int, without: int | None = None) -> Spent:
-    """Return the processor time so far of a process and its descendants."""
+    """Return the processor time so far of a process and its descendants, leaving out the process ``without``."""
     parents: dict[int, int] = {}
     ticks: dict[int, tuple[int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -39,7 +39,7 @@ def since(before: Spent, after: Spent) -> float:
     grown = {
         pid: [late - early for early, late in zip(before.get(pid, (0, 0)), after[pid], strict=True)] for pid in after
     }
-    # The time of an ended process, including that before, is counted by the parent that waited for it.
+    # The parent that waited for an ended process counts all of its time, so subtract the time before the first reading.
     ended = sum(children for _, children in grown.values()) - sum(
         sum(before[pid]) for pid in before.keys() - grown.keys()
     )

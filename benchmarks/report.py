@@ -29,7 +29,7 @@ def line(name: str, cells: Sequence[str], rest: Sequence[str] = ()) -> str:
 
 
 def with_target(ratio: float, least: float | None = None, most: float | None = None) -> str:
-    """Return a ratio with its target and whether that is reached, if there is one."""
+    """Return a ratio; if there is a target, also the target and whether the ratio reaches it."""
     target = least if most is None else most
     if target is None:
         return f"{ratio:7.2f}" + " " * 20

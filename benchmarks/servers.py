@@ -1,6 +1,6 @@
 """Servers to measure: each is started as a separate process on a free port with a temporary directory, and stopped.
 
-Owns the command lines. A server is ready when it replies to PING. Engine and redis-server run without persistence.
+A server is ready when it replies to PING. Engine and redis-server run without persistence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Server:
 def redis_command() -> list[str] | None:
     """Return the start of redis-server's command line, or None if it is not installed.
 
-    The environment variable ``REDIS_SERVER`` can name another one than that on PATH.
+    The environment variable ``REDIS_SERVER`` selects another program than redis-server on PATH.
     """
     program = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
     return None if program is None else [program, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
@@ -55,7 +55,7 @@ def in_turn() -> Iterator[Server]:
 
 
 def end_with_this_process() -> None:
-    """Make SIGTERM raise SystemExit in this process, so that the servers it runs are stopped too."""
+    """Make SIGTERM raise SystemExit in this process, so that its servers are stopped too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
 
 

@@ -34,7 +34,7 @@ LATENCY = 1.5
 #: Maximum milliseconds that a client may wait for its PING during another client's command.
 STALL_MS = 10.0
 
-#: Minimum ratio of rows per second between two ways through Spark; None if it is only shown as an explanation.
+#: Minimum ratio of rows per second between two Spark workloads; None if the ratio is shown without a target.
 SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark read, engine", "Spark ceiling", 0.4),
     ("Spark read, engine", "Spark read, naive, redis", 8.0),
@@ -47,7 +47,7 @@ SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark stream to stream, exactlyOnce", "Spark stream to stream, append", 0.8),
 )
 
-#: Maximum duration of the connector's part of a trigger in milliseconds, and maximum growth from a small stream to a
+#: Maximum duration of the connector's share of a trigger in milliseconds, and maximum growth from a small stream to a
 #: large one.
 TRIGGER_MS = 10.0
 TRIGGER_GROWTH = 1.5

@@ -3,10 +3,10 @@
     python -m benchmarks.curves [--short] [--most SIZE] [--only AXIS ...] [--servers NAME ...] [--output FOLDER]
 
 Writes ``curves-AXIS.svg`` and ``curves-AXIS.csv`` for each axis (`benchmarks.curves.axes`), each curve with its
-exponent: the slope of the line through its logarithms. 0 costs the same at any size, 1 grows with the size. Without
-``--short`` and ``--most``, a stream gets a hundred million entries and a group ten million pending ones, on each
-server: that takes half an hour.
-Servers run without persistence; with ``engine, disk``, full segments of streams are stored on disk.
+exponent: the slope of the line through its logarithms. An exponent of 0 means a cost that does not depend on the size,
+1 a cost that is proportional to the size. Without ``--short`` and ``--most``, a stream gets a hundred million entries
+and a group ten million pending entries, on each server, which takes half an hour. Servers run without persistence; with
+``engine, disk``, full segments of streams are stored on disk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=sys.maxsize, metavar="SIZE", help="leave out larger sizes")
     parser.add_argument("--only", nargs="+", choices=list(AXES), default=list(AXES), help="axes to measure")
     parser.add_argument("--servers", nargs="+", choices=list(commands()), default=list(commands()))
-    parser.add_argument("--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for the pictures")
+    parser.add_argument(
+        "--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for charts and CSV files"
+    )
     options = parser.parse_args()
     servers.end_with_this_process()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -60,7 +62,7 @@ def main() -> int:
 
 
 def measure(name: str, wanted: list[str], most: int, *, short: bool) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return the measurements along an axis, by server."""
+    """Return the measurements along an axis: the (size, cost) pairs of each server, by name of the cost."""
     _, axis, long_sizes, short_sizes, measurement = AXES[name]
     sizes = [size for size in (short_sizes if short else long_sizes) if size <= most]
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}

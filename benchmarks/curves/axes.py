@@ -1,8 +1,8 @@
 """Measurements along each axis: entries of a stream, streams, groups, consumers, clients, pending entries.
 
-A measurement fills a server step by step and yields the costs at each size: the median of some rounds of many
-repetitions, in microseconds of the server's main thread, and resident memory. Processor time is what a loaded machine
-distorts least. Only one server is busy at a time.
+A measurement fills a server step by step. At each size, it yields resident memory and the cost of commands: processor
+time of the server's main thread in microseconds, as the median of some rounds of many repetitions. Processor time is
+measured because other work on the machine distorts it least. Only one server is busy at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.servers import Server
 
 KEY, GROUP = "stream", "group"
 _AT_ONCE, _PAGE = 1000, 100
-#: Repetitions of a command, in some rounds.
+#: Number of repetitions of a command, and number of rounds that they are divided into.
 _REPEATS, _ROUNDS = 200, 5
 #: Total number of entries in `streams`; in `pending`, the number of entries that are not pending.
 _IN_STREAMS = 100_000
@@ -253,7 +253,7 @@ def _group(number: int) -> str:
 
 
 def _added_memory(server: Server, connection: Connection, requests: Sequence[bytes]) -> float:
-    """Run commands whose replies have one line each; return the resident memory that one of them adds, in bytes."""
+    """Run commands whose replies have one line each; return the resident bytes that a command adds on average."""
     before = settled_memory(server.pid)
     for at in range(0, len(requests), _AT_ONCE):
         some = requests[at : at + _AT_ONCE]
@@ -289,7 +289,7 @@ def _scan(server: Server, connection: Connection) -> float:
 
 
 def _round(server: Server, connections: Sequence[Connection], request: bytes, lines: int, repeats: int) -> float:
-    """Return the microseconds for the replies to one command of each connection."""
+    """Return the server's processor time for one command of each connection, in microseconds."""
     began = _spent(server)
     for _ in range(repeats):
         for one in connections:
@@ -300,7 +300,9 @@ def _round(server: Server, connections: Sequence[Connection], request: bytes, li
 
 
 def _worked(server: Server, connection: Connection, consumer: str, repeats: int) -> float:
-    """Return the microseconds for delivering a page of new entries to a consumer and acknowledging it."""
+    """Return the server's processor time for delivering a page of new entries to a consumer and acknowledging it, in
+    microseconds.
+    """
     read = command("XREADGROUP", "GROUP", GROUP, consumer, "COUNT", _PAGE, "STREAMS", KEY, ">")
     began = _spent(server)
     for _ in range(repeats):

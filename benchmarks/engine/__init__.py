@@ -1,4 +1,4 @@
-"""Benchmarks of the engine and redis-server, in turns with the same bytes: speed, latency, memory, durability.
+"""Benchmarks of the engine and redis-server, with the same bytes: speed, latency, memory, durability.
 
 May import the servers, the machine and the reports of `benchmarks`. Does not use Spark.
 """

@@ -1,7 +1,7 @@
 """Cases to measure: each prepares a server, does its work once, and has the number of entries that the work moves.
 
-Owns the workloads. A case's `work` is timed by the caller, `prepare` and `check` are not. Entries have two fields, like
-a sensor's reading: `sensor-id 1234 temperature 19.8`, with varying values.
+The caller times a case's `work`, but not `prepare` and `check`. Entries have two fields, like a sensor's reading:
+`sensor-id 1234 temperature 19.8`, with varying values.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ class Case:
     prepare: Callable[[Connection], None]
     work: Callable[[Connection], None]
     check: Callable[[Connection], None]
-    repetitions: int | None = None  # maximum, if that of the command line is too large
-    copied: int = 0  # bytes of a reply per entry, if memory copying is the reference
-    synced: int = 0  # entries per fsync, if the disk is the reference
+    repetitions: int | None = None  # maximum, if the number of the command line is too large
+    copied: int = 0  # bytes of a reply per entry, if the speed of copying memory is shown for comparison
+    synced: int = 0  # entries per fsync, if the speed of the disk is shown for comparison
 
 
 def xadd(pipeline: int, entries: int) -> Case:
-    """XADD with generated IDs, `pipeline` commands per write; each write waits for the replies to the one before."""
+    """Return the case of XADD with generated IDs, `pipeline` commands per write. Each write waits for the replies to
+    the previous one.
+    """
     chooser = random.Random(1)
     commands = [
         command("XADD", KEY, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
@@ -49,7 +51,7 @@ def xadd(pipeline: int, entries: int) -> Case:
 
 
 def xrange(page: int, entries: int) -> Case:
-    """XRANGE over a whole stream, in pages; the first IDs of the pages are read beforehand."""
+    """Return the case of XRANGE over a whole stream, in pages. The first IDs of the pages are read beforehand."""
     requests: list[bytes] = []
 
     def prepare(connection: Connection) -> None:
@@ -72,7 +74,7 @@ def xrange(page: int, entries: int) -> Case:
 
 
 def xreadgroup(page: int, entries: int) -> Case:
-    """XREADGROUP of new entries, which become pending."""
+    """Return the case of XREADGROUP of new entries, which become pending."""
     request = command("XREADGROUP", "GROUP", "g", "c", "COUNT", page, "STREAMS", KEY, ">")
 
     def prepare(connection: Connection) -> None:

@@ -1,7 +1,7 @@
 """Cost of durability: adding with an append-only file, and loading.
 
 Both servers switch their append-only file on and off at run time, and reload without a new process (``DEBUG RELOAD
-NOSAVE``, ``DEBUG LOADAOF``), so these cases run on the servers of all other cases.
+NOSAVE``, ``DEBUG LOADAOF``), so these cases run in the same processes as all other cases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DEADLINE = 60.0
 
 
 def durable_xadd(policy: str, pipeline: int, entries: int) -> Case:
-    """XADD with an append-only file and ``policy`` for ``appendfsync``."""
+    """Return the case of XADD with an append-only file and ``policy`` for ``appendfsync``."""
     plain = xadd(pipeline, entries)
 
     def prepare(connection: Connection) -> None:
@@ -33,7 +33,7 @@ def durable_xadd(policy: str, pipeline: int, entries: int) -> Case:
 
 
 def load_snapshot(entries: int) -> Case:
-    """Load a snapshot of this many entries, in each server's own format."""
+    """Return the case of loading a snapshot of this many entries, in each server's own format."""
 
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % entries:
@@ -50,7 +50,7 @@ def load_snapshot(entries: int) -> Case:
 
 
 def load_log(entries: int) -> Case:
-    """Load a log of this many XADDs, written a thousand at a time."""
+    """Return the case of loading a log of this many XADDs, written a thousand at a time."""
 
     def prepare(connection: Connection) -> None:
         flush(connection)

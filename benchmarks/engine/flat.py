@@ -1,9 +1,9 @@
 """Costs that must not grow with untouched data, and memory: a large and a small stream on one server.
 
-The streams have ten million and ten thousand entries. Each command is timed on the two in turn, so that a slow moment
-of the machine affects both. Printed are the medians and their ratio, which may be at most 1.5. A million entries of the
-large stream are pending, and five thousand of the small one. Memory is the growth of the process per entry, once cold
-segments are packed, and per pending record.
+The streams have ten million and ten thousand entries. Each command is timed alternately on both, so that a slow moment
+of the machine affects both. The output has the medians and their ratio, which may be at most 1.5. A million entries of
+the large stream are pending, and five thousand of the small one. Memory is the growth of the process per entry, once
+cold segments are packed, and per pending record.
 
 Run with `python -m benchmarks.engine.flat`.
 """
@@ -96,7 +96,7 @@ def look_up_ends(connection: Connection, stream: Stream) -> None:
 def times_in_turns(
     connection: Connection, streams: Iterable[Stream], make: Callable[[Stream], bytes], runs: int
 ) -> list[float]:
-    """Return the median of a command on each stream, in microseconds, after a warm-up of a tenth of the runs."""
+    """Return a command's median duration on each stream, in microseconds, after a warm-up of a tenth of the runs."""
     taken: dict[str, list[float]] = {one.key: [] for one in streams}
     for number in range(runs + runs // 10):
         for one in streams:
@@ -119,7 +119,7 @@ def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
         return command("XRANGE", stream.key, (stream.first_ms + stream.last_ms) // 2, "+", "COUNT", _READ)
 
     def anywhere(stream: Stream) -> bytes:
-        # In the large stream this place was not read lately: its cold segment is decompressed first.
+        # A random position of the large stream was not read recently, so its cold segment is decompressed first.
         at = chooser.randint(stream.first_ms, stream.last_ms - (stream.last_ms - stream.first_ms) // 50)
         return command("XRANGE", stream.key, at, "+", "COUNT", _READ)
 
@@ -159,8 +159,8 @@ def settled_memory(connection: Connection, pid: int) -> int:
 def main() -> int:
     """Measure and print; the exit status is 0 if the engine is within all limits."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.flat", description=__doc__.split("\n")[0])
-    parser.add_argument("--entries", type=int, default=10_000_000, help="of the large stream")
-    parser.add_argument("--pending", type=int, default=1_000_000, help="of the large stream")
+    parser.add_argument("--entries", type=int, default=10_000_000, help="entries of the large stream")
+    parser.add_argument("--pending", type=int, default=1_000_000, help="pending entries of the large stream")
     parser.add_argument("--only", default="", metavar="SERVER", help="engine or redis")
     options = parser.parse_args()
     return 0 if run(options.entries, options.pending, options.only) else 1

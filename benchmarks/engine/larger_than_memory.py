@@ -1,10 +1,14 @@
-"""Streams on disk and streams in memory: one stream of two-field entries with random values, each mode with a log and
-alone on the machine.
+"""Streams on disk and streams in memory: one stream of two-field entries with random values.
 
-For each size it prints the rate of appending since the previous size, resident memory, the milliseconds of an XRANGE of
-100 entries at random places not read since they were written (median and 99th percentile), the rate of reading from the
-start in pages of 10,000, the seconds of a BGREWRITEAOF, the seconds of a restart until the engine replies, and the
-bytes on disk.
+The modes, which are measured one after another, run with a log. The output has these columns for each size:
+
+* append/s: entries per second, since the previous size
+* RSS MB: resident memory
+* XRANGE ms: duration of an XRANGE of 100 entries at a random position, median and 99th percentile
+* read/s: entries per second when reading from the start in pages of 10,000
+* rewrite s: duration of a BGREWRITEAOF
+* start s: duration of a restart until the engine replies
+* disk MB: size of all files
 
     python -m benchmarks.engine.larger_than_memory [--sizes 1000000 10000000] [--modes memory disk]
         [--directory DIRECTORY]
@@ -80,7 +84,7 @@ def entries() -> list[bytes]:
 
 
 def settled_memory(pid: int) -> int:
-    """Return the resident memory of the server once it is stable."""
+    """Return the resident memory of the server in bytes, once it is stable."""
     rests = [resident_bytes(pid)]
     while len(rests) < 4 or max(rests[-3:]) - min(rests[-3:]) > 1 << 20:
         time.sleep(1)
@@ -89,7 +93,9 @@ def settled_memory(pid: int) -> int:
 
 
 def cold_pages(connection: Connection) -> list[float]:
-    """Return the milliseconds, ascending, of an XRANGE at random places. The files may be in the system's cache."""
+    """Return the durations of XRANGEs at random positions, in milliseconds, ascending. The files may be in the system's
+    cache.
+    """
     first, last = (
         int(connection.reply(command(*words, "COUNT", 1)).split(b"\r\n")[3].partition(b"-")[0]) for words in _ENDS
     )

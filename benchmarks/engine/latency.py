@@ -6,7 +6,8 @@ are sockets of one process, which sleeps in select until a message is due or a r
 time at which it was sent; its latency ends when its reply has been parsed. The delay of sending is measured too,
 because a client that cannot keep up would make any server look slow.
 
-Run alone with `python -m benchmarks.engine.latency`; `python -m benchmarks` shows the shares within 2 ms.
+Run alone with `python -m benchmarks.engine.latency`. `python -m benchmarks` shows the share of messages within 2 ms and
+the 99.9th percentile.
 """
 
 from __future__ import annotations
@@ -154,9 +155,11 @@ def _run(port: int, seconds: float) -> Latencies:
 def main() -> None:
     """Measure all servers in turn, several times."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.latency", description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10, help="of each run (default 10)")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of each run (default 10)")
     parser.add_argument("--repetitions", type=int, default=2, help="runs of each kind on each server (default 2)")
-    parser.add_argument("--pending", type=int, default=1_000_000, help="unacknowledged in the second kind of run")
+    parser.add_argument(
+        "--pending", type=int, default=1_000_000, help="unacknowledged messages in the second kind of run"
+    )
     parser.add_argument("--only", default="", metavar="SERVER", help="engine or redis")
     options = parser.parse_args()
     starts = {"engine": servers.engine_command(), "redis": servers.redis_command()}

@@ -1,6 +1,6 @@
 """Replication: time until a replica has all data of a master, and the master's cost per XADD with one replica.
 
-Each pair of engine and redis-server takes its turn in every repetition. A synchronisation lasts from REPLICAOF until
+Every repetition measures each pair of engine and redis-server once. A synchronisation lasts from REPLICAOF until
 the replica reports its link as up; the processor time of both servers is shown too. The cost of an XADD is the master's
 processor time, alone and with a redis-server as replica: on two cores, throughput would include the work of the
 replica.
@@ -49,10 +49,10 @@ class Synchronised:
 def main() -> None:
     """Measure, print the tables and save the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", type=int, default=1_000_000, help="of the stream that is synchronised")
+    parser.add_argument("--entries", type=int, default=1_000_000, help="entries of the stream that is synchronised")
     parser.add_argument("--large", action="store_true", help=f"{_LARGE:,} entries")
     parser.add_argument(
-        "--adds", type=int, default=100_000, help="XADDs of a client that waits; ten times of pipelines"
+        "--adds", type=int, default=100_000, help="XADDs without a pipeline; with one, ten times as many"
     )
     parser.add_argument("--repeats", type=int, default=3)
     results.add_option(parser)

@@ -1,9 +1,12 @@
 """Cost of small streams: a million streams of ten entries with two short fields.
 
-For the engine and `redis-server`, each with a log: resident bytes per stream, after adding and after a restart;
-processor time per stream in microseconds, of the process and its children, for adding, a `BGREWRITEAOF`, an RDB file
-(`SAVE`) and a start (with the rewritten log); seconds of processor time of `SCAN` by pattern and by type, and of `KEYS`
-by pattern.
+The engine and `redis-server` are measured with a log. The output has these columns; processor time is that of the
+process and its children:
+
+* B/stream, B again: resident bytes per stream, after adding and after a restart
+* add us, rewrite us, save us, start us: processor time per stream in microseconds, for adding, a `BGREWRITEAOF`, an RDB
+  file (`SAVE`), and a start with the rewritten log
+* SCAN s, SCAN TYPE s, KEYS s: seconds of processor time of `SCAN` by pattern and by type, and of `KEYS` by pattern
 
     python -m benchmarks.engine.small_streams [--streams 1000000] [--servers engine redis] [--directory DIRECTORY]
 """

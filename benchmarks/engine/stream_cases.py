@@ -16,7 +16,7 @@ from benchmarks.engine.cases import KEY, Case, expect_length, flush, frame_bytes
 from benchmarks.engine.client import Connection, command
 
 _ENTRIES = 100_000
-#: More entries than the engine caches decompressed.
+#: More entries than fit in the engine's cache of decompressed entries.
 _COLD_ENTRIES = 1_500_000
 
 
@@ -74,7 +74,7 @@ def _explicit(connection: Connection, entries: int = _ENTRIES) -> None:
 
 
 def _delivered(connection: Connection) -> None:
-    """Add the same stream, with all entries pending at one consumer."""
+    """Add the stream of `_explicit`, with all entries pending for one consumer."""
     _explicit(connection)
     connection.whole(command("XREADGROUP", "GROUP", "g", "c", "STREAMS", KEY, ">"))
 
@@ -128,7 +128,7 @@ def _cold() -> Case:
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % _COLD_ENTRIES:
             _explicit(connection, _COLD_ENTRIES)
-            # Segments are packed one second after they are full, a few at a time.
+            # Wait until segments are packed: one second after they are full, a few at a time.
             time.sleep(4)
 
     def work(connection: Connection) -> None:

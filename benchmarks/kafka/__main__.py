@@ -1,9 +1,8 @@
-"""Measure Spark's Kafka source and sink and the connector's in turns, and judge the ratios: `make bench-kafka`.
+"""Measure Spark's Kafka source and sink and the connector's alternately, and judge the ratios: `make bench-kafka`.
 
-Rates are rows per second. A streaming query has two: one of its triggers without the first, and one of the whole query,
-with its start. Processor time is that of all
-processes of the measurement: Spark, its Python, and the servers. If the jars are missing it prints the reason and
-succeeds.
+Rates are rows per second. A streaming query has two rates: that of its triggers except the first, and that of the whole
+query, including its start. Processor time is that of all processes of the measurement: Spark, its Python, and the
+servers. If the jars are missing, the reason is printed, and the exit status is 0.
 """
 
 from __future__ import annotations
@@ -40,9 +39,10 @@ TARGETS = {
     "stream to stream, redis, with its start": ("stream to stream, Kafka, with its start", 1.8),
     "stream to stream, group, redis, with its start": ("stream to stream, Kafka, with its start", 1.5),
 }
-#: Ending of the name of a whole streaming query.
+#: Suffix of the name under which the rate of a whole streaming query is shown.
 WITH_START = ", with its start"
-Runs = dict[str, list[tuple[float, float]]]  # rows per second, and processor microseconds per row, by way
+#: (rows per second, processor microseconds per row) of each run, by name of the workload.
+Runs = dict[str, list[tuple[float, float]]]
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000, help="rows of a micro-batch")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds; a warm-up round precedes them")
-    parser.add_argument("--only", default="", metavar="TEXT", help="ways whose name contains TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="workloads whose name contains TEXT")
     parser.add_argument("--rates", type=int, nargs="*", default=[100, 5000], help="appends per second, for latency")
     parser.add_argument("--seconds", type=float, default=20.0, help="duration of appending at each rate")
     results.add_option(parser)

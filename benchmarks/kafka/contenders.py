@@ -1,8 +1,8 @@
-"""The compared ways: Spark's Kafka source and sink, and the connector's on each server, with the same rows and columns.
+"""The compared workloads: Spark's Kafka source and sink, and the connector's on each server, with the same rows.
 
 A row is an integer and a double: in Kafka, JSON in a message's value; in a stream, an entry of two fields. Topic and
-stream hold the same rows. The topic has as many partitions as there are cores, and reads of the stream as many parts.
-Each turn writes to a new topic or stream, and the result is counted.
+stream hold the same rows. The topic has as many partitions as there are cores, and so has a read of the stream. Each
+run writes to a new topic or an empty stream, and the written rows are counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCHEMA = "`sensor-id` int, temperature double"
 
 @dataclass(frozen=True)
 class Way:
-    """One way to move `rows` rows.
+    """One workload, which moves `rows` rows.
 
     `work` returns the rows and seconds that count, or None if these are all rows and the whole duration.
     """
@@ -47,7 +47,7 @@ class Kafka:
     """Topics of a broker."""
 
     name = "Kafka"
-    groups: tuple[str, ...] = ("",)  # groups to read with: none
+    groups: tuple[str, ...] = ("",)  # names of the consumer groups to read with; empty: without a group
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -57,7 +57,7 @@ class Kafka:
         self.write(make_rows(number), IN)
 
     def ways(self, rows: int, batch: int) -> list[Way]:
-        """Return batch read and write, and stream to stream in batches of ``batch`` rows."""
+        """Return the workloads: batch read, batch write, and stream to stream in batches of ``batch`` rows."""
         numbers = itertools.count(1)
         topics: list[str] = []
 
@@ -98,7 +98,7 @@ class Kafka:
         return writer.option("kafka.delivery.timeout.ms", _PATIENCE_MS)  # a busy machine is slow, not broken
 
     def follow(self, begin: str, end: str, group: str) -> Any:
-        """Return a writer from one topic to another, of each row and the time of its append."""
+        """Return a writer that copies each row of a topic to another topic, with the time of the row's append."""
         del group
         read = self.source(session().readStream, begin)
         row = f"from_json(cast(value AS string), '{SCHEMA}') AS row"
@@ -138,7 +138,7 @@ class Streams:
         self.write(make_rows(number), IN)
 
     def ways(self, rows: int, batch: int) -> list[Way]:
-        """Return the same ways as Kafka's; stream to stream without a group and with one."""
+        """Return the workloads of `Kafka.ways`, with stream to stream both without and with a group."""
         name = self.name
 
         def check() -> None:
@@ -181,7 +181,7 @@ class Streams:
         return writer.format("pystreams").option("url", self.connection.url).option("stream", stream)
 
     def follow(self, begin: str, end: str, group: str) -> Any:
-        """Return a writer from one stream to another, of each row and the time of its append."""
+        """Return a writer that copies each row of a stream to another stream, with the time of the row's append."""
         read = self.source(self.starting(group), begin, f"{SCHEMA}, _timestamp timestamp")
         sent = read.selectExpr("`sensor-id`", "temperature", "unix_millis(_timestamp) AS sent")
         return self.to(sent.writeStream, end)
@@ -199,12 +199,12 @@ def nothing() -> None:
 
 
 def throw_away(frame: DataFrame) -> None:
-    """Read a whole frame."""
+    """Read a whole frame and discard its rows."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def run(writer: Any, batch: int) -> tuple[int, float]:
-    """Run a streaming query to its end; return the rows and seconds of its triggers without the first, a warm-up."""
+    """Run a streaming query to its end; return the rows and seconds of its triggers except the first, a warm-up."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()

@@ -1,7 +1,7 @@
 """Kafka's jars by their coordinates, resolved by ``spark-submit --packages`` and cached in ``.cache/kafka``.
 
-They come from the repositories of this machine's Spark configuration, or its ``spark.jars.ivySettings``. There are two
-sets: Spark's connector with its client, without jars that Spark has already, and a broker.
+They come from the repositories of this machine's Spark configuration, or its ``spark.jars.ivySettings``. There are
+three sets: Spark's connector with its client, without jars that Spark has already; a broker; and command-line tools.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _CONNECTOR = "org.apache.spark", "spark-sql-kafka-0-10_2.13"
 _BROKER = "org.apache.kafka", "kafka_2.13", "4.1.2"
 _TOOLS = "org.apache.kafka", "kafka-tools", "4.1.2"
-#: Newest release of Spark's connector that was tried; used if that of the present Spark is not published.
+#: Newest release of Spark's connector that was tried; used if no connector is published for the installed Spark.
 _CONNECTOR_BEFORE = "4.2.0"
 _SECONDS = 300
 
@@ -27,7 +27,7 @@ class MissingJarsError(Exception):
 
 
 def connector() -> tuple[str, list[Path]]:
-    """Return the version of Spark's Kafka connector, and those of its jars that this Spark lacks."""
+    """Return the version of Spark's Kafka connector, and the paths of its jars that this Spark lacks."""
     try:
         version, jars = pyspark.__version__, _fetch(*_CONNECTOR, pyspark.__version__)
     except MissingJarsError:

@@ -1,7 +1,7 @@
-"""Latency from the append of rows to their append by the sink, at a fixed rate; each trigger starts when the last ends.
+"""Latency from a row's append at the source to its append by the sink, at a fixed rate of appends.
 
-Both times come from the servers: a message's timestamp or an entry's ID, at the source and at the sink. The rows of the
-first seconds do not count, because the query warms up.
+Each trigger starts when the previous one ends. Both times come from the servers: a message's timestamp or an entry's
+ID, at the source and at the sink. The rows of the first seconds do not count, because the query warms up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROW = '{"sensor-id":1234,"temperature":19.8}\n'
 
 
 def measure(sides: Sequence[Kafka | Streams], rate: int, seconds: float) -> dict[str, dict[str, float]]:
-    """Return the median and the 99th percentile in milliseconds, by way."""
+    """Return the median and the 99th percentile in milliseconds, by name of the server and whether a group reads."""
     found: dict[str, dict[str, float]] = {}
     print(report.head("median", "99th percentile") + f"   milliseconds from append to sink, {rate:,} rows a second")
     for side in sides:
@@ -38,7 +38,7 @@ def measure(sides: Sequence[Kafka | Streams], rate: int, seconds: float) -> dict
 
 def _delays(side: Kafka | Streams, group: str, rate: int, seconds: float) -> list[int]:
     begin, end = (f"pace-{where}-{next(_numbers)}" for where in ("in", "out"))
-    side.write(make_rows(1), begin)  # so that it exists
+    side.write(make_rows(1), begin)  # create the topic or stream
     with tempfile.TemporaryDirectory(prefix="bench-pace-") as directory:
         writer = side.follow(begin, end, group).option("checkpointLocation", f"{directory}/checkpoint")
         query = writer.trigger(processingTime="0 seconds").start()

@@ -1,6 +1,6 @@
 """Append entries to a stream at a fixed rate: python -m benchmarks.kafka.producer PORT STREAM RATE COUNT
 
-It works like Kafka's ProducerPerformance: all entries that are due are sent together, some hundred times per second.
+It works like Kafka's ProducerPerformance: all entries that are due are sent together, up to 200 times per second.
 """
 
 from __future__ import annotations

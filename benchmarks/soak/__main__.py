@@ -1,4 +1,4 @@
-"""Run the soak test, draw it, and judge it: 0 if nothing grew without bound and the data survived a restart."""
+"""Run the soak test, and draw its chart. The exit status is 0 if nothing grew without bound and no data was lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 @contextmanager
 def _load_running(port: int, seconds: float, seed: int) -> Iterator[multiprocessing.process.BaseProcess]:
-    """Run the load in a separate process, so that the PINGs of this one wait only for the server."""
+    """Run the load in a separate process, so that the PINGs of this process wait only for the server."""
     worker = multiprocessing.get_context("spawn").Process(target=load.run, args=(port, seconds, seed), daemon=True)
     worker.start()
     try:
@@ -69,7 +69,7 @@ def _load_running(port: int, seconds: float, seed: int) -> Iterator[multiprocess
 
 
 def _contents(port: int) -> list[object]:
-    """Return the data that must survive: the streams and their groups."""
+    """Return the data that must survive a restart: length, ends, groups and pending entries of each stream."""
     with closing(Client(port)) as client:
         found: list[object] = []
         for stream in load.STREAMS:

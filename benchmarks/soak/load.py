@@ -1,8 +1,8 @@
 """The load: the work of a busy server, in small portions.
 
 Everything that is kept is bounded: streams are trimmed, keys expire or are deleted, consumers and connections come and
-go. So the size of the data is constant after the first minutes, and any further growth is a leak. Ten portions per
-second are due; if the server cannot keep up, portions are skipped.
+go. So the size of the data is constant after the first minutes, and any further growth is a leak. The load is limited
+to ten portions per second; if the server cannot keep up, there are fewer.
 """
 
 from __future__ import annotations

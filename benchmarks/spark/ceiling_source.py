@@ -1,7 +1,7 @@
 """Spark's own limit: a source that yields prepared record batches, and a sink that discards them.
 
-This is the maximum for any source or sink of these columns, in batches and micro-batches: planning, scheduling, passing
-batches to the JVM or receiving them from it, discarding rows.
+Their rates are the maximum for any source or sink of these columns, in batches and micro-batches. The work consists
+only of planning, scheduling, passing batches to the JVM or receiving them from it, and discarding rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The compared ways through Spark: the connector's, simple code, and Spark's limit.
+"""The compared workloads in Spark: the connector, simple code, and Spark's limit.
 
-Owns the work of each way and its check; `benchmarks.spark.table` decides on turns. The stream to read is filled once;
-writes go to another stream, which `clear` removes before every turn. All ways that can be split have as many tasks as
-there are cores.
+This module has the work and the check of each workload; `benchmarks.spark.table` decides when they run. The stream to
+read is filled once; writes go to another stream, which `clear` removes before every run. All workloads that can be
+split have as many tasks as there are cores.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from benchmarks.spark.session import CORES, session
 OUT = f"{KEY}:out"
 SCHEMA = "`sensor-id` int, temperature double"
 _PER_TRIGGER = 1_000_000
-_PIPELINE = 1000  # commands in one round trip of redis-py's
+_PIPELINE = 1000  # commands in one round trip of redis-py
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to move `rows` rows; `slow` ones run in fewer rounds.
+    """One workload, which moves `rows` rows. A `slow` workload runs in fewer rounds.
 
-    `work` returns the seconds that count, or None if that is the whole duration: for a streaming query, the time of its
-    triggers, without the second that it takes to start.
+    `work` returns the seconds that count, or None if the whole duration counts. For a streaming query, only the time of
+    its triggers counts, without the second that it takes to start.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Way:
 
 
 def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
-    """Return all ways, in the order in which they run; `servers` are by the names engine and redis."""
+    """Return all workloads, in the order in which they run. The keys of `servers` are engine and redis."""
     found = [Way("Spark ceiling", rows, lambda: _throw_away(_ceiling(rows)), _nothing)]
     for name, server in servers.items():
         found.append(Way(f"Spark read, {name}", rows, _reading(server), _nothing))
@@ -61,7 +61,7 @@ def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
 
 
 def clear(servers: Mapping[str, Connection]) -> None:
-    """Remove the written stream from all servers, so that none is still packing it during another's turn."""
+    """Remove the written stream from all servers, so that no server packs it while another one is measured."""
     for server in servers.values():
         server.reply(command("DEL", OUT))
 

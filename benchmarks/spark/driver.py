@@ -1,8 +1,9 @@
 """Driver's cost of many streams: the calls with which Spark plans micro-batches, without Spark.
 
 For a query by `streamPattern` without and with a group, it prints wall and processor milliseconds of this process for
-the initial offset, the end of the first batch, its partitions, the next trigger (which acknowledges), an idle trigger,
-and one after a new entry in one stream. It adds its own streams to the server, and removes them at the end.
+the initial offset, the end of the first batch, its partitions, the next trigger (which acknowledges the batch), an idle
+trigger, and a trigger after a new entry in one stream. It adds its own streams to the server, and removes them at the
+end.
 
 Run with `python -m benchmarks.spark.driver --url redis+cluster://host:port`.
 """
@@ -34,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--streams", type=int, default=10_000)
-    parser.add_argument("--entries", type=int, default=20, help="of each stream")
+    parser.add_argument("--entries", type=int, default=20, help="entries of each stream")
     given = parser.parse_args()
     connection = Connection(Address(given.url))
     names = [f"{PREFIX}:{number:05}" for number in range(given.streams)]

@@ -1,10 +1,10 @@
 """Cost of many streams, and of an idle query: the same number of entries in one to ten thousand streams.
 
-For each number of streams, without a group, with one, and sharing one, it prints the milliseconds of a batch `count()`,
-of the first trigger of a streaming query that reads everything, and of a trigger after one stream got one entry; and
-the size of the offset. Each figure is the best of `--repeats`. `--idle SECONDS` measures an idle query instead:
-processor seconds per minute of Spark and its Python processes, and bytes to and from the server, with the default
-trigger and values of four megabytes.
+For each number of streams, without a group, with a group, and sharing a group, the output has the milliseconds of a
+batch `count()`, of the first trigger of a streaming query that reads everything, and of a trigger after one stream got
+one entry. It also has the size of the offset. Each figure is the best of `--repeats`. `--idle SECONDS` measures an idle
+query instead: processor seconds per minute of Spark with its Python processes and of the server, and kilobytes per
+second to and from the server, with values of four megabytes.
 
 Run with `python -m benchmarks.spark.many_streams`.
 """
@@ -106,7 +106,9 @@ def _count(connection: Connection, prefix: str) -> float:
 
 
 def _stream(connection: Connection, prefix: str, said: dict[str, str]) -> tuple[float, float, int]:
-    """Return the milliseconds of a trigger that reads everything and of one that reads an entry; the offset's size."""
+    """Return the milliseconds of a trigger that reads everything, those of a trigger that reads one entry, and the
+    offset's size.
+    """
     reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix), **said)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint)

@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--masters", type=int, nargs="+", default=[1, 2, 3, 4, 6, 12])
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rows", type=int, default=1_200_000, help=f"in {_STREAMS} streams together")
+    parser.add_argument("--rows", type=int, default=1_200_000, help=f"rows in all {_STREAMS} streams together")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for figures and chart")
     given = parser.parse_args()
@@ -131,7 +131,7 @@ def _read(url: str, _rows: int) -> None:
 
 @functools.cache
 def _streams() -> list[str]:
-    """Return names of streams with evenly spread slots, so that each of one to four masters has the same number."""
+    """Return names of streams with evenly spread slots: 1, 2, 3, 4, 6 or 12 masters have the same number each."""
     found: dict[int, str] = {}
     for number in itertools.count():
         name = f"stream:{number}"

@@ -1,4 +1,4 @@
-"""Spark session of the measurements: two cores, quiet, with the sources to compare with; started on first use."""
+"""Spark session of the measurements: by default two cores, without log lines, with the sources for comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.spark.naive_source import NaiveSource
 
 CORES = 2
 _ROOT = Path(__file__).resolve().parent.parent
-# As in conf/spark-defaults.conf: on a local disk the default starts twenty processes per trigger.
+# As in conf/spark-defaults.conf: on a local disk the default manager starts twenty processes per trigger.
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
@@ -29,7 +29,9 @@ _SETTINGS = {
 
 @functools.cache
 def session(cores: int = CORES) -> SparkSession:
-    """Return this process's Spark session. One with another number of cores must have been stopped before."""
+    """Return this process's Spark session, started on first use. Before the number of cores changes, stop the previous
+    session.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("benchmarks")

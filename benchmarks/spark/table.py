@@ -1,4 +1,4 @@
-"""Runs the ways through Spark in turns, and prints a table of their rates and of the ratios with targets."""
+"""Runs the Spark workloads alternately, and prints a table of their rates and of the ratios with targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SLOW_ROUNDS = 2
 
 
 def measure(rows: int, rounds: int, only: str) -> dict[str, Any]:
-    """Run every way whose name contains `only` in every round; the first round is a warm-up and is not counted."""
+    """Run each workload whose name contains `only` in each round; the first round is a warm-up and is not counted."""
     with ExitStack() as stack:
         connections: dict[str, Connection] = {}
         starts = {"engine": servers.engine_command(), "redis": servers.redis_command()}
@@ -68,5 +68,5 @@ def _ratios(rates: Mapping[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def wanted(only: str) -> bool:
-    """Return whether the name of any judged way contains `only`."""
+    """Return whether the name of any workload with a target contains `only`."""
     return any(only in name for ours, peer, _ in targets.SPARK for name in (ours, peer))

@@ -1,4 +1,4 @@
-"""The connector's part of a trigger: latestOffset, partitions and commit, on streams of two sizes on the engine.
+"""The connector's share of a trigger: latestOffset, partitions and commit, on streams of two sizes on the engine.
 
 The calls are those of Spark, without Spark: some entries are added, the reader returns the next offset and its
 partitions, their entries are read (which is not timed), and the batch is committed.
@@ -27,7 +27,7 @@ _SETTLE_SECONDS = 3
 
 
 def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
-    """Return the milliseconds of each trigger, by kind and size of the stream, and print their medians."""
+    """Return the milliseconds of each trigger, without and with a group, by size of the stream; print their medians."""
     figures: dict[str, Any] = {}
     columns = [f"{size:,} entries" for size in sizes]
     print(report.head(*columns) + "   growth; milliseconds, median and 90th percentile")
@@ -88,7 +88,7 @@ class _Query:
 
 
 def _in_turns(queries: list[_Query], triggers: int) -> list[list[float]]:
-    """Return the triggers of each query, in milliseconds, without the warm-up."""
+    """Return the durations of each query's triggers in milliseconds, without the warm-up."""
     spent: list[list[float]] = [[] for _ in queries]
     for number in range(_WARM_UP + triggers):
         for query, times in zip(queries, spent, strict=True):

@@ -1,9 +1,9 @@
-"""Comparison of the write modes without Spark: rows in Arrow batches in, entries out, and the commit.
+"""Comparison of the write modes without Spark: from rows in Arrow batches to committed entries.
 
-Each mode writes the same rows, in turns, like one task of a write with a `writeId`, and its driver commits. `staged by
-the driver` is `staged` for a user without permission to move entries on the server. The rates are rows per second of
-wall time for task and commit together, and processor nanoseconds of the connector per row, without the server's. The
-last column is the longest PING of another client.
+The modes write the same rows alternately, like one task of a write with a `writeId`, and its driver commits. `staged by
+the driver` is `staged` for a user without permission to move entries on the server. The columns are the rows per second
+of task and commit together, the ratio to the mode `append`, the connector's processor nanoseconds per row, and the
+longest PING of another client.
 
 Run with `python -m benchmarks.spark.write_modes`.
 """

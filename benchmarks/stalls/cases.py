@@ -1,7 +1,7 @@
-"""The measured commands, each with its scene.
+"""The measured commands, each with its scene: the content of the server before the command.
 
-A case that ``spoils`` its scene gets a new one for the next round. Redis lacks some commands, or has them only in newer
-releases; if it replies with an error, nothing is shown for it.
+After a case that ``spoils`` its scene, the scene is prepared again on a new server. Redis lacks some commands, or has
+them only in newer releases; if it replies with an error, its columns are empty.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _renew_expiry(bench: Bench) -> bytes:
 
 
 def _expire_together(bench: Bench) -> bytes:
-    """Make all keys expire one second after the last PEXPIREAT; the duration of setting them is estimated with some."""
+    """Return commands that make all keys expire together, about one second after the last command. The duration of the
+    commands is estimated with a sample of the keys.
+    """
     sample, keys = _keys(bench, scenes.STRINGS // 50), _keys(bench, scenes.STRINGS)
     begin = time.monotonic()
     scenes.send(bench, (command("PEXPIRE", key, 3_600_000) for key in sample))
@@ -105,7 +107,7 @@ COLLECTIONS = Scene("a hash and a list of a million", scenes.collections)
 EMPTY = Scene("an empty server", scenes.nothing)
 REPLICA = Scene("a server that is to be a replica", scenes.nothing)
 
-#: In the order in which they run; cases that spoil a scene come last.
+#: In the order in which they run. Most cases that spoil a scene come last, so that it is rarely prepared again.
 CASES: list[tuple[Scene, list[Case]]] = [
     (
         EMPTY,

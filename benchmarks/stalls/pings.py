@@ -23,7 +23,7 @@ from benchmarks.engine.client import PING, PONG
 _EVERY_NS = 1_000_000
 _PIECE = 1 << 20
 _HEAD = 300
-#: Seconds for which PINGs continue after the reply: work deferred by the command belongs to it.
+#: Seconds for which PINGs continue after the reply: work that the command has deferred counts as part of the command.
 TAIL = 0.1
 #: Timeout of a command in seconds.
 DEADLINE = 600.0
@@ -35,7 +35,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Pause:
-    """Milliseconds: the longest PING, the 99th percentile of PINGs, and the command itself."""
+    """Durations in milliseconds: the longest PING, the 99th percentile of PINGs, and the command itself."""
 
     worst: float
     p99: float

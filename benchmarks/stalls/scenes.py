@@ -86,7 +86,7 @@ def stream(entries: int) -> Callable[[Bench], None]:
 
 
 def pending(entries: int) -> Callable[[Bench], None]:
-    """Return the preparation of a stream whose entries are all pending at one consumer."""
+    """Return the preparation of a stream whose entries are all pending for one consumer."""
 
     def prepare(bench: Bench) -> None:
         stream(entries)(bench)

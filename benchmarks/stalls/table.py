@@ -1,8 +1,8 @@
-"""Run the cases on the engine and on redis-server in turns, and print the table.
+"""Run the cases on the engine and on redis-server alternately, and print the table.
 
 It shows medians of the rounds, in milliseconds: the longest PING of a second client, the 99th percentile of its PINGs,
-and the first client's command. Nothing is shown for a server that does not have the command. The engine's longest PING
-is judged by ``benchmarks.targets.STALL_MS``.
+and the first client's command. The columns of a server that does not have the command are empty. The engine's longest
+PING is judged by ``benchmarks.targets.STALL_MS``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Pauses = dict[str, list[Pause]]  # of each round, by server
 class Stage:
     """A scene on one kind of server, prepared again after a case has spoiled it.
 
-    ``rests``: wait until the server has finished background work of the preparation, such as packing cold entries.
+    ``rests``: whether to wait until the server has finished background work of the preparation, such as packing cold
+    entries.
     """
 
     def __init__(self, name: str, start: list[str], scene: Scene, scale: float, *, rests: bool) -> None:
@@ -96,7 +97,7 @@ def run_case(case: Case, there: list[Stage], rounds: int) -> tuple[Pauses, Pause
 
 
 def medians(pauses: list[Pause]) -> Pause | None:
-    """Return the medians of the rounds; None without any."""
+    """Return the medians of the rounds; None if there are no rounds."""
     if not pauses:
         return None
     return Pause(*(statistics.median(column) for column in zip(*(asdict(one).values() for one in pauses), strict=True)))
