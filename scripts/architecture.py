@@ -1,6 +1,6 @@
 """Draw the rooms in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
-Each line has a room or module with its subject, from its docstring. A test fails if the page differs.
+Each line names a room or module, with the subject from its docstring. A test fails if the page differs.
 """
 
 from __future__ import annotations

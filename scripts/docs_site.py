@@ -1,7 +1,7 @@
 """Build the documentation site: `python scripts/docs_site.py`, or `make docs`. The result is in site/.
 
 Fails if a link, an anchor or a picture has no target, a page is not in the navigation, or a page makes the browser load
-something from another machine. Zensical reports broken links between pages. This script checks the rest in the HTML.
+something from another machine. Zensical reports broken links between pages. This script checks the other conditions.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def unlisted(folder: Path) -> Iterator[str]:
     )
 
 
-#: Creates workers from a source in the script: a page that is opened as a file may create workers, but not load them.
+#: Creates workers from source text in the script: a page opened as a file may create workers, but not load their files.
 _WORKER = """if (location.protocol === "file:") {{
   const make = window.Worker, source = {source};
   window.Worker = function () {{ return new make(URL.createObjectURL(new Blob([source]))); }};

@@ -1,6 +1,6 @@
-"""Write the engine's command table and its table of directives into the reference.
+"""Write the engine's commands, unsupported commands and directives into the reference.
 
-Run `python scripts/engine_docs.py` after changing one. A test fails if the page differs.
+Run `python scripts/engine_docs.py` after changing any of these. A test fails if a page differs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _values(kind: Kind) -> str:
 
 
 def _directive(one: Directive) -> str:
-    """Return a directive with its default and values, as lines of a list. A mark means that CONFIG SET refuses it."""
+    """Return the line of a directive: name, default, values. A mark means that CONFIG SET refuses or restricts it."""
     mark = "*" if Mark.FIXED in one.marks else "+" if Mark.PROTECTED in one.marks else ""
     name = f"{one.name}{mark}" + (f" ({one.alias})" if one.alias else "")
     line = f"{name:<45} {one.kind.text(one.default).decode()}"

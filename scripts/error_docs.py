@@ -1,6 +1,6 @@
 """Write the error conditions into the reference: the connector's, and the command line's own.
 
-Run `python scripts/error_docs.py` after changing one. A test fails if the page differs.
+Run `python scripts/error_docs.py` after changing a condition. A test fails if a page differs.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Part:
         place = re.compile(f"({self.begin})(.*?)({self.end})", re.DOTALL)
         text, places = place.subn(lambda found: f"{found[1]}{written}{found[3]}", text)
         if places != 1:
-            raise SystemExit(f"{self.page} has {places} places for what this script writes: {place.pattern}")
+            raise SystemExit(f"{self.page} has {places} parts for the text that this script writes: {place.pattern}")
         return text
 
     def write(self, written: str) -> None:

@@ -1,6 +1,6 @@
-"""Write the metrics into docs/reference/metrics.md: `python scripts/metrics_docs.py` after changing one.
+"""Write the metrics into docs/reference/metrics.md.
 
-A test fails if the page differs.
+Run `python scripts/metrics_docs.py` after changing a metric. A test fails if the page differs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write the texts that are generated from the connector's options: docs/reference/options.md and `builder.Options`.
 
-Run `python scripts/option_docs.py` after changing one. A test fails if a page or `builder.py` differs.
+Run `python scripts/option_docs.py` after changing an option. A test fails if the page or `builder.py` differs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Newer Redis and Valkey servers for tests and benchmarks, from newer suites of the machine's Debian mirror.
 
     scripts/peers list           available peers, unpacked peers, and why a suite is not available
-    scripts/peers get [NAME...]  download and unpack peers, all of them without names
-    scripts/peers path [NAME]    path of an unpacked peer's server, for REDIS_SERVER; without a name,
+    scripts/peers get [NAME...]  download and unpack the named peers, without names all peers
+    scripts/peers path [NAME...] path of an unpacked peer's server, for REDIS_SERVER; without names,
                                  all unpacked peers with their paths
 
 Needs apt-get, dpkg-deb and a Debian machine, but no root. The mirror and its signing keys are those in the machine's
@@ -43,7 +43,7 @@ class PeerError(Exception):
 
 @dataclass(frozen=True)
 class Mirror:
-    """Package mirror of the machine. `keyring`: keyring that signs it; empty if apt's default keys are used."""
+    """Package mirror of the machine. `keyring`: file with its signing keys; empty if apt's default keys are used."""
 
     uri: str
     keyring: str = ""
@@ -159,7 +159,7 @@ def wrapper(loader: Path, libraries: Iterable[Path], program: Path) -> str:
 
 
 class Apt:
-    """apt with its own lists, caches and sources in a folder. ``mirror``: the machine's mirror."""
+    """apt with its own lists, caches and sources in a folder."""
 
     def __init__(self, home: Path) -> None:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
@@ -198,7 +198,7 @@ class Apt:
                 "Dir::State::status": self.home / "status",
                 "Dir::State::extended_states": self.home / "extended_states",
                 "Dir::Cache::archives": self.home / "archives",
-                "Dir::Cache::pkgcache": "",  # fifty megabytes a suite, for a second
+                "Dir::Cache::pkgcache": "",  # keep no caches: fifty megabytes per suite save only a second
                 "Dir::Cache::srcpkgcache": "",
                 "Acquire::GzipIndexes": "true",
                 "APT::Get::List-Cleanup": "false",  # the suites share one folder of lists
@@ -345,8 +345,8 @@ def reasons(missing: Mapping[str, str]) -> list[str]:
 
 
 def fetch(peers: Peers, names: list[str], refresh: bool) -> bool:
-    """Unpack missing peers: those with these names, or all available peers without names. Return whether that
-    succeeded.
+    """Unpack missing peers: those in ``names``, or all available peers if it is empty. With ``refresh``, also replace
+    outdated peers. Return whether that succeeded.
     """
     if names and not refresh and set(names) <= set(peers.here()):
         return True
@@ -383,7 +383,7 @@ def main() -> int:
     peers = Peers(PLACE)
     try:
         with (PLACE / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time
             if options.action == "list":
                 show(peers, options.refresh)
             elif options.action == "get":

@@ -5,7 +5,7 @@
 pip downloads the source distribution of the redis-py release in this environment, and the requirements of its tests,
 into `.peers/redis-py`. None of these files belong to this project. REDIS_SERVER names the redis-server to compare with.
 Both servers run with a replica, three Sentinels and a TLS port on free loopback ports. FILE is a test file or node ID
-of the suite, such as tests/test_commands.py; without one, all files run whose results depend on the server.
+of the suite, such as tests/test_commands.py. Without FILE, all files whose results depend on the server are run.
 
 A test that fails only on the engine is a difference. A difference is explained if its error is about a feature that the
 engine omits on purpose. The exit status is 1 if any difference is unexplained.
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def suite(release: str) -> Path:
-    """Return the folder of the suite, with its environment in `venv`. Both are downloaded if they are missing."""
+    """Return the folder of the suite, which contains its environment `venv`. Both are created if they are missing."""
     home = PLACE / "redis-py"
     folder = home / f"redis-{release}"
     if not (folder / "tests").is_dir():

@@ -132,7 +132,7 @@ def sources(release: str) -> Path:
 
 
 def install(folder: Path) -> None:
-    """Replace the suite's server by the engine, and its tools by those of the machine."""
+    """Replace the suite's server with the engine, and its tools with those of the machine."""
     server = folder / "src" / "redis-server"
     server.write_text(_SERVER.format(python=sys.executable, root=str(ROOT)))
     server.chmod(0o755)

@@ -1,6 +1,6 @@
 """Write the rules that an ACL user needs into docs/reference/permissions.md, from the table of commands.
 
-Run `python scripts/rules_docs.py` after changing one. A test fails if the page differs.
+Run `python scripts/rules_docs.py` after changing a rule. A test fails if the page differs.
 """
 
 from __future__ import annotations

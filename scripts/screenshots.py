@@ -1,4 +1,4 @@
-"""Pictures of every screen of the dashboard, for the docs: `python scripts/screenshots.py [DIRECTORY]`.
+"""Pictures of the dashboard's screens, for the docs: `python scripts/screenshots.py [DIRECTORY [SCREEN...]]`.
 
 Starts an engine with the data of a small shop, the dashboard with an hour of history, and Chromium.
 """
@@ -76,7 +76,7 @@ _PATHS = ("/", "/cart", "/search?q=lamp", "/product/1142", "/product/88", "/chec
 
 
 def fields(stream: str, chance: random.Random) -> dict[str, str | int | float]:
-    """Return an entry of a stream."""
+    """Return the fields of a random entry of a stream."""
     number = chance.randint(10_000, 99_999)
     if stream.startswith("clickstream"):
         return {"session": f"s-{number:x}", "path": chance.choice(_PATHS), "ms": int(chance.lognormvariate(5, 0.6))}
@@ -202,7 +202,7 @@ def live(port: int, ended: Event) -> None:
 
 
 def hour(history: History) -> None:
-    """Return a history of the last hour in the sampler's format."""
+    """Add values of the last hour to a history, in the sampler's format."""
     now = round(time.time() * 1000)
     chance = random.Random(3)
     total = sum(STREAMS.values())
@@ -231,7 +231,7 @@ def hour(history: History) -> None:
 
 
 def changes(log: Audit) -> None:
-    """Return changes of the last minutes in the format of the dashboard's audit log."""
+    """Add sample changes to the dashboard's audit log."""
     for user, action, stream, plan, before, after, result in (
         (
             "ada",

@@ -24,7 +24,9 @@ _DAY = 1_732_233_600_000  # 2024-11-22T00:00Z
 
 
 def _orders(server: redis.Redis, now: int) -> None:
-    """Add three hours of orders. The group `billing` has read all; `shipping` stopped at an order without a weight."""
+    """Add three hours of orders. The group `billing` has read all of them; `shipping` stopped at an order whose weight
+    is not a number.
+    """
     for minute in range(180):
         fields = {"order": minute, "weight": "heavy" if minute == 90 else minute % 7}
         server.xadd("orders", fields, id=f"{now - (180 - minute) * _MINUTE}-0")
@@ -90,7 +92,7 @@ def _checkpoint(now: int, directory: Path) -> None:
 
 
 def main() -> int:
-    """Fill the server. Exits if it has keys."""
+    """Fill the server; return 1 if it already has keys."""
     server = redis.Redis.from_url(os.environ["PYSTREAMS_URL"], decode_responses=True)
     if server.dbsize():
         print("The server already has keys. Use an empty one.", file=sys.stderr)
