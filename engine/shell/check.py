@@ -101,6 +101,9 @@ class _Check:
         data = self._files.map(path)
         if rdb_file.is_rdb(data):
             fault, end = self._rdb(path, data, _core(), expire=True)
+            if fault is None and bytes(data[end : end + 1]) in (b"*", b"#"):
+                # A log of Redis before 7.0: commands follow the RDB data.
+                return self._single(path, data, end)
             if fault is None and end < len(data):
                 fault = _Fault(path, end, f"{len(data) - end} bytes follow the end of the file")
             return self._report(fault)
@@ -161,11 +164,11 @@ class _Check:
 
     # -- logs ---------------------------------------------------------------------------------------------------------
 
-    def _single(self, path: Path, data: memoryview) -> int:
-        """Check one file of a log without the log's other files."""
-        fault, commands = _read(path, data)
+    def _single(self, path: Path, data: memoryview, begin: int = 0) -> int:
+        """Check the commands from ``begin`` on in one file of a log, without the log's other files."""
+        fault, commands = _read(path, data, begin)
         if fault is None:
-            self._say(f"{path}: append-only file, {len(data)} bytes, {commands} commands: intact")
+            self._say(f"{path}: append-only file, {len(data) - begin} bytes, {commands} commands: intact")
             return WHOLE
         self._tell(fault, data, commands)
         if not self._fix:
@@ -229,8 +232,8 @@ class _Check:
             good = begin + _last_end(behind, error.offset)
             return _Fault(path, begin + error.offset, error.what, good, begin)
         except TornError:
-            fault, _ = _read(path, behind)
-            return fault and _Fault(path, begin + fault.offset, fault.what, begin + fault.good, begin)
+            fault, _ = _read(path, data, begin)
+            return fault
         finally:
             replay.close()
         self._say(f"{path}: append-only file, {len(behind)} bytes, {replay.commands} commands: intact")
@@ -319,20 +322,22 @@ def _core() -> Core:
 # -- parsing a log's file ---------------------------------------------------------------------------------------------
 
 
-def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
-    """Return the first syntax fault in a log's file, and the number of commands in its good part."""
-    written = written_size(data)
+def _read(path: Path, data: memoryview, begin: int = 0) -> tuple[_Fault | None, int]:
+    """Return the first syntax fault from ``begin`` on in a log's file, and the number of commands before it."""
+    written = written_size(data[begin:])
     good = commands = 0
     try:
-        for good, commands in _end_offsets(data[:written]):  # noqa: B007 - the last values are used
+        for good, commands in _end_offsets(data[begin : begin + written]):  # noqa: B007 - the last values are used
             pass
     except DamagedError as error:
-        return _Fault(path, error.offset, error.what, good), commands
+        offset, what = error.offset, error.what
     except TornError as error:
-        return _Fault(path, error.offset, "the file ends in the middle of a command or transaction", good), commands
-    if written < len(data):
-        return _Fault(path, written, "the file ends in zeros", good), commands
-    return None, commands
+        offset, what = error.offset, "the file ends in the middle of a command or transaction"
+    else:
+        if begin + written == len(data):
+            return None, commands
+        offset, what = written, "the file ends in zeros"
+    return _Fault(path, begin + offset, what, begin + good, begin), commands
 
 
 def _last_end(data: memoryview, offset: int) -> int:

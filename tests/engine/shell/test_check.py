@@ -123,6 +123,22 @@ def test_commands_after_rdb_data_are_counted(folder):
     assert counts[0] == counts[1] > 0
 
 
+def test_a_single_log_with_rdb_data_is_checked(folder):
+    """A log of Redis before 7.0 is checked on its own: RDB data, then commands, which --fix can truncate."""
+    path = folder.parent / "appendonly.aof"
+    whole = b"REDIS0009\xff" + bytes(8) + b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+    path.write_bytes(whole)
+    status, said = run(path)
+    assert status == check.WHOLE, said
+    assert f"append-only file, {len(whole) - 18} bytes, 1 commands: intact" in said
+    path.write_bytes(whole + b"*1\r\n$9\r\n")
+    status, said = run(path)
+    assert status == check.DAMAGED
+    assert f"good up to byte {len(whole)} (1 commands); 8 bytes would be lost" in said
+    assert run(path, "--fix")[0] == check.WHOLE
+    assert path.read_bytes() == whole
+
+
 def test_a_command_that_cannot_be_done_is_damage(folder):
     """Where the form is right but a command fails, the log is good up to that command; a single file shows nothing."""
     path = folder / INCREMENT
