@@ -229,7 +229,7 @@ def _trim(connection: Connection, asked: Asked) -> Done:
 
 
 def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: str) -> Done:
-    """Process parts until the time limit."""
+    """Process the parts until the time limit has passed. In the result, `more` is set if parts may be left."""
     end = time.monotonic() + _SECONDS
     done = 0
     for part in parts:

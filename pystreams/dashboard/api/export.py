@@ -68,7 +68,7 @@ class Export:
         self._closed = False
 
     def write(self) -> None:
-        """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server; then no file is left."""
+        """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server; no file is left then."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as place:

@@ -13,10 +13,10 @@ from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times
 from streamwire.stream_id import LAST, StreamId
 
-_SAMPLE = 5_000
-_MOST_EXAMINED = 10_000
-_MOST = 20
-_REASON = 160
+_SAMPLE = 5_000  # number of last entries that the overview examines
+_MOST_EXAMINED = 10_000  # maximum number of entries examined per request to fill a page
+_MOST = 20  # maximum number of reasons and of origins in the overview
+_REASON = 160  # maximum number of bytes of a reason in the overview
 
 
 def holders(asked: Asked) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from streamclient.errors import PystreamsError
 
 _RETRY_MS = 1500
 _ANSWER_SECONDS = 10.0
-TOKEN_USER = "token"  # noqa: S105 - what a session by token is called
+TOKEN_USER = "token"  # noqa: S105 - a user name, not a secret
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def product(facts: dict[str, str] | Any) -> str:
 
 
 def news(state: State, *, whole: bool) -> dict[str, Any]:
-    """Return what browsers get after each sample. It names no stream or group.
+    """Return the document that browsers get after each sample. It contains no name of a stream or group.
 
     `whole`: whether the session may see every stream. The totals are None if it may not, or before the first sample.
     """

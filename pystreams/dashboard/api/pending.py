@@ -23,7 +23,8 @@ GIVEN_BACK = "given back"
 AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1–24 h", "> 1 day")
 DELIVERIES = (2, 3, 5, 10, 20)
 DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
-_WHOLE, _STRETCHES, _STRETCH = 20_000, 20, 500
+_WHOLE = 20_000  # number of pending entries up to which all are read instead of a sample
+_STRETCHES, _STRETCH = 20, 500  # number of sections of a sample, and maximum number of entries in each
 _MOST_EXAMINED = 20_000  # maximum number of entries examined per request to fill a page
 _MOST_CONSUMERS = 100
 
@@ -58,7 +59,10 @@ def histogram(found: Sequence[Pending]) -> dict[str, Any]:
 
 
 def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, list[Pending], list[list[Any]]]:
-    """Return the number of pending entries, all of them or a sample, and the number of each consumer, largest first."""
+    """Return the number of pending entries, the entries or a sample of them, and the number for each consumer.
+
+    The numbers for consumers are pairs of name and number, largest number first.
+    """
     ask(connection, "XINFO", "STREAM", stream)
     total, low, high, consumers = ask(connection, "XPENDING", stream, group)
     total = int(total)

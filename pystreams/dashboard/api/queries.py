@@ -15,8 +15,8 @@ from pystreams.streams import entries, paged_calls
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
 from streamwire.stream_id import LAST, StreamId
 
-_TREND = 60
-_SILENT_MS, _SILENT_GAPS, _GAPS = 60_000, 5, 20
+_TREND = 60  # number of last batches in the curve of a query
+_SILENT_MS, _SILENT_GAPS, _GAPS = 60_000, 5, 20  # limit in milliseconds, in intervals, and number of last intervals
 _MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 
@@ -40,7 +40,7 @@ def queries(asked: Asked) -> dict[str, Any]:
 
 
 def is_silent(ago: int, times: Sequence[int]) -> bool:
-    """Return whether a query has not reported for over a minute, and far longer than the intervals of its last reports.
+    """Return whether a query's last report is over a minute old, and older than five median intervals of its reports.
 
     `ago`: milliseconds since the last report; `times`: times of the last reports, newest first.
     """

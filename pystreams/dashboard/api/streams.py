@@ -113,7 +113,10 @@ def _share(begin: StreamId, end: StreamId, now: StreamId) -> float:
 
 
 def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> StreamId:
-    """Return the ID of a position: an ID, a time, a duration ago, `start` (the ID `least`) or `end`."""
+    """Return the ID of a position: an ID, a time, a duration ago, `start` or `end`.
+
+    A position before the first possible entry, such as `start`, is `least` or 0-1, whichever is smaller.
+    """
     position = positions.parse(text, "at")
     if position.kind == "end":
         return LAST

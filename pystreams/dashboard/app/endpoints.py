@@ -122,9 +122,10 @@ class Endpoints:
         return {**facts, "oidc": self.oidc, "servers": servers}
 
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
-        """Return the servers that the browser may know, with its sessions. A session of the dashboard's own user may
-        know all servers, other sessions only the servers with a login. `session`: a new session of
-        this server, which no cookie of the request names yet.
+        """Return the servers that the browser may see, each with the browser's session there (None without one).
+
+        A session of the dashboard's own user may see all servers, other sessions only the servers with a login.
+        `session`: a new session of this server, which no cookie of the request names yet.
         """
         sessions = {each: each.session_of(request) for each in self.every}
         if session is not None:

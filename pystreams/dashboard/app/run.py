@@ -251,7 +251,8 @@ def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certifi
 def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
     """Serve the dashboard of servers on a socket, until SIGTERM or Ctrl-C.
 
-    `say` is called with the URL to open when the dashboard is ready. The token follows '#', which browsers do not send.
+    `say` is called with the URL to open when the dashboard is ready. The token follows '#', the part of a URL that
+    browsers do not send.
     """
     here = settings.bind in LOOPBACK
     token = settings.token or secrets.token_urlsafe(24)

@@ -28,8 +28,9 @@ class Curve:
 
 
 class History:
-    """The series. `span_ms`: retention of values in milliseconds; `step_ms`: minimum interval of values in
-    milliseconds.
+    """Series of numbers by key.
+
+    `span_ms`: retention of values in milliseconds. `step_ms`: minimum interval of values in milliseconds.
 
     `budget`: maximum size of the table in bytes.
     """

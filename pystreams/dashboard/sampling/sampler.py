@@ -29,7 +29,7 @@ _RETRY_MS = 500
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
 _PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the preceding sample
 _COMMANDS_PER_SECOND = 250
-_JUDGED = 3  # number of samples; the pause depends on the fastest one, since one may be slow by chance
+_JUDGED = 3  # number of last samples; the fastest determines the pause, since one may be slow by chance
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class ServerSamples:
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]
-        # The growth of a lag counts only over more than a few seconds.
+        # With fewer stored samples, a lag that grows for only a few seconds would be a warning.
         before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
         status = judge([*before, group.sample])
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:

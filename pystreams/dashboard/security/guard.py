@@ -2,9 +2,9 @@
 
     Host      must be an IP address, localhost, or a configured name; with DNS rebinding, a page of another site would
               send the name of that site
-    Origin    must be this dashboard in a POST that has it, as must Sec-Fetch-Site
+    Origin    must be this dashboard, and Sec-Fetch-Site must be same-origin or none, if a POST has these headers
     type      must be JSON for the body of a POST, since forms of other sites cannot send JSON
-    size      is limited for the body, the path and the query
+    size      is limited, both for the body and for path and query together
 
 Contents of requests are never logged or sent back.
 """

@@ -2,8 +2,8 @@
 
 A rule is `FIELD` or `STREAM:FIELD`, with `*` and `?` as wildcards; the stream ends at the last colon. A rule matches a
 field's name. In a value that is JSON or was decoded, it also matches the name of a nested field, or the end of its path
-(`card.number` matches `payload.card.number`). The same holds for JSON within a string of JSON. Rules are applied before
-conditions are evaluated, so a search cannot reveal a masked value.
+(`card.number` matches `payload.card.number`). JSON inside a JSON string is masked in the same way. Rules are applied
+before conditions are evaluated, so a search cannot reveal a masked value.
 """
 
 from __future__ import annotations

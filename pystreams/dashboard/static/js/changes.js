@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { count } from "./format.js";
 import { button, toast } from "./parts.js";
 
-// Opens a dialog with content and actions. Returns the dialog and a function that closes it.
+// Opens a dialog with content and actions, and returns its element.
 export function dialog(title, inside, actions, wide = false) {
   const id = `dialog-${Math.random().toString(36).slice(2)}`;
   const element = h("dialog", { "aria-labelledby": id, class: wide ? "wide" : null },

@@ -119,7 +119,7 @@ function last(values) {
   return null;
 }
 
-// Returns a curve's values, padded to these times. The last times are the curve's own.
+// Returns a curve's values, one for each of these times. The curve's own times are the last of them; earlier values are null.
 function aligned(curve, times) {
   const missing = Math.max(0, times.length - curve.at.length);
   return [...new Array(missing).fill(null), ...curve.values];

@@ -232,7 +232,7 @@ function shortcuts() {
 const REFUSALS = {
   provider: "The login provider does not reply. The log of the dashboard has the reason.",
   refused: "The login provider's answer was refused. The log of the dashboard has the reason.",
-  role: "The login provider knows you, but you have no role in this dashboard.",
+  role: "You are logged in at the login provider, but have no role in this dashboard.",
 };
 
 export async function enter() {

@@ -61,7 +61,7 @@ export function spark(values, label) {
   return s("svg", { class: "spark", viewBox: "0 0 84 22", role: "img", "aria-label": label }, s("path", { d: path }));
 }
 
-// Horizontal bars with labels and counts; rows: [label, count, class].
+// Horizontal bars with labels and counts; rows: [label, count, class, onclick].
 export function bars(rows, show) {
   const high = Math.max(1, ...rows.map((row) => row[1]));
   return h("div", { class: "bars", role: "list" }, rows.map(([label, value, kind, link]) => h("div", { class: "item", role: "listitem", "aria-label": typeof label === "string" ? `${label}: ${show(value)}` : null },
@@ -72,7 +72,7 @@ export function bars(rows, show) {
 
 // A note for histograms of a sample.
 export function sampled(sample, total, which = "a sample of") {
-  return sample < total ? h("p", { class: "hint" }, `Of ${which} ${count(sample)} of ${things(total, "entry")}.`) : null;
+  return sample < total ? h("p", { class: "hint" }, `Based on ${which} ${count(sample)} of ${things(total, "entry")}.`) : null;
 }
 
 export function nothing(title, ...advice) {
@@ -109,7 +109,7 @@ export function toast(message) {
   toasting = setTimeout(() => place.replaceChildren(), 6000);
 }
 
-// Debounces a function: calls it at most once per pause, with the last arguments.
+// Debounces a function: calls it with the last arguments, `pause` milliseconds after the last of several calls.
 export function debounced(callback, pause = 200) {
   let timer = null;
   return (...given) => { clearTimeout(timer); timer = setTimeout(() => callback(...given), pause); };

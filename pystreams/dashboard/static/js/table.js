@@ -20,7 +20,7 @@ export class Table {
     this.marks();
   }
 
-  // Focusable, so that a table that is too wide can also be scrolled with the keyboard.
+  // Makes a table that is too wide focusable, so that the keyboard can scroll it.
   scrollable() {
     const wide = this.scroll.scrollWidth > this.scroll.clientWidth + 1;
     for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": `${this.label}, scrollable` })) {

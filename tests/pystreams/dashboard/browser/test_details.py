@@ -79,9 +79,9 @@ def test_histograms_of_a_sample_say_so(shown: Shown, client: redis.Redis, monkey
     monkeypatch.setattr(pending, "_STRETCH", 1)
     monkeypatch.setattr(letters, "_SAMPLE", 2)
     page = shown("letters/failed")
-    expect(page.get_by_text("Of the last 2 of 4 entries.")).to_have_count(2)
+    expect(page.get_by_text("Based on the last 2 of 4 entries.")).to_have_count(2)
     page = shown("pending/orders/billing")
-    expect(page.get_by_text("Of a sample of 2 of 6 entries.")).to_have_count(2)
+    expect(page.get_by_text("Based on a sample of 2 of 6 entries.")).to_have_count(2)
 
 
 def test_ticks_of_small_numbers_differ(shown: Shown, client: redis.Redis) -> None:

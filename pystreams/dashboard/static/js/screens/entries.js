@@ -38,7 +38,7 @@ export const entryColumns = (stream) => [
 export async function browse(key, query) {
   let order = query.get("order") ?? "falling";
   const at = h("input", { name: "at", placeholder: "ID, time, 15m, start", spellcheck: "false", value: query.get("at") ?? "" });
-  const to = h("input", { name: "to", placeholder: "the other end", spellcheck: "false", value: query.get("to") ?? "" });
+  const to = h("input", { name: "to", placeholder: "end of the range", spellcheck: "false", value: query.get("to") ?? "" });
   const where = h("input", { name: "where", placeholder: "amount > 100 and city == 'Lyon'", spellcheck: "false", value: query.get("where") ?? "" });
   const problem = h("p", { class: "error", role: "alert", hidden: true });
   const walker = new Walker(() => load());

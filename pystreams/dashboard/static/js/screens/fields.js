@@ -9,7 +9,7 @@ import { Table } from "../table.js";
 const COLUMNS = [
   { id: "name", title: "Field", head: true, class: "name", value: (row) => row.name },
   { id: "type", title: "Type", class: "muted", value: (row) => row.type },
-  { id: "share", title: "Present", right: true, help: "Share of the entries that have it", value: (row) => percent(row.share) },
+  { id: "share", title: "Present", right: true, help: "Share of the entries that have the field", value: (row) => percent(row.share) },
   { id: "distinct", title: "Distinct", right: true, value: (row) => count(row.distinct) },
   { id: "range", title: "Smallest, median, largest", right: true, value: (row) => row.numbers, cell: (row) => (row.numbers ? `${plain(row.numbers.min)} · ${plain(row.numbers.median)} · ${plain(row.numbers.max)}` : h("span", { class: "muted" }, `up to ${count(row.longest)} bytes`)) },
   { id: "bars", title: "Distribution", class: "optional", value: (row) => row.numbers?.bars ?? null, cell: (row) => (row.numbers ? mini(row.numbers.bars) : "") },

@@ -1,4 +1,4 @@
-// All groups, largest lag first.
+// All groups, by default the largest lag first.
 
 import { get } from "../api.js";
 import { columns } from "../columns.js";

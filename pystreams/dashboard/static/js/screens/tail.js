@@ -13,7 +13,7 @@ export async function tail(key) {
   const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
   const said = h("span", { class: "muted", role: "status" }, "Connecting…");
   const table = new Table({ label: "New entries", columns: entryColumns(key), key: (row) => row.id,
-    empty: () => nothing("No new entries yet.", "New entries appear here by themselves.") });
+    empty: () => nothing("No new entries yet.", "New entries appear here automatically.") });
   const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "New entries" }, table.element);
   let rows = [];
   let seen = 0;
