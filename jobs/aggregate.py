@@ -3,9 +3,10 @@ r"""Streams to figures: aggregates over windows of event time, or alerts for ent
     spark-submit jobs/aggregate.py --stream orders --schema 'customer string, price double, at timestamp' \
         --time at --window 5m --watermark 10m --by customer --agg 'sum(price) as total' --to stream:totals
 
-The figures of a window are written once, when the watermark passes the end of the window. Later entries of the window
-are dropped. --sql defines the whole computation as a query of the view `events`. --having keeps only figures that meet
-a condition. Without --agg and --sql, the job writes alerts: entries that meet --where go to the target as they arrive.
+By default, the figures of a window are written once, when the watermark passes the end of the window. Later entries of
+the window are dropped. --sql defines the whole computation as a query of the view `events`. --having keeps only figures
+that meet a condition. Without --agg and --sql, the job writes alerts: entries that meet --where go to the target as
+they arrive.
 """
 
 from __future__ import annotations

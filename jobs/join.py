@@ -105,7 +105,7 @@ def join(
 
     def side(stream: str, schema: str, time_column: str, prefix: str) -> DataFrame:
         """Return the entries of a stream, with the prefix in front of each column name."""
-        # Short, because a source that waits for new entries delays the other source.
+        # idleWaitMs is short, because a source that waits for new entries delays the other source.
         rows = run.stream_of(
             Reading((stream,), None, group, start, max_entries, schema), own_columns=True, idleWaitMs=10
         )

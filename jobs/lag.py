@@ -211,13 +211,11 @@ def _largest(found: Sequence[Lag]) -> str:
     """Return the number of groups and the largest lag; `~` marks an estimate."""
     worst = max(found, key=lambda each: each.lag or 0, default=None)
     figure = "0" if worst is None else numbers.count(worst.lag or 0, exact=worst.exact or worst.lag is None)
-    return f"{len(found):,} groups, the largest lag {figure}"
+    return f"{len(found):,} groups, largest lag {figure}"
 
 
 def _exposition(found: Sequence[GroupRow], database: str) -> str:
-    """Return the figures in Prometheus's text format. Names equal those of `pystreams metrics`, for the same
-    dashboards.
-    """
+    """Return the figures in Prometheus's text format, under the names of `pystreams metrics`."""
     samples: dict[Metric, list[str]] = {}
     for row in found:
         for metric, value, labels, _ in of_group(row, database, consumers=False):

@@ -34,8 +34,9 @@ _PACE_SECONDS = 2
 
 @dataclass(frozen=True)
 class Chunk:
-    """The entries of the seconds from `first` to `last` (since 1970). With `skip`, only `count` entries from this
-    position on.
+    """The `count` entries of the seconds from `first` to `last` (since 1970).
+
+    With `skip`, the chunk is a part of one second: `count` entries after the first `skip` entries.
     """
 
     first: int
@@ -154,7 +155,7 @@ def _plan(
     rate: float | None,
     speed: float | None,
 ) -> dict[str, Any]:
-    """Return the plan of chunks in the checkpoint, which the first run creates. Raises REPLAY_OTHER."""
+    """Return the plan of chunks from the checkpoint; the first run creates it. Raises REPLAY_OTHER."""
     path = f"{checkpoint}/plan.json"
     if run.files.exists(path):
         plan: dict[str, Any] = json.loads(run.files.read_text(path))

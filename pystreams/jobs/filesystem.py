@@ -64,7 +64,7 @@ class Files:
     def write_text(self, uri: str, text: str) -> None:
         """Write a file so that readers never see a part of it.
 
-        An existing file is deleted shortly before it is replaced.
+        Readers may briefly find no file, since an existing file is deleted before the new one is renamed.
         """
         draft = f"{uri.rpartition('/')[0]}/.{uri.rpartition('/')[2]}.draft"
         with self._at(draft) as (system, path):

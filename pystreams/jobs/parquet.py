@@ -2,15 +2,15 @@
 
     ARCHIVE/day=2024-06-01/<query>-b0000000012-00000.parquet   a file of batch 12
     ARCHIVE/day=2024-06-01/<query>-c0000000031-00000.parquet   merged from files of batches up to 31
-    ARCHIVE/_staging/<query>/                                  what is being written; no reader looks there
-    ARCHIVE/_journal/<query>.json                              the merge whose files are being exchanged
+    ARCHIVE/_staging/<query>/                                  files being written, which readers ignore
+    ARCHIVE/_journal/<query>.json                              a merge in progress: its result and its sources
 
-A batch is first written to the staging directory. Then its files are moved in, under names derived from the batch's
-number, so a batch that a restart repeats replaces the files of its first attempt. A merged file is also staged first.
-Once the journal has been renamed to its final name, the merge is valid: the merged file is moved in and its sources are
-removed. The next run of the query finishes interrupted work (`recover`), and `read` returns each row once at any
-moment. Other readers may see the rows of a merge twice while its sources are being removed. Only files of batches that
-Spark has committed are merged, so that a repeated batch finds its own files unchanged.
+A batch is first written to the staging directory. Then its files are moved into the archive, under names derived from
+the batch's number, so a batch that a restart repeats replaces the files of its first attempt. A merged file is also
+staged first. Once the journal has been renamed to its final name, the merge is valid: the merged file is moved into the
+archive and its sources are removed. The next run of the query finishes interrupted work (`recover`). `read` returns
+each row once, even during a merge. Other readers may see the rows of a merge twice while its sources are being removed.
+Only files of batches that Spark has committed are merged, so that a repeated batch finds its own files unchanged.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Parquet:
         return len(sources)
 
     def _exchange(self, journal: dict[str, Any]) -> None:
-        """Move the merged file in and remove its sources. Each step may already have been done."""
+        """Move the merged file into the archive and remove its sources. Each step may already have been done."""
         if not self._files.exists(journal["target"]):
             self._files.rename(journal["made"], journal["target"])
         for source in journal["sources"]:

@@ -121,7 +121,7 @@ class Run:
         """Return the server's address, and start an embedded engine if needed.
 
         Raises MISSING_SERVER if the job would use an embedded engine without a directory, whose data would end with
-        the job. Jobs of EMBEDDED_JOBS may use one.
+        the job. Jobs in EMBEDDED_JOBS may use such an engine.
         """
         named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
         server = of_connector.server(named)

@@ -23,7 +23,7 @@ _QUIET = {
 
 
 def session(name: str) -> tuple[SparkSession, bool]:
-    """Return a session with `pystreams` registered, and whether it was created here, so that the job must stop it.
+    """Return a session with `pystreams` registered, and whether a new application was started, which the job must stop.
 
     Unless the user configures it differently, the time zone is UTC, and a shuffle has as many partitions as there are
     cores: Spark's default would cause 200 tasks per batch. Spark's event log and UI do not show logins in URLs of the
@@ -50,7 +50,7 @@ def session(name: str) -> tuple[SparkSession, bool]:
 
 
 def _quiet(spark: SparkSession) -> None:
-    """Silence Spark's log for messages that the job prints itself."""
+    """Silence log messages of Spark that need no action, or that the job prints itself."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     for name, level in _QUIET.items():
         log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))

@@ -15,7 +15,8 @@ import pandas as pd
 
 from pystreams.jobs.flights import data
 
-# The figures of one airport in one visibility band: those that must be equal, and means in minutes of departure delay.
+# The figures of one airport in one visibility band. COUNTS must be equal; MEASURES, in minutes of departure delay, may
+# differ by rounding.
 COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
 MEASURES = ("delay_mean", "delay_stddev")
 # Fields of an alert, in this order.
