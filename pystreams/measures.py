@@ -22,7 +22,7 @@ _CLOCK_MS = 60_000  # an ID that is further ahead of the server's clock is not a
 
 @dataclass(frozen=True)
 class StreamRow:
-    """A stream at the time `at`. `lag`, `behind_ms` and `status` are those of its worst group.
+    """A stream at the time `at`. `lag`, `behind_ms` and `status`: the worst value of any of its groups.
 
     `pending`: the sum over all groups. `exact`: whether the lag of every group is exact.
     """
@@ -129,7 +129,7 @@ class Measure(Generic[Row]):
     `read`: returns the value of a row. `key`: JSON key, by default `name` with the form's unit. `metric`: name in
     Prometheus; names of counters end with `_total`. `help`: HELP of the metric, and the tooltip in the dashboard
     if `hint` is empty. `order`: returns the sort key of a row, by default its value. `kept`: whether the dashboard
-    keeps the last hour for each row. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
+    keeps the values of the last hour. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
     `optional`: whether the column is hidden on narrow screens.
     """
 

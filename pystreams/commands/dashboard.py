@@ -165,7 +165,7 @@ def ui(
 
     if from_parent:
         run.wanted = parent.wanted()
-        parent.end_with_it()
+        parent.end_with_parent()
     pause = max(100, times.duration(interval, "--interval")) / 1000
     period = times.duration(history, "--history")
     certificate = _certificate(tls_certificate, tls_key)

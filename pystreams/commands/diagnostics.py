@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from pystreams.commands.verbs import Run, examples_of, found, verb
+from pystreams.commands.verbs import Run, examples_of, exit_with_found, verb
 from pystreams.connect.target import Wanted
 from pystreams.errors import error, status_of
 from pystreams.output.console import Column, Output
@@ -58,7 +58,7 @@ def doctor(run: Run, address: str | None) -> None:
         for each in told:
             run.out.line(f"{each.what}: {each.advice}")
     if any(each.verdict == Verdict.PROBLEM for each in findings):
-        found(run)
+        exit_with_found(run)
 
 
 @verb(
@@ -150,9 +150,9 @@ def serve(
     """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
     With --data, changes are logged to an append-only file in that directory. Without --data, data exists only in memory
-    and is lost at the end, unless --config sets persistence. All directives of the engine are flags; 'conf/engine.conf'
-    explains them. --dashboard is short for --dashboard-port 8379. With --dashboard-allow-changes yes, users of the
-    dashboard can make the changes that their ACL rules permit.
+    and is lost when the engine stops, unless --config sets persistence. All directives of the engine are flags;
+    'conf/engine.conf' explains them. --dashboard is short for --dashboard-port 8379. With --dashboard-allow-changes
+    yes, users of the dashboard can make the changes that their ACL rules permit.
     """
     settings = [] if config is None else [str(config.absolute())]
     for name, value in (("port", str(port)), ("bind", bind)):

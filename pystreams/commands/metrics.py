@@ -80,7 +80,7 @@ def metrics(
 
     if from_parent:
         run.wanted = parent.wanted()
-        parent.end_with_it()
+        parent.end_with_parent()
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
     shown = exporter.Exporter(collector, timeout)
     with ExitStack() as stack:

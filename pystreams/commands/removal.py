@@ -40,7 +40,7 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
     for page in paged_calls.pages(each for each in found if each.groups):
         for group in of_groups.groups_of(run.connection, page, run.now):
             if seeks.owner(group) is not None:
-                run.out.warn(f"A Spark query reads {names.shown(group.stream.name)}: it would fail with STREAM_LOST.")
+                run.out.warn(f"A Spark query reads {names.shown(group.stream.name)} and would fail with STREAM_LOST.")
     documents = [{"stream": names.as_json(each.name), "entries": each.length, "groups": each.groups} for each in found]
     entries, groups = sum(each.length for each in found), sum(each.groups for each in found)
     what = f"the stream {names.shown(found[0].name)}" if len(found) == 1 else numbers.things(len(found), "stream")

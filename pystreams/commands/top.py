@@ -36,7 +36,7 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
 
     RATE: entries added to the stream. DELIVERED: entries delivered to the group.
 
-    Sampling uses at most a tenth of the time, so samples are less frequent with thousands of streams.
+    Sampling uses at most a fifth of the time, so samples are less frequent with thousands of streams.
     """
     pause = times.duration(interval, "--interval") / 1000
     if find_spec("textual") is None:

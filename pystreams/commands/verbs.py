@@ -421,7 +421,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         ctx.exit(status)
 
 
-def found(run: Run) -> None:
+def exit_with_found(run: Run) -> None:
     """Exit with the status `Status.FOUND`."""
     run.out.flush()
     run.close()

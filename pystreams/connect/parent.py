@@ -28,7 +28,7 @@ def wanted(pipe: BinaryIO | None = None) -> Wanted:
     return Wanted(str(url), None, {str(name): str(value) for name, value in given.items()})
 
 
-def end_with_it(end: Callable[[], None] = lambda: os._exit(0), pipe: BinaryIO | None = None) -> None:
+def end_with_parent(end: Callable[[], None] = lambda: os._exit(0), pipe: BinaryIO | None = None) -> None:
     """Call `end` in a thread when standard input closes, which means that the parent has ended.
 
     The thread reads the file descriptor, not the buffer: Python aborts at exit if a thread waits in the buffer.

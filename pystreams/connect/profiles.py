@@ -39,7 +39,10 @@ def path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def read(file: Path, name: str | None) -> dict[str, str] | None:
-    """Return the options of the named or the default profile; None without either. Raises NO_PROFILE."""
+    """Return the options of the profile `name`, or if it is None, of the default profile.
+
+    Returns None if the file has no default profile. Raises NO_PROFILE and PROFILES_MALFORMED.
+    """
     table = _table(file)
     chosen = name if name is not None else table.get(DEFAULT)
     if chosen is None:
@@ -54,7 +57,7 @@ def read(file: Path, name: str | None) -> dict[str, str] | None:
 def dashboard(file: Path, name: str) -> tuple[bool | None, list[str]]:
     """Return a profile's settings for the dashboard: whether changes are allowed, and the masked fields.
 
-    The first value is None if the command line decides. Raises PROFILES_MALFORMED.
+    The first value is None if the profile does not set it. Raises PROFILES_MALFORMED.
     """
     profile = _table(file).get(name)
     table = profile.get(_DASHBOARD, {}) if isinstance(profile, dict) else {}
@@ -79,7 +82,7 @@ def is_shared(file: Path) -> bool:
 
 
 def default(file: Path) -> str | None:
-    """Return the name of the default profile; None without one."""
+    """Return the name of the default profile; None if the file names none."""
     chosen = _table(file).get(DEFAULT)
     return None if chosen is None else str(chosen)
 

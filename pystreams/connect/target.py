@@ -1,8 +1,8 @@
 """The server that a command uses: its address, and a connection to it.
 
 The server is the first of these that is set: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the
-default profile, redis://127.0.0.1:6379. The first connection fails after two and a half seconds without a reply.
-Later calls are retried according to `retryTimeoutMs` (15 seconds).
+default profile, redis://127.0.0.1:6379. The first connection fails after two and a half seconds without a reply,
+unless `retryTimeoutMs` is set. Later calls are retried for `retryTimeoutMs`, by default 15 seconds.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _embedded() -> str:
 
 
 def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a suggestion for when the default server does not reply. It may be empty."""
+    """Return advice for the error that the default server does not reply; empty if no embedded engine is running."""
     if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
         return ""
     running = launcher.running()

@@ -26,7 +26,7 @@ _PART_ENTRIES = 100_000
 _PART_BYTES = 64 << 20
 _GROUP_ENTRIES = 10_000  # per row group in a single file
 _GROUP_BYTES = 8 << 20
-_TAIL = 1 << 16
+_TAIL = 1 << 16  # number of bytes first read from the end of a file, to find its last line
 
 
 class Archive(Protocol):
@@ -58,7 +58,7 @@ def open_archive(
     """Return a new archive at the path, or with `resume` the existing archive if there is one.
 
     `columns`: columns of CSV and Parquet; None uses the fields of the first entries. `one_file`: write Parquet to one
-    file instead of a directory. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for impossible columns.
+    file instead of a directory. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for unsuitable column names.
     """
     if path.exists() and not resume:
         fail("FILE_EXISTS", file=path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import fail
-from pystreams.files.locations import Place
+from pystreams.files.locations import Directory
 from streamwire.stream_id import StreamId
 
 
@@ -42,7 +42,7 @@ class Checkpoint:
     sources: tuple[Source, ...]
 
 
-def read(directory: Place) -> Checkpoint:
+def read(directory: Directory) -> Checkpoint:
     """Return the checkpoint in a directory. Raises NO_CHECKPOINT and CHECKPOINT_MALFORMED."""
     batches, commits = _numbers(directory, "offsets"), _numbers(directory, "commits")
     if not batches:
@@ -57,18 +57,18 @@ def read(directory: Place) -> Checkpoint:
     return Checkpoint(_query(directory), last, commits[-1] if commits else None, tuple(sources))
 
 
-def _numbers(directory: Place, part: str) -> list[int]:
+def _numbers(directory: Directory, part: str) -> list[int]:
     return sorted(int(name) for name in directory.names(part) if name.isdecimal())
 
 
-def _query(directory: Place) -> str:
+def _query(directory: Directory) -> str:
     try:
         return str(json.loads(directory.text("metadata") or "")["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
+def _offsets(directory: Directory, batch: int) -> dict[int, dict[str, Any]]:
     """Return a batch's offsets of the sources with the format pystreams, by the number of the source.
 
     The file has a version line, a line with settings, and one line per source.
@@ -92,7 +92,7 @@ def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _source(directory: Place, number: int, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
+def _source(directory: Directory, number: int, form: dict[str, Any], committed: dict[str, Any] | None) -> Source:
     try:
         streams = _ids(form)
         added = form.get("added", {})

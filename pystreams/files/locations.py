@@ -17,7 +17,7 @@ from pystreams.errors import fail
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
-class Place(Protocol):
+class Directory(Protocol):
     """A directory. Its parts are named by their relative path, with `/`."""
 
     def names(self, part: str) -> list[str]:
@@ -33,7 +33,7 @@ class Place(Protocol):
         ...
 
 
-def at(text: str) -> Place:
+def at(text: str) -> Directory:
     """Return the directory at a path or a URL. Raises PACKAGE_MISSING if a URL is given and fsspec is not installed."""
     if not _URL.match(text):
         return Local(Path(text))

@@ -94,7 +94,7 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
 
 
 def _value(value: Any) -> bytes:
-    """Return a member's value. Objects and lists become JSON, except an object with only `base64`, which is decoded."""
+    """Return a member's value as bytes. Objects and lists become JSON; an object with only `base64` is decoded."""
     if isinstance(value, list) or (isinstance(value, dict) and set(value) != {"base64"}):
         return _dumps(value).encode()
     return names.from_json(value)

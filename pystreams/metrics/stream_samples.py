@@ -15,7 +15,8 @@ CONSUMERS = 1000
 def text(name: bytes) -> str:
     r"""Return a name as a label's value: unchanged, or with escapes if it is not UTF-8.
 
-    Different names stay different, so backslashes are doubled in a name that looks like an escape (`\xff` written out).
+    Different names stay different, so backslashes are doubled in a name that contains the text of an escape, such as a
+    backslash followed by `xff`.
     """
     try:
         found = name.decode()
@@ -27,7 +28,7 @@ def text(name: bytes) -> str:
 
 
 def of_stream(row: StreamRow, database: str) -> Iterator[Sample]:
-    """Return the samples of a stream. `database`: as in `db0`."""
+    """Return the samples of a stream. `database`: value of the label, such as `db0`."""
     return _samples(measures.STREAM, row, (database, text(row.stream.name)))
 
 

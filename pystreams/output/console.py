@@ -215,7 +215,7 @@ class Output:
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show progress, for results in tables if standard error is a terminal. Yield the function that advances it."""
+        """Show progress if results are tables and standard error is a terminal. Yield the function that advances it."""
         if self.structured or not self._errors.is_terminal:
             yield lambda _: None
             return

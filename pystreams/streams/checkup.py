@@ -24,7 +24,7 @@ from streamclient.wire_errors import ResponseError
 
 _CLOCK_MS = 2000
 _WAIT_MS = 50
-# Needed by most users; the other needs depend on options.
+# Purposes that most users have; the others depend on options of the connector.
 _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 

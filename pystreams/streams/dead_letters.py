@@ -124,7 +124,7 @@ def put_back(
             ask_all(connection, [("XADD", target, "*", *letter.words) for letter in some])
             done += some
         else:
-            done += transfer(connection, stream, target, some, skip=2 * len(_ORIGIN))
+            done += transfer(connection, stream, target, some, skip=HEAD)
     return done
 
 

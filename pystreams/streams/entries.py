@@ -52,9 +52,9 @@ def pages_back(
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID before the last `count` entries up to `upto`, and `count`.
+    """Return the ID of the entry before the last `count` entries up to `upto`, and `count`.
 
-    If there are fewer, return 0-0 and their number.
+    If no entry precedes them, return 0-0 and the number of entries found.
     """
     size = PageSize(_LARGEST_PAGE)
     passed = 0
@@ -73,7 +73,7 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
     """Return the ID of the `count`-th entry after `after`, and `count`.
 
-    If there are fewer, return the last ID and their number.
+    If there are fewer entries, return the last ID and their number.
     """
     passed = 0
     for page in pages(connection, stream, after, most=count):

@@ -1,8 +1,9 @@
 """Stream states and first entries without values, for streams with large entries.
 
-XINFO STREAM and XRANGE send complete entries, and two of them for each of two hundred streams may be gigabytes. So they
-are used only if the entries of a stream are known to be small. Otherwise PS.STATE and PS.NTH are used on the engine,
-and a read-only script on other servers. If neither is permitted, a few streams are requested at a time.
+XINFO STREAM sends the first and the last entry of a stream completely. For two hundred streams, these may be gigabytes.
+So XINFO STREAM and XRANGE are used only for streams whose entries are known to be small. For other streams, PS.STATE
+and PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO STREAM
+is sent for a few streams at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from streamwire.stream_id import LAST, StreamId
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
 #: Approximate bytes of entries in the replies to one pipeline, if entries must be sent.
 REPLY_BYTES = 16 << 20
-#: Refusal of a key: before Redis 7, from Redis 7 on.
+#: Refusal of a key, in the words of Redis 6, and in those of Redis 7 and later.
 _FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key)")
 
 
@@ -98,7 +99,7 @@ def is_forbidden_key(reply: Any) -> bool:
 
 
 def _is_refusal(reply: Any) -> bool:
-    """Return whether a reply is an error that says nothing about the key."""
+    """Return whether a reply is an error for a reason other than the key."""
     known = "no such key" in str(reply) or "WRONGTYPE" in str(reply) or is_forbidden_key(reply)
     return isinstance(reply, ResponseError) and not known
 

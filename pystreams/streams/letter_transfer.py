@@ -74,7 +74,7 @@ def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequ
     """Add an entry to the target for each letter, without its first `skip` words, and remove the letter.
 
     Returns the transferred letters, without those that another program has put back or removed. Raises NOT_A_STREAM,
-    WRITE_CONTENDED, and refusals of the server. In this case the remaining letters stay.
+    WRITE_CONTENDED, and refusals of the server. After an error, the remaining letters stay in the source.
     """
     one_slot = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
     scripts = connection.pipeline([("EVAL", "return 1", 0)])[0] == 1

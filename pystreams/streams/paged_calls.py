@@ -48,7 +48,7 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
     at = 2 if str(command[0]).upper() in ("XINFO", "XGROUP") else 1
     stream = shown(names[at]) if len(names) > at else ""
     group = shown(names[at + 1]) if len(names) > at + 1 else ""
-    if b"STREAMS" in names:  # XREAD, XREADGROUP: the names of the streams follow it, then as many IDs
+    if b"STREAMS" in names:  # XREAD, XREADGROUP: names of streams follow STREAMS, then as many IDs
         read = names[names.index(b"STREAMS") + 1 :]
         stream, group = ", ".join(map(shown, read[: len(read) // 2])), shown(names[2])
     address = connection.address
@@ -92,7 +92,7 @@ def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Co
 
 
 def number(value: Any) -> int | None:
-    """Return a number of a reply; None if the server does not have it."""
+    """Return a number in a reply; None if the reply does not contain it."""
     return None if value is None else int(value)
 
 

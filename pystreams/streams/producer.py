@@ -19,8 +19,9 @@ _BATCH_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Target:
-    """Destination of entries: one stream, or `<stream>:{n}`, one of `partitions` streams, chosen by a field's CRC16 as
-    by the connector.
+    """Destination of entries: one stream, or with `partitions` the streams `<stream>:{0}`, `<stream>:{1}` and so on.
+
+    The CRC16 of the key field's value selects one of these streams, as in the connector.
 
     `maxlen`: approximate maximum length of the stream.
     """
@@ -57,7 +58,7 @@ class Producer:
         self.unconfirmed = 0
 
     def add(self, command: Command) -> None:
-        """Add an entry, either at once or together with later ones."""
+        """Buffer an entry, and add the buffered entries if they are a full batch."""
         self._commands.append(command)
         self._bytes += sum(len(word) for word in command if isinstance(word, bytes))
         if len(self._commands) >= _BATCH_ENTRIES or self._bytes >= _BATCH_BYTES:

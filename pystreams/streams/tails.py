@@ -22,7 +22,7 @@ from streamwire.stream_id import StreamId
 Found = tuple[bytes, Entry]
 
 _WAIT_MS = 1000  # time for which a request blocks, and thus the maximum delay of Ctrl-C
-_POLL_SECONDS = 0.2  # interval of requests if a single one cannot wait for all streams
+_POLL_SECONDS = 0.2  # interval of requests in a cluster, where one request cannot wait for streams of several slots
 _COUNT = 500
 _PAUSE_SECONDS = 0.5
 _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")

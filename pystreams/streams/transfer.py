@@ -1,8 +1,8 @@
 """Copying streams: each entry is added once, even if the work is interrupted and started again.
 
 Entries that keep their IDs can be added only once: a stream accepts only rising IDs, so its last ID shows where to
-continue. For entries with new IDs, a key next to the stream counts the added rows. It is written in the same
-transaction.
+continue. For entries with new IDs, a key next to the stream counts the added rows. Each transaction that adds rows
+also updates this count.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ def about_before(connection: Connection, stream: Stream, before: StreamId) -> tu
 def may_remove_needed(
     connection: Connection, stream: Stream, limit: tuple[str, str | int], count: int, needed: StreamId
 ) -> bool:
-    """Return whether a limit that removes `count` entries may remove `needed` or later entries. Estimates count as
-    possible.
+    """Return whether a limit that removes `count` entries may remove `needed` or later entries.
+
+    If the number of entries before `needed` is an estimate, its lower bound is used.
     """
     if not count or stream.first is None:
         return False

@@ -18,8 +18,8 @@ class FaultProxy:
     """Forwards `port` to `target`, a port of the loopback interface.
 
     `cut_after(n)`: close every connection after the next n bytes. `delay`: delay of every piece of data, in seconds.
-    `refuses`: whether new connections are closed at once. While `flows` is cleared, nothing passes and no connection
-    breaks.
+    `refuses`: whether new connections are closed at once. `cuts`: number of cuts made so far. While `flows` is cleared,
+    no data is forwarded and connections stay open.
     """
 
     def __init__(self, target: int) -> None:

@@ -61,7 +61,8 @@ class SchemaRegistry:
     """A running registry.
 
     `requests`: the received requests, such as "GET /schemas/ids/1". `login`: "user:password"; None for no login.
-    `serialized`: whether Protobuf schemas are also available as descriptors. `status`: status of all answers, unless 0.
+    `serialized`: whether Protobuf schemas are also available as descriptors. `status`: HTTP status of all answers,
+    or 0 for normal answers.
     """
 
     def __init__(

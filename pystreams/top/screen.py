@@ -27,11 +27,11 @@ _POLL_SECONDS = 0.2
 
 
 class Watcher(Protocol):
-    """Samples the server. `state` is the last sample."""
+    """Samples the server periodically."""
 
     @property
     def state(self) -> State:
-        """Current state."""
+        """The last sample, or the reason why there is none."""
         ...
 
     def start(self) -> None:
@@ -58,7 +58,7 @@ class Top(App[None]):
         Binding("less_than_sign,left", "sort(-1)", "Sort by", key_display="<"),
         Binding("greater_than_sign,right", "sort(1)", "", key_display=">"),
         Binding("r", "reverse", "Reverse"),
-        # With priority, keys that are typed at once after this one go to the filter, not to the table.
+        # With priority, keys typed immediately after `/` go to the filter, not to the table.
         Binding("slash", "filter", "Filter", key_display="/", priority=True),
         Binding("escape", "clear", "All", show=False),
         Binding("space", "pause", "Pause"),

@@ -1,9 +1,9 @@
 """Conditions on an entry's fields, as in `--where`: `temp > 30 and station in ('ewr', 'jfk')`.
 
 The language is a small part of Python's expressions: field names, numbers, texts, comparisons, `in`, `and`, `or` and
-`not`. `doc.card.number` names a member of a decoded value. A name that is not a word is written `field('my-field')`. A
-field that is compared with a number is converted. The comparison is false if the field is missing or not a number. A
-field name on its own is true if the field exists and is not empty. Nothing is ever executed.
+`not`. `doc.card.number` names a member of a decoded value. A name that is not an identifier is written
+`field('my-field')`. A field that is compared with a number is converted. The comparison is false if the field is
+missing or not a number. A field name on its own is true if the field exists and is not empty. Nothing is ever executed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class Condition:
-    """A condition. `checked`: number of entries checked so far. `unseen`: names of the condition that no entry had."""
+    """A condition. `checked`: number of entries checked. `unseen`: names in the condition that none of these had."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name

@@ -1,4 +1,4 @@
-"""Decoded fields: the values of an entry to decode, and their forms in JSON, as text and for conditions."""
+"""Decoding of an entry's values, to JSON for output and to texts for conditions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Decoding:
         return fields.as_json(words, self._or_bytes)
 
     def as_texts(self, words: Sequence[bytes]) -> list[bytes]:
-        """Return the same names and values, with decoded values as JSON texts."""
+        """Return alternating names and values, with decoded values as JSON texts."""
         found = list(words)
         for at, (name, value) in enumerate(fields.pairs(words)):
             decoded = self._decoded(name, value)
@@ -53,7 +53,7 @@ class Members:
     """Fields of an entry as texts, and the members of decoded objects by name or path.
 
     Fields take precedence over members. `card.number` is found in the value of the field `card`, and in a member
-    `card` of another field's value. Values are decoded at the first name that is not a field.
+    `card` of another field's value. Values are decoded when `get` is first called with a name that is not a field.
     """
 
     def __init__(self, words: Sequence[bytes], decoded: Callable[[bytes, bytes], tuple[Any] | None]) -> None:
@@ -72,7 +72,7 @@ class Members:
         return None if value is None else _text(value)
 
     def _decode(self) -> list[dict[str, Any]]:
-        """Return an object with the decoded objects by field name, followed by these objects in reverse order."""
+        """Return the objects to search: all decoded objects by field name, then each of them, last field first."""
         named: dict[str, Any] = {}
         for name, value in fields.pairs(self._words):
             decoded = self._decoded(name, value)

@@ -1,4 +1,4 @@
-"""Entries as values: an ID and alternating field names and values; and their forms in JSON and in conditions."""
+"""Entries as an ID with alternating field names and values, and their conversion to JSON and to texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions in a stream as users write them: start, end, an ID, a time, a time ago, or a relative number of entries.
+"""Positions in a stream as users write them: start, end, an ID, a time, a time ago, or a signed number of entries.
 
 A position is parsed without the stream. `pystreams.streams.entries` finds the corresponding ID in a stream.
 """
@@ -14,7 +14,7 @@ from pystreams.values import times
 from streamwire.stream_id import StreamId, is_date
 
 EXPECTED = (
-    "it must be start, end, an ID such as 1526919030474-0, or '(' and an ID for the entry after it, "
+    "it must be start, end, an ID such as 1526919030474-0, '(' and an ID for the entry after it, "
     "a time (2024-06-01T12:00 or 15m for fifteen minutes ago), "
     "or a number of entries with its sign ({signs})"
 )
@@ -22,7 +22,10 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Position:
-    """Parsed position. `id`: first entry, for the kind "id". `ago`: age in milliseconds. `entries`: relative number."""
+    """Parsed position. `id`: smallest ID, for the kind "id". `ago`: age in milliseconds, for "ago".
+
+    `entries`: signed number of entries, for "entries"; the caller decides from where it counts.
+    """
 
     kind: Literal["start", "end", "id", "ago", "entries"]
     id: StreamId | None = None
@@ -31,7 +34,10 @@ class Position:
 
 
 def parse(text: str, name: str, *, signs: str = "-10") -> Position:
-    """Return the position in a text. Raises INVALID_VALUE. `signs`: examples of numbers in the error."""
+    """Return the position in a text. Raises INVALID_VALUE.
+
+    `signs`: examples of numbers of entries for the error. Positive numbers are valid only if one example has a `+`.
+    """
     word = text.strip().lower()
     if word in ("start", "earliest", "-"):
         return Position("start")

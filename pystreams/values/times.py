@@ -44,7 +44,7 @@ def moment(text: str) -> int | None:
 
 
 def iso(milliseconds: int) -> str | None:
-    """Return the time in UTC, or None beyond the year 9999: the ID is not a time."""
+    """Return milliseconds since 1970 as an ISO 8601 time in UTC; None after the year 9999."""
     if milliseconds > _LATEST_MS:
         return None
     at = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
@@ -52,7 +52,7 @@ def iso(milliseconds: int) -> str | None:
 
 
 def shown(milliseconds: float | None) -> str:
-    """Return a duration in its two largest units, or `-` for None."""
+    """Return a duration in milliseconds as text in its two largest units, or `-` for None."""
     if milliseconds is None:
         return "-"
     if milliseconds < 0:

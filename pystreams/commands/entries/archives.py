@@ -165,9 +165,7 @@ def _read(file: Path, form: str) -> Iterator[rows.Row]:
 
 
 def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
-    """Yield the rows with their numbers in chunks of some hundred rows, or of fewer large rows. Raises
-    MALFORMED_ROW.
-    """
+    """Yield the rows with their numbers, in chunks of a few hundred rows or about a megabyte. Raises MALFORMED_ROW."""
 
     def numbered() -> Iterator[tuple[int, rows.Row]]:
         for number, row in enumerate(_read(file, form), 1):

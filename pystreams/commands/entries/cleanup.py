@@ -176,7 +176,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
-    Each letter is replayed and removed in one transaction, unless its streams are in different slots of a cluster.
+    Each letter is replayed and removed atomically, unless the two streams are in different slots of a cluster.
     Letters without the fields of an original entry are not replayed.
     """
 

@@ -139,7 +139,10 @@ def _pairs(fields: tuple[str, ...]) -> list[bytes]:
 
 
 def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[list[bytes] | None]:
-    """Yield generated entries with a number, the time in milliseconds, and random letters. None means to flush."""
+    """Yield generated entries with a number, the time in milliseconds, and random letters.
+
+    Yields None when the buffered entries should be sent.
+    """
     letters = "".join(random.choices(string.ascii_letters, k=payload)).encode()
     number = 0
     for due in paced(count, rate):
@@ -176,7 +179,9 @@ def _standard_input() -> BinaryIO:
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
-    """Yield the words of rows at this rate. None, after a pause or a paced group, means to send the buffered rows.
+    """Yield the words of rows, at the rate if there is one.
+
+    Yields None when the buffered rows should be sent: after a pause of the input, and with a rate after each group.
 
     A thread reads the rows, since a read from a pipe may block for a long time.
     """

@@ -18,7 +18,7 @@ from pystreams.commands.verbs import (
     NAME,
     PATTERN,
     Run,
-    found,
+    exit_with_found,
     group_argument,
     limit_option,
     stream_argument,
@@ -186,7 +186,7 @@ def lag(
             or (fail_status and row.status in (Status.STOP, Status.STALL, Status.REWIND))
             for row in rows
         ):
-            found(run)
+            exit_with_found(run)
         if not watch or number == (samples or looks):
             return
         run.out.flush()

@@ -81,8 +81,8 @@ def _lag(lag: int | None, *, exact: bool) -> str:
         "pystreams groups seek orders billing --to +1          # skip one entry",
         "pystreams groups seek orders billing --to-group audit # to the position of that group",
         "pystreams groups seek 'sensors:*' --all-groups --to end",
-        "pystreams groups ls --limit 0 -o csv > positions.csv  # save positions, restore:",
-        "pystreams groups seek --from-file positions.csv",
+        "pystreams groups ls --limit 0 -o csv > positions.csv  # save all positions",
+        "pystreams groups seek --from-file positions.csv       # restore them",
     ),
 )
 @click.argument("stream", type=PATTERN, required=False)
@@ -293,8 +293,8 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
     for each in gone:
         if seeks.owner(each) is not None:
             run.out.warn(
-                f"A Spark query uses the group {names.shown(each.name)} of {names.shown(each.stream.name)}: it would "
-                "create it again, or fail with GROUP_LOST."
+                f"A Spark query uses the group {names.shown(each.name)} of {names.shown(each.stream.name)}. The query "
+                "would create the group again, or fail with GROUP_LOST."
             )
     pending = sum(each.pending for each in gone)
     consumers = sum(each.consumer_count for each in gone)

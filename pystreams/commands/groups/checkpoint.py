@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import NAME, Run, found, verb, verb_group
+from pystreams.commands.verbs import NAME, Run, exit_with_found, verb, verb_group
 from pystreams.files import checkpoints, locations
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.console import Column
@@ -27,7 +27,7 @@ _COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """A stream in a checkpoint, compared with the server. `difference` is empty if they agree.
 
     `left`: entries after the last committed batch.
@@ -49,8 +49,8 @@ class Beside:
         return self.source.committed.get(self.name)
 
 
-def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Beside]:
-    rows: list[Beside] = []
+def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Comparison]:
+    rows: list[Comparison] = []
     for source in checkpoint.sources:
         wanted = group or (None if source.group is None else source.group.encode())
         streams = {name: transfer.find(run.connection, name.encode()) for name in source.planned}
@@ -67,7 +67,7 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Besi
             difference = _difference(name, source, stream, wanted, member)
             after = source.committed.get(name, ZERO)
             left = None if stream is None else inventory.behind(run.connection, [(stream, after)])[0]
-            rows.append(Beside(name, source, stream, member, difference, left))
+            rows.append(Comparison(name, source, stream, member, difference, left))
     return rows
 
 
@@ -106,7 +106,7 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
     return ""
 
 
-def _document(row: Beside) -> dict[str, Any]:
+def _document(row: Comparison) -> dict[str, Any]:
     return {
         "source": row.source.number,
         "consume": row.source.consume,
@@ -122,7 +122,7 @@ def _document(row: Beside) -> dict[str, Any]:
     }
 
 
-def _cells(row: Beside) -> list[str]:
+def _cells(row: Comparison) -> list[str]:
     return [
         names.shown(row.name.encode()),
         "-" if row.committed is None else str(row.committed),
@@ -135,7 +135,7 @@ def _cells(row: Beside) -> list[str]:
     ]
 
 
-def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> None:
+def _show(run: Run, checkpoint: Checkpoint, rows: list[Comparison], empty: str) -> None:
     if run.out.structured:
         head = {"query": checkpoint.query, "batch": checkpoint.batch, "committed_batch": checkpoint.finished}
         run.out.document({**head, "streams": [_document(row) for row in rows]}, "streams")
@@ -179,7 +179,7 @@ def diff(run: Run, directory: str, group: bytes | None) -> None:
     rows = [row for row in _compare(run, checkpoint, group) if row.difference]
     _show(run, checkpoint, rows, "Checkpoint and server agree.")
     if rows:
-        found(run)
+        exit_with_found(run)
 
 
 VERBS = (verb_group("checkpoint", "Checkpoints of Spark queries.", show, diff),)

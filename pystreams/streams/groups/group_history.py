@@ -1,7 +1,7 @@
 """The last samples of each group, since some states can only be judged from several
 (`pystreams.streams.groups.status`).
 
-Bounded: at most a dozen samples per group, over a little more than a minute. A group without recent samples is dropped.
+Bounded: about a dozen samples per group, over a little more than a minute. A group without recent samples is dropped.
 """
 
 from __future__ import annotations

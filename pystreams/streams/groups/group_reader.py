@@ -57,7 +57,7 @@ class Reader:
         ask(self._connection, "XACK", self._stream, self._group, *(entry_id for entry_id, _ in page))
 
     def leave(self) -> int:
-        """Remove the consumer unless it has pending entries. Returns the number of its pending entries."""
+        """Remove the consumer unless it has pending entries. Returns their number, or 0 after an error."""
         self._connection.close()  # old sockets may still receive the reply to an interrupted command
         try:
             counts = ask(self._connection, "XPENDING", self._stream, self._group)[3] or ()

@@ -91,7 +91,7 @@ class Group:
 
     @property
     def delivered(self) -> int | None:
-        """Number of entries that were delivered to the group or that it skipped; None if the server cannot tell."""
+        """Number of entries that were delivered to the group or that it skipped; None if unknown."""
         if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
             return self.stream.added - self.lag
         return self.read
@@ -133,8 +133,8 @@ class ConsumerBudget:
     XINFO CONSUMERS has no pages, so groups with very many consumers are skipped.
     """
 
-    MOST_OF_A_GROUP = 10_000
-    MOST = 100_000
+    MOST_OF_A_GROUP = 10_000  # maximum number of consumers of one group
+    MOST = 100_000  # maximum number of consumers in total
 
     def __init__(self) -> None:
         self._left = self.MOST
@@ -238,7 +238,7 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
 
 
 def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> list[Group]:
-    """Return the same groups. Lags that the server does not report are counted within the budget."""
+    """Return the groups, after counting within the budget the lags that the server does not report."""
     open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
     if not open_lags:
         return list(found)
@@ -261,7 +261,7 @@ def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> 
 def detailed(
     connection: Connection, found: Sequence[Group], consumers: Callable[[Group], bool] = _always
 ) -> list[Group]:
-    """Return the same groups with their consumers, the first pending entry and the first undelivered entry."""
+    """Return the groups with their consumers, the first pending entry and the age of the first undelivered entry."""
     commands: list[Command] = []
     requested: list[tuple[Group, list[str]]] = []
     for group in found:
@@ -286,21 +286,21 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     Facts stay unknown if the server refused, or if the group no longer exists.
     """
     changes: dict[str, Any] = {}
-    consumers = _told(replies.get("consumers"))
+    consumers = _unless_refused(replies.get("consumers"))
     if consumers is not None:
         changes["consumers"] = tuple(map(_consumer, map(pairs, consumers)))
-    oldest = _told(replies.get("oldest"))
+    oldest = _unless_refused(replies.get("oldest"))
     if oldest:
         changes |= {"oldest": StreamId.parse(oldest[0][0]), "oldest_idle_ms": idle_of(oldest[0])}
-    first = group.stream.first if group.at_start else ids.first_of(_told(replies.get("undelivered")))
+    first = group.stream.first if group.at_start else ids.first_of(_unless_refused(replies.get("undelivered")))
     if group.lag and first is not None:
         changes["behind_ms"] = max(0, group.at - first.ms)
-    elif _told(replies.get("undelivered")) is not None and not group.is_beyond:
+    elif _unless_refused(replies.get("undelivered")) is not None and not group.is_beyond:
         changes |= {"lag": 0, "exact": True, "behind_ms": 0}  # the remaining entries were read or removed since XINFO
     return replace(group, **changes)
 
 
-def _told(reply: Any) -> Any:
+def _unless_refused(reply: Any) -> Any:
     return None if isinstance(reply, ResponseError) else reply
 
 

@@ -118,15 +118,15 @@ def claim(
 
 
 def is_unknown(refusal: ResponseError) -> bool:
-    """Return whether the server does not know or permit the command, so that the caller has to use another one."""
+    """Return whether the server does not know or permit the command, so the caller must use another command."""
     return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
 
 
 def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], mode: str) -> int:
     """Give entries back, so that the next claim by any consumer includes them. Returns how many were given back.
 
-    `mode`: "fail" keeps the number of deliveries, "silent" subtracts the last one. Uses XNACK (Redis 8.8, the engine).
-    If the server does not know or permit XNACK, the idle time is set to a day instead.
+    `mode`: "fail" keeps the number of deliveries, "silent" subtracts the last delivery. Uses XNACK (Redis 8.8, the
+    engine). If the server does not know or permit XNACK, the idle time is set to a day instead.
     """
     ids = [entry.id for entry in entries]
     command: Command = ("XNACK", stream, group, mode.upper(), "IDS", len(ids), *ids)

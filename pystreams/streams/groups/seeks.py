@@ -71,7 +71,7 @@ def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int 
 def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
     """Return the move to a position. A number of entries is counted from the group's position.
 
-    `beyond`: whether the position may be beyond the stream's end; otherwise the move stops there.
+    `beyond`: whether the position may be beyond the stream's end; otherwise the move stops at the end.
     """
     if position.kind != "entries":
         return to_id(group, entries.after_of(connection, group.stream, position, now), beyond=beyond)
@@ -88,7 +88,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 
 
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """Return the move to an ID. Its `read` is known only at the stream's ends."""
+    """Return the move to an ID. Its `read` is known only before the first entry, and from the stream's last ID on."""
     stream = group.stream
     stopped_before = target if target > stream.generated and not beyond else None
     if stopped_before is not None:

@@ -63,7 +63,7 @@ def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
         told = parent.wanted(pipe.reader)
         assert (told.url, told.given) == ("redis://h:1", {"password": "p", "user": "7"})
         ended = threading.Event()
-        parent.end_with_it(ended.set, pipe.reader)
+        parent.end_with_parent(ended.set, pipe.reader)
         assert not ended.is_set()
         pipe.writer.close()
         assert ended.wait(20)
