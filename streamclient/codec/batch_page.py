@@ -1,6 +1,6 @@
 """Pages of entries with the same fields: `EntryBatch`es as Arrow columns.
 
-Does not depend on the reply of a batch, or the meaning of a column's text.
+Does not depend on the command that returned a batch, or the meaning of a column's text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 228
 _MAX_BYTES = 2**31 - 1
 _MAX_MS = np.uint64(2**63 - 1)
 _SMALL = 10_000  # numbers below this limit have precomputed texts
-_RARE = 4  # minimum number of entries per millisecond for which each distinct value is formatted once
+_RARE = 4  # minimum average number of consecutive entries of one millisecond that share one formatted text
 
 
 class BatchPage:
@@ -39,7 +39,7 @@ class BatchPage:
         self._known: dict[int, Values | None] = {}
 
     def _values(self, number: int) -> Values | None:
-        """Return a field's values in all batches, concatenated; None if a batch lacks them."""
+        """Return a field's values in all batches, concatenated; None if a batch was sent without them."""
         if number not in self._known:
             found = [batch.values[number] for batch in self._batches]
             self._known[number] = found[0] if len(found) == 1 else _joined(found)
@@ -85,13 +85,13 @@ class BatchPage:
         return None if number is None else self._values(number)
 
     def integers(self, name: bytes) -> Any:
-        """Return the field's values as an int32 array; None to decline."""
+        """Return the field's values as an int32 array; None if the caller must parse the texts."""
         values = self._found(name)
         found = None if values is None else digits.integers(*values.words())
         return None if found is None else pa.array(found)
 
     def floats(self, name: bytes) -> Any:
-        """Return the field's values as a float64 array; None to decline."""
+        """Return the field's values as a float64 array; None if the caller must parse the texts."""
         values = self._found(name)
         found = None if values is None else digits.floats(*values.words())
         return None if found is None else pa.array(found)
@@ -105,8 +105,8 @@ class BatchPage:
         if isinstance(self._batches[0].ids, Values):
             # Order the values as in the frames, so that the offsets ascend.
             spans = [(one.starts, one.ends) for one in map(self._values, numbers) if one is not None]
-            both = np.array(spans, np.int32).transpose(2, 0, 1)
-            return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(both).ravel())
+            edges = np.array(spans, np.int32).transpose(2, 0, 1)
+            return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(edges).ravel())
         # Concatenate the columns, then take their values in the order of the entries.
         values = pa.concat_arrays([self._column(number) for number in numbers])
         order = (np.arange(self.count)[:, None] + self.count * np.arange(width)).ravel()
@@ -129,21 +129,21 @@ def _array(values: Values) -> Any:
     if values.bounds is not None:
         body = pa.py_buffer(values.data[: int(values.bounds[-1])])
         return pa.BinaryArray.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(values.bounds), body])
-    both = np.empty(2 * len(values), np.int32)
-    both[0::2] = values.starts
-    np.add(values.starts, values.lengths, out=both[1::2], casting="unsafe")
-    return _spread(values.data, both)
+    edges = np.empty(2 * len(values), np.int32)
+    edges[0::2] = values.starts
+    np.add(values.starts, values.lengths, out=edges[1::2], casting="unsafe")
+    return _spread(values.data, edges)
 
 
-def _spread(data: NDArray[np.uint8], both: NDArray[np.int32]) -> Any:
-    """Return byte strings that have gaps between them, as every other element of an array of strings and gaps."""
-    buffers = [None, pa.py_buffer(both), pa.py_buffer(data)]
-    array = pa.BinaryArray.from_buffers(pa.binary(), both.size - 1, buffers)
-    return array.take(pa.array(np.arange(0, both.size, 2, dtype=np.int32)))
+def _spread(data: NDArray[np.uint8], edges: NDArray[np.int32]) -> Any:
+    """Return byte strings with gaps between them as an Arrow array. `edges`: start and end of each string in `data`."""
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    array = pa.BinaryArray.from_buffers(pa.binary(), edges.size - 1, buffers)  # alternately strings and gaps
+    return array.take(pa.array(np.arange(0, edges.size, 2, dtype=np.int32)))
 
 
 def _joined(found: Sequence[Values | None]) -> Values | None:
-    """Return contiguous values of several batches as one; None if a batch lacks them."""
+    """Concatenate a field's values in several batches. Return None if a batch was sent without them."""
     parts = [one for one in found if one is not None]
     if len(parts) < len(found):
         return None
@@ -163,7 +163,7 @@ def _decimals(numbers: NDArray[np.uint64]) -> Any:
 
 
 def _ms_texts(ms: NDArray[np.uint64]) -> Any:
-    """Return the numbers as decimal texts; fast if a number is often equal to the previous one."""
+    """Return the numbers as decimal texts. Fast if most numbers equal the previous one."""
     first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
     if first.size * _RARE > ms.size:
         return _decimals(ms)
@@ -176,5 +176,5 @@ def _small() -> Any:
 
 
 def _seq_texts(seq: NDArray[np.uint64]) -> Any:
-    """Return the numbers as decimal texts; fast if most are small."""
+    """Return the numbers as decimal texts. Fast if all are below `_SMALL`."""
     return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)

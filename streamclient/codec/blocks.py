@@ -2,7 +2,8 @@
 
 The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page; each block of frames
 makes its own. The pages equal those of `streamclient.codec.decode` for the same entries; if an entry has a field twice,
-the last one counts. Columns need only one check: positions must be within their values.
+the last one counts. Columns are not parsed: only the number of their positions is checked, and that these are within
+the values.
 
 Does not depend on sockets, Spark, or the meaning of a column's text.
 """
@@ -20,13 +21,13 @@ from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, array_header
 from streamwire.entry_batch import EntryBatch, Values
 
-#: Start and end of a part of the reply.
+#: Start and end of a range of the reply's bytes.
 _Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Frames:
-    """A block of `count` entries in the form of XRANGE."""
+    """A block of `count` entries, encoded as in a reply of XRANGE."""
 
     count: int
     span: _Span
@@ -41,7 +42,10 @@ class Frames:
 
 @dataclass(frozen=True)
 class Columns:
-    """A block of `count` entries with the same fields. `fields`: positions and values of each; None: not sent."""
+    """A block of `count` entries with the same fields.
+
+    `fields`: each field's positions and values; None for a field whose values were not sent.
+    """
 
     count: int
     ms: _Span
@@ -65,7 +69,7 @@ Block = Frames | Columns
 
 
 def blocks(buffer: bytes | bytearray) -> list[Block]:
-    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for another form."""
+    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for an invalid reply."""
     number, at = array_header(buffer)
     found: list[Block] = []
     for _ in range(number):

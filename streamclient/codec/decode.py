@@ -29,14 +29,14 @@ _FEWEST = 128  # minimum number of entries; with fewer, a parser is faster
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
     """Return the page of the `count` frames in `buffer[start:stop]`. Raises ValueError for any other content.
 
-    The fast forms need a line end before `start`, and sixteen readable bytes with any content after `stop`.
+    The vectorised decoder needs a line end before `start`, and sixteen readable bytes with any content after `stop`.
     """
     page: Page | None = scan(buffer, start, stop, count) if count >= _FEWEST else None
     return decode_reference.parse(buffer, start, stop, count) if page is None else page
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> BatchPage | TokenPage | None:
-    """Return the page if `buffer[start:stop]` is verified to be `count` frames; None to decline."""
+    """Return the page if `buffer[start:stop]` is verified to be `count` frames; otherwise None."""
     if count < 1 or stop > _MAX_BYTES or start < len(b"\r\n") or len(buffer) < stop + AFTER:
         return None
     begins = frames.find_starts(buffer, start, stop, count)
@@ -61,7 +61,7 @@ def _names(buffer: bytes | bytearray, start: int, stop: int) -> list[bytes]:
 
 
 class TokenPage:
-    """A page of entries with different fields. Tokens are numbered across the page: each row's ID, names and values.
+    """A page of entries with different fields. Its tokens are each row's ID, followed by alternate names and values.
 
     All tokens are in one Arrow array over the reply's bytes. Its elements are alternately tokens and the gaps between
     them, so a column is a `take` of some elements, and Python copies no bytes.

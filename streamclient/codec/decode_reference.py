@@ -1,7 +1,7 @@
 """Reference decoder for `streamclient.codec.decode`: frames parsed by hiredis.
 
-It is the oracle of the decoder's tests, and the fallback for all replies that the fast forms decline. Keep it simple
-rather than fast. It must return the same columns.
+It is the oracle of the decoder's tests, and the fallback for all replies that the vectorised decoder cannot verify.
+Keep it simple rather than fast. It must return the same columns as the vectorised decoder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The slow, obvious twin of `streamclient.codec.encode`, and the oracle of its tests: builds commands value by value.
 
-Keep it simple rather than fast. It must return the same bytes.
+Keep it simple rather than fast. Both modules must return the same bytes.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 Default = TypeVar("Default")
 
 _KEY = "option"
-_SECRET = "..."  # noqa: S105 - what is shown in place of one
+_SECRET = "..."  # noqa: S105 - shown in place of a secret value
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def option(
     streaming_only: bool = False,
     secret: bool = False,
 ) -> Value | Default:
-    """Return the default of a dataclass field that declares it as this option; see `Option`."""
+    """Return the declaration of a dataclass field that is this option; see `Option` for the arguments."""
     made = Option(name, kind, default, meaning, default_text, aliases, batch_only, streaming_only, secret)
     declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
     return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type

@@ -78,9 +78,9 @@ def _in_order(schema: Schema) -> list[Schema]:
 def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader` (None: `writer`).
 
-    The function raises UndecodableError for invalid bytes. Both schemas are parsed.
-    The compiled reader of `fastavro` decodes values that cannot exceed a bound. Its reader in Python decodes the
-    others, and counts their items.
+    Both arguments are parsed schemas. The function raises UndecodableError for invalid bytes.
+    The compiled reader of `fastavro` decodes values that cannot exceed a bound. All other values are decoded by
+    `fastavro`'s reader in Python, which is extended to count items.
     """
     fastavro = package("fastavro")
     twin, octets = _twin()
@@ -126,7 +126,10 @@ _DIGIT_BITS = math.log2(10)
 
 
 def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
-    """Convert bytes to a decimal. `fastavro` would round one with too many digits, in time quadratic to its size."""
+    """Convert bytes to a decimal. Raises ValueError for too many digits.
+
+    `fastavro` would round such a decimal, in time quadratic in its size.
+    """
     precision = min(schema["precision"], DIGITS)
     number = int.from_bytes(data, "big", signed=True)
     if number.bit_length() > precision * _DIGIT_BITS + 1 or abs(number) >= 10**precision:
@@ -242,7 +245,10 @@ def _counted(read: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _Weight:
-    """Minimum size in bytes of a type's values, and their number of items, not counting members of lists and maps."""
+    """Weight of a type: the minimum size of a value in bytes, and the maximum number of items in it.
+
+    Members of lists and maps are not counted.
+    """
 
     size: int
     items: int
@@ -252,7 +258,7 @@ _SIZES = {"null": 0, "float": 4, "double": 8}
 
 
 class _Weights:
-    """Weights of the types in a schema. `densest`: the most items per byte in a list or map."""
+    """Weights of the types in a schema. `densest`: maximum number of items per byte in a list or map."""
 
     def __init__(self) -> None:
         self.densest = 0.0

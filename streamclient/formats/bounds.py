@@ -12,7 +12,7 @@ from typing import Any
 
 from streamclient.formats.schemas import UndecodableError
 
-#: Minimum of the maximum number of items.
+#: Maximum number of items in a value of up to `ITEMS * BYTES_PER_ITEM` bytes.
 ITEMS = 65_536
 #: Number of bytes per item in longer values.
 BYTES_PER_ITEM = 8

@@ -43,9 +43,10 @@ _FAILED_SECONDS = 10.0  # time for which an unreachable registry is not called a
 
 
 class Decoder:
-    """Decodes values, one at a time. Schemas are read once.
+    """Decodes values, one at a time. Each schema is read once.
 
-    `schema`: schema of values without a header. `message`: message of that schema in Protobuf; a header names its own.
+    `schema`: schema of values without a header. `message`: Protobuf message in that schema; a header contains the path
+    of its message.
     """
 
     def __init__(
@@ -124,7 +125,10 @@ class Decoder:
     def _reader(
         self, schema: Schema, source: str, path: tuple[int, ...] | None, schema_id: int | None = None, skip: int = 0
     ) -> tuple[_Read, Schema]:
-        """Return a function that decodes values of a schema, and the schema. `skip`: size of a Protobuf path."""
+        """Return a function that decodes values of a schema, and the schema.
+
+        `path`: path of the Protobuf message. `skip`: size in bytes of the path that precedes the message in a value.
+        """
         if schema.kind == "JSON":
             return lambda data: Decoded(_json(data), "json", schema_id), schema
         if schema.kind == "AVRO":
@@ -169,7 +173,8 @@ def _json(value: bytes) -> Any:
 def _opened(value: bytes) -> int:
     """Return an upper bound for the number of objects and arrays in a JSON text.
 
-    It counts brackets, but not those within strings if there are too many.
+    The bound is the number of opening brackets. If it exceeds the permitted number of items, brackets within strings
+    are not counted.
     """
     found = value.count(b"{") + value.count(b"[")
     if found > most_items(len(value)):

@@ -1,6 +1,6 @@
 """One HTTP request and its reply, with a deadline for both together and without redirects.
 
-A timeout of a socket starts again with each byte, so a server that sends slowly would never exceed it.
+A timeout of a socket starts again with each byte, so a server that sends slowly would never exceed such a timeout.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def _left(until: float) -> float:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects by HTTPErrors: following one would send the login to another server."""
+    """Turns redirects into HTTPErrors: following a redirect would send the login to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def _handler(handler: Any, connection: Any, until: float, **settings: Any) -> Any:
-    """Return a handler of urllib that reads replies until this time."""
+    """Return a handler of urllib that stops reading a reply at the deadline `until`."""
 
     class Response(http.client.HTTPResponse):
         def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:

@@ -42,8 +42,8 @@ _MODULES = (
 def from_file(content: bytes, source: str, message: str | None = None) -> Schema:
     """Return the schema in a FileDescriptorSet, or in the text of a `.proto` file that imports only Google's files.
 
-    In a set, the schema is the file that defines the message; otherwise it is the last file with a message. Raises
-    SCHEMA_UNUSABLE.
+    In a set, the schema is the file that defines `message`. If no file does, or no message is given, the schema is the
+    last file with a message. Raises SCHEMA_UNUSABLE.
     """
     try:
         text = content.decode()
@@ -83,7 +83,7 @@ def serialized(text: str) -> str:
 
 
 class Messages:
-    """The messages of a schema. Raises SCHEMA_UNUSABLE; `source`: origin of the schema, for the message."""
+    """The messages of a schema. Raises SCHEMA_UNUSABLE; `source`: origin of the schema, for the error text."""
 
     def __init__(self, schema: Schema, source: str) -> None:
         self.source = source
@@ -119,7 +119,10 @@ class Messages:
         return package("google.protobuf.message_factory").GetMessageClass(self._pool.FindMessageTypeByName(full))
 
     def as_json(self, message: Any) -> Any:
-        """Return a message as JSON, with the schema's field names. Missing fields without presence are zero."""
+        """Return a message as JSON, with the schema's field names.
+
+        Missing fields without presence have their default values.
+        """
         formatter = package("google.protobuf.json_format")
         try:
             return formatter.MessageToDict(
@@ -203,7 +206,7 @@ class _Count:
             return  # the message is truncated
 
     def _below(self, descriptor: Any, at: int, end: int) -> list[tuple[Any, int, int]]:
-        """Count a message, and return the types and ranges of its nested messages."""
+        """Count a message, and return (type, start, end) of each nested message."""
         self._budget.spend()
         found: list[tuple[Any, int, int]] = []
         groups: list[Any] = []  # types of the messages that enclose a group
@@ -238,7 +241,7 @@ class _Count:
         return found
 
     def _packed(self, url: bytes, at: int, end: int) -> list[tuple[Any, int, int]]:
-        """Return the type and range of the message in an Any, which is parsed when it becomes JSON."""
+        """Return the type and range of the message in an Any. It is parsed when the Any is converted to JSON."""
         try:
             return [(self._pool.FindMessageTypeByName(url.rpartition(b"/")[2].decode()), at, end)]
         except (KeyError, UnicodeDecodeError):

@@ -1,9 +1,9 @@
 """The client of a schema registry with Confluent's interface: schemas by ID, latest schemas of subjects, registration.
 
-The schema of an ID never changes, so each process requests it once. An unknown ID is also cached for a while, so that a
-stream with unrelated bytes does not cause a request per entry. Every response, even a malformed or slow one, becomes a
-schema or an error with advice. Errors never contain the password. A redirect is an error, since following it would send
-the password to another server.
+The schema of an ID never changes, so each process requests it once. An unknown ID is also cached, for a minute, so that
+a stream with unrelated bytes does not cause a request per entry. Every response, even a malformed or slow one, becomes
+a schema or an error with advice. Errors never contain the password. A redirect is an error, since following it would
+send the password to another server.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _body(schema: Schema) -> dict[str, Any]:
 
 
 class _Call:
-    """The requests of one call, with a common deadline. Malformed replies are raised as errors."""
+    """The requests of one method call of `Registry`, with a common deadline. Malformed replies are raised as errors."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -147,7 +147,7 @@ class _Call:
         self._asked = ""  # the last request, for errors
 
     def find(self, path: str, body: Any = None) -> Mapping[str, Any] | None:
-        """Return the object at a path, or its part that matches `body`; None if it does not exist."""
+        """Return the object at a path; with `body`, a subject's version with that schema. None if it does not exist."""
         return self._ask(path, body, missing=True)
 
     def post(self, path: str, body: Any, subject: str = "") -> Mapping[str, Any]:
@@ -204,7 +204,7 @@ class _Call:
         self, path: str, body: Any = None, *, missing: bool = False, subject: str = ""
     ) -> Mapping[str, Any] | None:
         """Return the response to a request. `missing`: whether to return None if the object does not exist."""
-        import http.client  # noqa: PLC0415 - as above
+        import http.client  # noqa: PLC0415 - HTTP takes time to import
         import urllib.error  # noqa: PLC0415
 
         request = self._request(path, body)
@@ -230,7 +230,7 @@ class _Call:
         return attempt + 1 == _ATTEMPTS or time.monotonic() + _pause(attempt) >= self._until
 
     def _request(self, path: str, body: Any) -> urllib.request.Request:
-        import urllib.request  # noqa: PLC0415 - as above
+        import urllib.request  # noqa: PLC0415 - HTTP takes time to import
 
         request = urllib.request.Request(  # noqa: S310 - `at` takes http and https alone
             self._url + path,
@@ -246,7 +246,7 @@ class _Call:
         return request
 
     def _answer(self, request: urllib.request.Request) -> Mapping[str, Any]:
-        from streamclient.formats.exchange import reply  # noqa: PLC0415 - as above
+        from streamclient.formats.exchange import reply  # noqa: PLC0415 - HTTP takes time to import
 
         context = tls_context(self._registry.tls) if self._url.startswith("https") else None
         text = reply(request, self._until, context, _MOST_BYTES + 1)
@@ -268,7 +268,7 @@ class _Call:
 
     def _refused(self, refused: urllib.error.HTTPError, subject: str) -> NoReturn:
         """Raise the error for a response with an error status."""
-        import http.client  # noqa: PLC0415 - as above
+        import http.client  # noqa: PLC0415 - HTTP takes time to import
 
         text = ""
         with contextlib.suppress(OSError, http.client.HTTPException):
