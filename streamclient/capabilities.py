@@ -1,7 +1,8 @@
 """Capabilities of a server and its user, as observed by one connection and cached only there.
 
-Each connection has its own, since another connection may reach another server, or have other rights on the same one.
-Commands that are not Redis's own are requested once (COMMAND INFO); everything else is assumed until it is refused.
+Each connection has its own `Capabilities`, since another connection may reach another server, or have other rights on
+the same server. Whether the server has a command that is not Redis's own is requested once (COMMAND INFO). All other
+capabilities are assumed until a command is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from streamclient.commands import Command
 LARGE = 1024
 _SCRIPT_BYTES = 1 << 24  # approximate maximum number of bytes that a script loads
 _SCRIPT_ENTRIES = 1000
-_MOST_SMALL = 200_000  # maximum number of stored names
+_MOST_SMALL = 200_000  # maximum number of streams in `small`, which is then cleared
 
 
 class Capabilities:
@@ -36,7 +37,7 @@ class Capabilities:
         self.moves_rows = True
         #: Whether XREAD may be used to find streams with new entries; true until it is refused.
         self.tells_news = True
-        #: Whether the user is known to be allowed to read for a group.
+        #: Whether the user may read for a group; false until that has been tested.
         self.delivers = False
         #: Whether the user may delete consumers; true until a deletion is refused.
         self.deletes_consumers = True
@@ -64,7 +65,7 @@ class Capabilities:
         self._commands[name] = False
 
     def may_run_scripts(self) -> bool:
-        """Return whether EVAL works. It is tried once."""
+        """Return whether EVAL works. The first call tries EVAL."""
         if self.runs_scripts and not self._scripts_were_tried:
             self._scripts_were_tried = True
             self.runs_scripts = self._ask(("EVAL", "return 1", 0)) == [1]
@@ -95,7 +96,8 @@ class Capabilities:
 
 
 def is_refused(refusal: str) -> bool:
-    """Return whether a command that worked before is now unknown or forbidden, since the server or rights have
-    changed.
+    """Return whether a refusal says that the command is unknown or not permitted.
+
+    If the command worked before, the server or the user's rights have changed.
     """
     return "unknown command" in refusal or refusal.startswith("NOPERM")

@@ -16,7 +16,7 @@ Command = tuple[bytes | str | int, ...]
 
 
 class Need(StrEnum):
-    """Purpose of commands. A purpose marked "(not needed)" has a more expensive substitute without these commands."""
+    """Purpose of commands. Without a purpose marked "(not needed)", the connector works, but slower or unchecked."""
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
@@ -54,7 +54,7 @@ class Need(StrEnum):
     IDLE = "connections that were idle for 30 seconds"
 
 
-#: Stands for a key in `Sent.probe`.
+#: Placeholder for a key in `Sent.probe`.
 KEY = object()
 #: Value of `Sent.key` if the keys follow the word STREAMS.
 STREAMS = -1

@@ -16,11 +16,12 @@ Decide = Callable[[list[Any]], list[Command]]
 def change(
     connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide, *, partial: bool = False
 ) -> list[Any]:
-    """Read, decide, and execute the commands; repeat this if one of `keys` has changed meanwhile. Return the replies.
+    """Read, decide, and execute the commands; repeat this if one of `keys` has changed meanwhile.
 
-    The keys are in one slot. After a broken connection it is unknown whether the commands were executed, and `decide`
-    is called again. Raises WRITE_CONTENDED, the errors of `decide`, and the error of a refused command. With `partial`,
-    the error of a refused command is among the replies instead.
+    Return the replies to the executed commands; an empty list if `decide` returned no commands. All keys must be in one
+    slot. After a broken connection it is unknown whether the commands were executed, and `decide` is called again.
+    Raises WRITE_CONTENDED, the errors of `decide`, and the error of a refused command. With `partial`, the error of a
+    refused command is among the replies instead.
     """
     link: Link | None = None
     done: list[Any] = []

@@ -2,7 +2,7 @@
 
 Owns the links to the address's nodes and their replacement. Commands go to the node that has their key. Redirections
 (MOVED, ASK) are followed. Temporary refusals (LOADING, TRYAGAIN, CLUSTERDOWN, READONLY after a failover) are retried,
-and broken links replaced, until the address's retry time is over. Callers need not distinguish clusters.
+and broken links replaced, until the address's retry time ends. Callers need not distinguish clusters.
 
 Invariant: a command whose link broke may have been executed. Only idempotent commands are sent again
 (`commands.is_idempotent`). For others the failure goes to the caller, unless it provides a continuation (`Resume`). A
@@ -33,8 +33,8 @@ from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRef
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
-#: Returns the commands that are still to be sent, if it is unknown how much of a request was executed. May query the
-#: server.
+#: Called when it is unknown how much of a request was executed. Returns the commands that must still be sent, and may
+#: query the server.
 Resume = Callable[[], list[Command]]
 
 _IDLE_SECONDS = 30.0  # a connection that was idle for longer is tested with a PING before it is used again
@@ -71,7 +71,7 @@ class Connection:
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
         self._sent_before = 0  # number of commands sent by links that are now closed
-        #: Changes whenever a link is opened, and is unique among connections: the server may have been replaced.
+        #: Number of the last opened link, unique in this process. If it changes, the server may have been replaced.
         self.generation = 0
         self._requests: dict[bytes, _Request] = {}
         self.capabilities = Capabilities(self.pipeline)
@@ -80,7 +80,7 @@ class Connection:
     def serve(self, address: Address) -> None:
         """Use this address from now on.
 
-        It must be equal to the old one, but may have another retry time and other texts for errors.
+        It must be equal to the old address, but may have another retry time, reply timeout and list of ACL rules.
         """
         self.address = self.topology.address = address
 
@@ -142,7 +142,7 @@ class Connection:
     def on_each_master(self, ask: Callable[[Link], T]) -> list[T]:
         """Return the answers of all servers that have keys, for commands that concern each server, such as SCAN.
 
-        If one fails, `ask` is called again for all of them, so it must be idempotent.
+        If a server fails, `ask` is called again for all servers, so it must be idempotent.
         """
 
         def all_of_them() -> list[T]:
@@ -163,11 +163,14 @@ class Connection:
         return self._links.get(link.endpoint) is link
 
     def drop(self, link: Link | None) -> None:
-        """Close a link that is broken or whose server has changed its role, and search for the servers again."""
+        """Close a link that is broken or whose server has changed its role.
+
+        The next command looks up the servers' addresses again.
+        """
         if link is not None:
             link.close()
             known = self._links.pop(link.endpoint, None)
-            if known is not None:  # a later link is not closed, since its replies may be due
+            if known is not None:  # a newer link to the server is removed but not closed, since its replies may be due
                 self._sent_before += known.sent
         self.topology.invalidate()
 
@@ -188,7 +191,7 @@ class Connection:
             raise self.unreachable(cause) from None
 
     def retry(self, attempt: Callable[[], T | None], lost: Callable[[], None]) -> T | None:
-        """Repeat `attempt` until it returns a result other than None; return None if the retry time is over.
+        """Repeat `attempt` until it returns a result other than None. Return None when the retry time ends.
 
         The attempt returns None if the server refused temporarily. If it raises `UNREACHABLE`, `lost` is called
         to drop the link. Raises SERVER_UNREACHABLE if that was the last attempt, or if the failure is permanent.
@@ -223,8 +226,8 @@ class Connection:
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised.
 
-        Commands to one server are executed in order. If a command is refused temporarily, it is executed later, and so
-        are the idempotent commands after it. Otherwise a read after a write could return the state before the write.
+        Commands to one server are executed in order. A command that is refused temporarily is sent again, and so are
+        the idempotent commands after it. Otherwise a read after a write could return the state before the write.
         """
         budget = Budget(self.address.retry_ms)
         replies: list[Any] = [None] * len(commands)
@@ -240,7 +243,10 @@ class Connection:
     def _attempt(
         self, commands: Sequence[Command], wanted: Sequence[int], replies: list[Any]
     ) -> tuple[list[int], BaseException | None]:
-        """Send the commands of these indexes once. Returns the indexes to be sent again, and a link's failure."""
+        """Send the commands with these indexes once.
+
+        Return the indexes of the commands to send again, and the failure of a link (None without a failure).
+        """
         again: list[int] = []
         try:
             routed: dict[Endpoint, list[int]] = {}
@@ -284,7 +290,10 @@ class Connection:
         return sorted(again), failure
 
     def _not_sent(self, cause: BaseException) -> None:
-        """Handle an unreachable server: drop the known locations, so that they are searched again."""
+        """Forget the servers' addresses after a failed connection, so that the next attempt looks them up again.
+
+        Raises the errors of `raise_permanent`.
+        """
         self.topology.invalidate()
         self.raise_permanent(cause)
 
@@ -298,7 +307,10 @@ class Connection:
             return reply
 
     def learn_from(self, refusal: str, link: Link | None) -> None:
-        """Update the routing after a temporary refusal by that link's server. Raises CLUSTER_NODE."""
+        """Update the routing after a temporary refusal by that link's server.
+
+        Raises CLUSTER_NODE if the address names a single server and the refusal is MOVED.
+        """
         refusal = reason_of(refusal)
         if refusal.startswith("MOVED "):
             if self.address.kind == "single":

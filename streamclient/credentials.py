@@ -92,7 +92,7 @@ def _checked(said: Any) -> Any:
 def provider_of(login: Login) -> Provider | None:
     """Return the provider of user and password for a login; None if the login contains them.
 
-    Raises CREDENTIALS_MISSING, as its `get_credentials` does.
+    Raises CREDENTIALS_MISSING. The provider's `get_credentials` raises the same error.
     """
     if login.password_file is not None:
         return _Checked(f"the file {login.password_file}", _PasswordFile(login.username, login.password_file))

@@ -33,7 +33,7 @@ from streamwire.lazy import ssl
 
 _packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub says tuples of one
 _log = logging.getLogger("spark_streams")
-_SMALL = 1 << 16
+_SMALL = 1 << 16  # bytes that are received at once, and minimum size of a buffer
 _NOTHING = object()
 _CLOSED = "the server closed the connection"
 _TOO_MANY = "max number of clients"
@@ -112,7 +112,7 @@ class Link:
                 reason = f"the server rejected this client's TLS: {alert}; see tls.certFile and tls.keyFile"
                 raise LinkError(reason) from alert
             if tls.cert_file is None and _CLOSED in str(failure):
-                # The server may give no reason: asyncio's TLS sends no alert, and a proxy may have no server.
+                # The server may give no reason: asyncio's TLS sends no alert, and a proxy may have no server behind it.
                 hint = "if it requires a certificate of its clients, name one with tls.certFile and tls.keyFile"
                 raise LinkError(f"the server ended the connection at once; {hint}") from failure
             raise
@@ -155,8 +155,8 @@ class Link:
     def renew(self) -> None:
         """Log in with the provider's current credentials every few minutes, before the old login expires.
 
-        If the provider fails, the connection keeps its login, and the provider is called again soon. Raises
-        LoginRefusedError.
+        If the provider fails, the connection keeps its login, and the provider is called again after ten seconds.
+        Raises LoginRefusedError if the server refuses the new credentials.
         """
         if self._provider is None or time.monotonic() - self._logged_in < _RENEW_SECONDS:
             return

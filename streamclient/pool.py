@@ -22,8 +22,8 @@ _kept: dict[tuple[int, Address], Connection] = {}  # in the order of last use
 def borrow(address: Address) -> Iterator[Connection]:
     """Lend this process's connection to an address, and return it to the pool afterwards unless the block fails.
 
-    Failures of the connection are raised as SERVER_UNREACHABLE. A connection has one borrower at a time; an unfinished
-    iterator does not return it.
+    Failures of the connection are raised as SERVER_UNREACHABLE. A connection has one borrower at a time. A generator
+    that borrows a connection returns it when the generator ends.
     """
     key = (os.getpid(), address)
     connection = _kept.pop(key, None)

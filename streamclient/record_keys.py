@@ -1,4 +1,4 @@
-"""Keys of the records of exactly-once writes: hashes next to each stream, and some for a whole query.
+"""Keys of the records of exactly-once writes: keys next to each stream, and keys of a whole query.
 
     {S}:S:NAME:PARTITION    fence of a task
     {S}:S:NAME:batch        batch record
@@ -7,8 +7,8 @@
     {NAME}:ledger           batches of a query or of a write with this name
     {QUERY}:writes          writes from foreachBatch
 
-All begin with `PREFIX`. S is the stream; {S} is a hash tag in its slot. The keys are stored on servers: new ones may be
-added, but none renamed.
+All keys begin with `PREFIX`. S is the stream; {S} is a hash tag that maps to the stream's slot. The keys are stored on
+servers: new keys may be added, but existing keys must not be renamed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRITER = re.compile(rb"(.+?):(?:[0-9]+|batch|roll|staged:[0-9a-f]+)", re.DOTALL
 
 
 def beside(stream: bytes) -> bytes:
-    """Return the start of the keys next to a stream."""
+    """Return the common prefix of the keys next to a stream."""
     return b"%b{%b}:%b:" % (PREFIX, same_slot_tag(stream), stream)
 
 

@@ -23,7 +23,7 @@ _MEANINGS = {
 
 
 class RefusedForNowError(Exception):
-    """A temporary refusal: the same request may succeed later, at another server, or in another form.
+    """A temporary refusal: the same request may succeed later, at another server, or with other commands.
 
     The text is the server's error reply.
     """

@@ -1,7 +1,7 @@
 """Replicas: the servers with copies of a node's keys, the replication offset of each, and its availability zone.
 
-All tasks of a process share the list of replicas, which is cached for some seconds. They exclude a replica that did not
-reply for a minute after its timeout. Each task requests the offset again.
+All tasks of a process share the list of replicas, which is cached for ten seconds. A replica whose reply timed out is
+excluded from the list for a minute. Each task requests the replication offset again.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Mark:
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
     """Return the current offsets of these nodes of a cluster (None: the single server).
 
-    A node that reports no offset is omitted, and logged as a warning once per process. Raises NO_REPLICAS_TOLD if the
-    user may not ask.
+    A node that reports no offset is omitted, and logged as a warning once per process. An unreachable node is omitted,
+    too. Raises NO_REPLICAS_TOLD if a node refuses INFO.
     """
     found: list[tuple[Endpoint | None, Mark]] = []
     for node in nodes:
@@ -139,8 +139,9 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
 
 
 def _address_of(address: Address, endpoint: Endpoint) -> Address:
-    """Return a replica's own address, with the same login. It is tried once and briefly, since the primary can be read
-    instead.
+    """Return a replica's own address, with the same login.
+
+    It has no retry time and a short reply timeout, since the primary can be read instead.
     """
     login = address.login
     scheme = "rediss" if address.encrypted else "redis"

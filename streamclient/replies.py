@@ -1,6 +1,6 @@
 """Replies to many XADDs at once: a vectorised check for success, or the indexes and reasons of refused commands.
 
-Depends on RESP2; opens no sockets. If the check is in doubt, the parser decides.
+Depends on RESP2; opens no sockets. If the check does not prove success, hiredis parses the replies.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> 
 class TransactionResult:
     """Outcome of a transaction. `done`: every command succeeded.
 
-    `conflict`: a watched key was changed, so nothing was executed. `refusal`: a command was refused when it was queued,
-    so nothing was executed. `refused`: errors of single commands during execution, by their index. `tail`: the replies
-    after that of EXEC.
+    `conflict`: a watched key was changed, so nothing was executed. `refusal`: error reply to a queued command or to
+    EXEC, so that nothing was executed. `refused`: errors of single commands during execution, by their index. `tail`:
+    the replies after the reply to EXEC.
     """
 
     done: bool = False

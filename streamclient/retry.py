@@ -26,7 +26,7 @@ class Refusal(enum.Enum):
     ROW = "the command's arguments or its key: the same command is refused again"
 
 
-#: Refusals by the reply's first word; other words mean `SERVER`. Texts further below take precedence.
+#: Refusals by the reply's first word; other words mean `SERVER`. `_REFUSALS_IN_ERR` takes precedence.
 _REFUSALS: dict[str, Refusal] = {
     "MOVED": Refusal.LATER,
     "ASK": Refusal.LATER,
@@ -49,7 +49,7 @@ _REFUSALS: dict[str, Refusal] = {
     "NOGROUP": Refusal.ROW,
 }
 
-#: Texts for NOPERM within a script, in Redis 7.0, and in later releases and Valkey.
+#: Texts about a missing permission within a script: of Redis 7.0, and of later releases and Valkey.
 _FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
 
 #: Refusals by a part of the text of a reply that begins with ERR.

@@ -85,7 +85,7 @@ class Topology:
         """Record a redirection `MOVED slot host:port`. All slots are requested again, since more than one may have
         moved.
 
-        Many keys may be refused at once, so nothing is requested if the slot is already known to have moved there.
+        Many keys may be refused at once, so nothing is requested if the slot is already known to be at that node.
         """
         _, slot, place = refusal.split()[:3]
         number = int(slot)
@@ -109,8 +109,9 @@ class Topology:
         return self._endpoint_of(place, int(slot))
 
     def _endpoint_of(self, text: str, slot: int) -> Endpoint:
-        """Return the `host:port` of a redirection. An empty host is that of the server that sent it, the slot's owner
-        until now.
+        """Return the `host:port` of a redirection.
+
+        An empty host means the host of the server that sent the redirection, which is the slot's previous owner.
         """
         host, _, port = text.rpartition(":")
         owner = (self._owners[slot] if self._owners else None) or self.address.endpoints[0]
@@ -190,8 +191,8 @@ class Topology:
 def _endpoint_in(node: Sequence[Any], requested: Endpoint) -> Endpoint:
     """Return the endpoint of a node in the reply of CLUSTER SLOTS.
 
-    Without a host, the node is on the host that replied. If names are preferred and the node has none, the host is `?`,
-    and the IP follows.
+    Without a host, the node is on the host that replied. If the cluster prefers host names and the node has none, the
+    host is `?`, and the IP address is in the elements after the port.
     """
     host, port, *more = node
     name = (host or b"").decode()

@@ -58,7 +58,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     certificate = tls.cert_file or tls.key_file
     if certificate is not None:
         with _loading("keyFile", tls.key_file), _loading("certFile", tls.cert_file):
-            context.load_cert_chain(certificate, tls.key_file, tls.key_password or "")  # None would prompt for it
+            context.load_cert_chain(certificate, tls.key_file, tls.key_password or "")  # None would prompt the user
     return context
 
 
@@ -77,7 +77,7 @@ def _loading(name: str, path: str | None) -> Iterator[None]:
 
 
 def tls_alert(endpoint: Endpoint, tls: Tls, seconds: float) -> ssl.SSLError | None:
-    """Return the server's TLS alert, if that is the reason of a failed connection.
+    """Connect again and return the server's TLS alert; None if the server sends no alert.
 
     In TLS 1.3 the alert arrives after the client's part of the handshake. A client that writes at that moment only sees
     the end of the connection; a client that reads receives the alert.
@@ -95,7 +95,7 @@ def tls_alert(endpoint: Endpoint, tls: Tls, seconds: float) -> ssl.SSLError | No
 def check_protocol(endpoint: Endpoint, failure: BaseException, *, encrypted: bool) -> None:
     """Raise OtherProtocolError if a connection failed because only one side uses TLS.
 
-    A server that refuses connections, or whose certificate was rejected, is not contacted again.
+    Unix sockets, unknown hosts, refused connections and rejected certificates are not examined.
     """
     cause = failure.__cause__
     if endpoint.path or isinstance(cause, (ConnectionRefusedError, socket.gaierror, ssl.SSLCertVerificationError)):
