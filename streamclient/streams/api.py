@@ -17,7 +17,7 @@ class States(Protocol):
     """States of streams, each with the state of one of its groups."""
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        """Return each stream's state, with the state of `group` unless that is None; None for keys that do not exist.
+        """Return each stream's state, or None if the key does not exist. A state includes the group's if one is given.
 
         Raises NOT_A_STREAM for a key of another type.
         """
@@ -28,9 +28,9 @@ class States(Protocol):
         ...
 
     def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
-        """Return commands, for any link, that read each stream's state and its group's at the same moment.
+        """Return commands that read the state of each stream and its group at the same moment.
 
-        The argument `scripted` is a result of the method `scripted`.
+        The commands may be sent on any link. `scripted`: a result of the method of the same name.
         """
         ...
 
@@ -55,14 +55,17 @@ class Entries(Protocol):
         ...
 
     def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        """Return the ID of the `count`-th entry of each (stream, after, count, upto), and `count`.
+        """Return, for each (stream, after, count, upto), the ID of the `count`-th entry in (after, upto], and `count`.
 
-        If there are fewer entries, return `upto` and their number.
+        If the range has fewer entries, return `upto` and their number.
         """
         ...
 
     def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        """Return the number of entries of each (stream, after, upto). Unless `counts_cheaply`, all entries are read."""
+        """Return the number of entries in (after, upto] of each (stream, after, upto).
+
+        If `counts_cheaply` is false, all these entries are read.
+        """
         ...
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:

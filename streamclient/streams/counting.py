@@ -1,4 +1,4 @@
-"""Counting and splitting ranges of entries on any Redis: no command counts them, so they are read.
+"""Counting and splitting ranges of entries on any Redis. No command counts a range, so its entries are read.
 
 Short ranges of many streams are read together. Large entries are counted by a read-only script. Ranges whose exact
 number is not needed are cut by samples. `streamclient.streams.api.Entries` describes the methods.
@@ -21,7 +21,7 @@ from streamwire.stream_id import StreamId
 
 _SHORT = 1000  # maximum number of entries of a range that is read together with others
 _COUNTED = 100_000  # maximum number of entries that are counted rather than estimated
-_MARKS_PER_PART = 100  # granularity of cuts: a hundredth of a part. Each mark's ID has to be parsed.
+_MARKS_PER_PART = 100  # cuts are exact to a hundredth of a part; more marks cost more, since each ID is parsed
 _ALL = 2**62  # larger than the number of entries in any stream
 
 #: Entries to be counted: (stream, after, upto, grid, most).
@@ -106,7 +106,10 @@ class RedisEntries:
         return [one for one in found if one is not None]
 
     def _short_marks(self, requested: Sequence[_Asked]) -> list[_Marks | None]:
-        """Return the result of `_marks` for ranges with few entries, None for others, many streams per request."""
+        """Return the result of `_marks` for ranges with few entries, and None for other ranges.
+
+        A request covers many streams.
+        """
         known = self._known
         found: list[_Marks | None] = [None] * len(requested)
         scriptable = (at for at, one in enumerate(requested) if known.prefers_script(one[0]))

@@ -17,7 +17,7 @@ from streamwire.stream_id import StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
-_MANY_PENDING = 20_000  # if more entries are pending, consumers are deleted rather than acknowledged entry by entry
+_MANY_PENDING = 20_000  # if more entries are pending, finished consumers are deleted, which drops their entries
 
 
 class RedisDelivery:
@@ -51,7 +51,7 @@ class RedisDelivery:
         entries = 0
         found = pending_of(self._connection, list(uptos), group, prefix)
         if sum(sum(counts.values()) for _, counts, _ in found.values()) > _MANY_PENDING:
-            # Deleting a consumer drops all its pending entries, at a fifth of the cost of naming each one.
+            # Deleting a consumer drops all its pending entries, at a fifth of the cost of an XACK with all their IDs.
             for stream, name in self._deleted(self._finished_consumers(found, uptos, group), group):
                 del found[stream][1][name]
         for stream, (_, counts, _) in found.items():
@@ -67,8 +67,9 @@ class RedisDelivery:
         self._acknowledge_few(few, group, uptos)
 
     def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
-        """Delete consumers and return them. If that is not permitted, return none, so that entries are acknowledged one
-        by one.
+        """Delete consumers and return them.
+
+        If that is not permitted, return an empty tuple: the caller acknowledges their entries by ID.
         """
         try:
             if self._connection.capabilities.deletes_consumers:

@@ -108,7 +108,7 @@ class EngineEntries:
 class EngineDelivery:
     """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE.
 
-    `by_entry` acknowledges in groups that are shared with other clients.
+    `by_entry` acknowledges in streams where other clients' consumers of the group have pending entries.
     """
 
     def __init__(self, connection: Connection, by_entry: RedisDelivery) -> None:

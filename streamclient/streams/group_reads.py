@@ -1,7 +1,7 @@
 """Delivery by XREADGROUP: ranges of streams go to the consumers of a group, a page of entries at a time.
 
 XREADGROUP delivers the next entries of a stream; it accepts a count instead of IDs. So this module determines how many
-entries each range's consumer reads, in which order, and which remain after a broken connection.
+entries each range's consumer reads, in which order, and which entries remain to be delivered after a broken connection.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class GroupReads:
         return None if state is None else state.group
 
     def check_permission(self, part: Range, group: str, prefix: str) -> None:
-        """Raise NOT_PERMITTED for a user who may not read for a group."""
+        """Raise NOT_PERMITTED if the user may not read for a group."""
         # Deliveries suppress replies, including errors. So test the permission by reading a consumer's history from the
         # last ID but one (the largest ID means '>'), which has no effect.
         if self._connection.capabilities.delivers:
@@ -149,8 +149,8 @@ class _Delivery:
 
     def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[None]:
         """Deliver ranges of one node's streams, a page at a time, since other clients of the server wait during a
-        request. Refused ranges are delivered stream by stream. The remaining entries of a broken request are delivered
-        at once.
+        request. Refused ranges are delivered stream by stream. After a broken connection, one request delivers all
+        remaining entries.
         """
         resumed = False
 
@@ -208,8 +208,9 @@ class _Delivery:
     def _due(
         self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
     ) -> Iterator[tuple[str, int]]:
-        """Yield consumers, each with a number of entries to read, at most a page. `counts`: entries after the
-        position, if known.
+        """Yield consumers, each with a number of entries to read, at most a page.
+
+        `counts`: number of entries after the position, for ranges that have already been counted.
         """
         for part in parts:
             if part.upto <= position:

@@ -28,9 +28,10 @@ class Groups:
         self._connection = connection
 
     def create(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
-        """Create the group at these last-delivered IDs, and missing streams. Return the streams that did not have the
-        group. The number in `wanted` is that of entries ever added up to the ID. Without it, a server may not know the
-        group's lag.
+        """Create the group, and missing streams. Return the streams that did not have the group.
+
+        `wanted`: last-delivered ID in each stream, and the number of entries ever added up to this ID. Without the
+        number (None), a server may not report the group's lag.
         """
         replies = self._connection.pipeline(
             [
@@ -58,7 +59,10 @@ class Groups:
             checked(self._connection, stream, reply, "XGROUP SETID")
 
     def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
-        """Create these consumers of streams, without entries. Return the streams that have them now (Redis 6.2)."""
+        """Create these consumers of streams, without entries. Return the streams for which the server did so.
+
+        Servers before Redis 6.2 do not have this command.
+        """
         replies = self._connection.pipeline(
             [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]
         )

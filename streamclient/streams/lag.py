@@ -23,8 +23,8 @@ _PAGE = 1000  # entries of one command: between commands the server serves other
 _PIPELINE = 5000  # entries of one pipeline
 _PIPELINE_BYTES = 16 << 20  # approximate bytes of entries of one pipeline
 _SMALL = 1024  # assumed size of an entry unless it is known to be larger
-_MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20
-_ALL = 1 << 40
+_MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20  # maximum entries and bytes of `Budget.deciding`
+_ALL = 1 << 40  # larger than the number of entries in any stream
 
 #: A stream, its state, and the position after which its entries are counted.
 Asked = tuple[bytes, StreamState, StreamId]
@@ -32,10 +32,10 @@ Asked = tuple[bytes, StreamState, StreamId]
 
 @dataclass
 class Budget:
-    """Remaining cost limit of counting, shared by all streams of a call: entries examined, and their bytes.
+    """Remaining cost limit of counting: number of entries to examine, and their bytes.
 
-    Each use spends at most half of the rest, so that later streams also get a share. `enough`: number of entries above
-    which counting stops, for callers that compare with a limit.
+    Each call of `backlogs` spends about half of what remains, so that later calls also get a share. `enough`: number of
+    entries above which counting stops, for callers that compare with a limit.
     """
 
     entries: int = 100_000
@@ -55,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Number of entries after a position, between `least` and `most`. All are equal if every entry was counted."""
+    """Number of entries after a position, between `least` and `most`. The three numbers are equal if it is exact."""
 
     entries: int
     least: int
@@ -63,7 +63,7 @@ class Backlog:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every entry was counted."""
+        """Whether `entries` is exact rather than an estimate."""
         return self.least == self.most
 
 
@@ -86,8 +86,9 @@ class _Count:
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
     def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
-        """Return the command for the next page, in the direction that is due, with the number of entries it reads and
-        their bytes.
+        """Return the command for the next page, its number of entries, and their approximate size in bytes.
+
+        The page is in the direction in which fewer entries were counted.
         """
         name = self.stream.decode("utf-8", "surrogateescape")
         size = known.large.get(name, _SMALL)

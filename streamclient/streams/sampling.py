@@ -1,7 +1,8 @@
 """Cutting a range into parts of equal size, from marks (counted) or windows (sampled). Pure.
 
-A *mark* is the ID of every grid-th entry. A *window* is the first few entries at or after a probe. The distance of
-their IDs gives the density of the stream there, and the densities between probes give the numbers of entries.
+*Marks* are the IDs of every grid-th entry. A *window* is the first few entries at or after a probe, which is an ID. The
+distance of their IDs gives the density of the stream at the probe. The densities give the numbers of entries between
+probes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ WINDOW = 64
 
 _PROBES_PER_PART = 16
 _MANY = 20_000  # minimum number of entries for which marks pay off
-_MARKS = range(800, 1600)  # enough for eight parts whose sizes differ by at most a hundredth
+_MARKS = range(800, 1600)  # possible numbers of marks: enough for eight parts whose sizes differ by at most a hundredth
 
 
 def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:

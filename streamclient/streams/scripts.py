@@ -1,7 +1,7 @@
 """Read-only Lua scripts: facts that no command of Redis reports without sending whole entries.
 
 XINFO STREAM replies with a stream's first and last entry, and XRANGE with all entries of a range. A script replies with
-their IDs. Scripts are used if the entries are large and the server allows them (`EVAL`); everything works without them.
+only the IDs. Scripts are used if the entries are large and the server allows `EVAL`; everything works without them.
 Owns the scripts and their replies; sends nothing itself.
 """
 
@@ -59,14 +59,15 @@ class Ids:
 def state_of(stream: str | bytes) -> Command:
     """Return the script that replies like XINFO STREAM, with IDs in place of entries, followed by `entry-bytes`.
 
-    That is the size of the larger of the two entries.
+    `entry-bytes` is the size of the larger of the two entries.
     """
     return ("EVAL", _STATE, 1, stream)
 
 
 def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
-    """Return the script that replies with `Ids` of at most `count` entries: marks are the `first`-th entry and then
-    every `step`-th entry.
+    """Return the script that replies with `Ids` of at most `count` entries in (after, upto].
+
+    Its marks are the IDs of the `first`-th entry and of every `step`-th entry after it.
     """
     return ("EVAL", _IDS, 1, stream, f"({after}", str(upto), count, first, step)
 

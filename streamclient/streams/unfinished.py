@@ -61,7 +61,7 @@ def unfinished(connection: Connection, replies: Sequence[tuple[bytes, Any, Any]]
 def _pending(connection: Connection, stream: bytes, state: StreamState, group: dict[bytes, Any]) -> int:
     """Return the number of a group's pending entries that exist.
 
-    If the server refuses to list them, return its own count.
+    If the server refuses to list them, return the number that XINFO GROUPS reported.
     """
     told, first = int(group[b"pending"]), state.first_id
     if not told or first is None or not state.length:

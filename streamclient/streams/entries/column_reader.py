@@ -1,7 +1,7 @@
 """Reading a range of a stream as columns if the server has PS.COLUMNS; otherwise by XRANGE.
 
-The rows are the same either way. A reply ends after about a megabyte, and the next request starts after its last entry.
-A failover to another server, or a refusal, does not change that.
+The rows are the same either way. A reply ends after about a megabyte, and the next request starts after its last entry,
+even after a failover to another server or a refusal.
 """
 
 from __future__ import annotations

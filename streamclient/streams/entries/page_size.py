@@ -4,9 +4,10 @@ from __future__ import annotations
 
 FIRST_PAGE = 8  # number of entries of unknown size: each may have many megabytes
 TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
-_GROWTH = 100
+_GROWTH = 100  # maximum ratio of a page's number of entries to the previous page's
 _WIDE = 100  # minimum number of fields of a wide entry
-_ENOUGH, _MOST_BYTES = 256, 8 << 20  # a page has a cost per column, which wide entries share in larger pages
+_ENOUGH, _MOST_BYTES = 256, 8 << 20  # target and maximum size (entries, bytes) of a page of wide entries: each page
+# has a cost per column, so larger pages are cheaper
 
 
 class PageSize:
@@ -24,7 +25,7 @@ class PageSize:
 
     @property
     def is_known(self) -> bool:
-        """Whether a page has been seen."""
+        """Whether the size of at least one page was recorded."""
         return self._is_known
 
     def update(self, entries: int, size: int, fields: int = 0) -> None:

@@ -104,8 +104,9 @@ def joined(bodies: Sequence[bytes], count: int) -> Page:
 def _received(
     connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
 ) -> Pages:
-    """Yield the entries of a request's ranges: one page with all ranges that arrived as planned, then the other
-    ranges.
+    """Yield the entries of a request's ranges.
+
+    The first page has all ranges without an error or more entries than expected. The other ranges follow.
     """
     buffer, stop = connection.receive(request.token)
     bodies: list[bytes] = []

@@ -22,12 +22,12 @@ from streamclient.refusals import refused
 from streamclient.streams.entries.page_size import PageSize
 from streamwire.stream_id import LAST, StreamId
 
-_COUNT_PAGE = 10_000
-_SAMPLE_BYTES = 1 << 18
-_SAMPLE_GROWTH = 10
+_COUNT_PAGE = 10_000  # maximum number of entries of a page that is only counted
+_SAMPLE_BYTES = 1 << 18  # bytes after which sampling stops
+_SAMPLE_GROWTH = 10  # ratio of a sample's number of entries to the previous sample's
 _SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # maximum number of short ranges read at a time, and of their entries
 _AT_ONCE = 8  # number of streams counted at a time
-_HEAD_BYTES = 80  # maximum size of an entry's part before its fields
+_HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
 _HEAD = b"*2\r\n$"
 
 #: A question to `marks`: (stream, after, upto, grid, counted, most).
@@ -43,7 +43,7 @@ class Delivery:
     """Delivery of entries to `consumer` of `group` while they are read, if they are after `position`.
 
     `current_position` asks the server for the group's last-delivered ID. It is called after a broken connection, when
-    it is unknown which entries were delivered. It is None if the server cannot be asked.
+    it is unknown which entries were delivered. None if the position cannot be requested.
     """
 
     group: str
@@ -142,7 +142,7 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
 
     def go_on(at: int, counted: _Counted, reply: tuple[bytearray, int] | None) -> None:
         try:
-            under_way.append((at, counted, counted.send(reply)))  # type: ignore[arg-type]  # None begins it
+            under_way.append((at, counted, counted.send(reply)))  # type: ignore[arg-type]  # None starts the generator
         except StopIteration as end:
             found[at] = end.value
 
@@ -159,7 +159,7 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
 def _counted(
     connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int, counted: int, most: int
 ) -> _Counted:
-    """Compute the result of `marks` for one stream: a generator of requests' tokens that gets their replies.
+    """Compute the result of `marks` for one stream. Yields each request's token, and is sent the reply to it.
 
     As in `pages`, the next page is requested before a page is decoded.
     """
@@ -200,7 +200,7 @@ def _counted(
 def short_ids(
     connection: Connection, requested: Sequence[tuple[str, StreamId, int, StreamId]]
 ) -> Iterator[list[bytes]]:
-    """Yield the IDs of the first entries of each (stream, after, count, upto): at most `count`.
+    """Yield, for each (stream, after, count, upto), the IDs of the first entries in (after, upto], at most `count`.
 
     Many ranges are read at a time.
     """
@@ -268,8 +268,8 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
 def empty_read(stream: str) -> Command:
     """Return a command that reads nothing, to be sent after commands whose replies are suppressed.
 
-    Their refusals are suppressed as well. The server refuses this command for the same reasons, such as a key that has
-    moved. So the refusal becomes visible.
+    The refusals of those commands are suppressed as well. The server refuses this command for the same reasons, such as
+    a key that has moved, so the refusal becomes visible.
     """
     return ("XRANGE", stream, "1-0", "0-0")
 

@@ -58,10 +58,10 @@ def read_new(
     count: int,
     also: Command | None = None,
 ) -> list[Page] | None:
-    """Claim entries and read `count` new ones, in one transaction with the command `first`.
+    """Claim entries and read `count` new ones, in one transaction with the command `first`. Return pages of both.
 
-    `also`: a further XREADGROUP, whose entries are not in the result. Returns None if a key that is watched on the link
-    was changed: nothing was executed. Raises `BROKEN` and the errors of `refuse`.
+    `also`: a further XREADGROUP, whose entries are not in the result. Returns None, and executes nothing, if a key that
+    is watched on the link was changed. Raises `BROKEN` and the errors of `refuse`.
     """
     commands = Read(consumer, count, first, claims).commands
     # Each reply is followed by its own token, so that its end is found without parsing it.
@@ -96,7 +96,7 @@ def read_new(
 
 @dataclass(frozen=True)
 class Read:
-    """One read for a consumer: `claims`, and `count` new entries. The command `first` is sent before it."""
+    """One read for a consumer: `claims`, and `count` new entries. The command `first` is sent before the read."""
 
     consumer: Consumer
     count: int
@@ -120,7 +120,7 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
     """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
 
     Updates `size` with the size of the entries. Returns one page of all entries, in order, and each consumer's number
-    of entries (None if its read was refused). Returns None unless the transaction was executed. Does not claim entries.
+    of entries (None if its read was refused). Returns None if the transaction was not executed. Does not claim entries.
     """
     found = _executed(link, reads)
     if found is None:
@@ -142,7 +142,10 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
 
 
 def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Page] | None] | None:
-    """Read like `read_several`, but also claim entries, and return only each consumer's own pages (None if refused)."""
+    """Read like `read_several`, but also claim entries.
+
+    Return only the pages of each consumer, or None for a consumer if one of its commands was refused.
+    """
     found = _executed(link, reads)
     if found is None:
         return None
@@ -161,9 +164,10 @@ def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Pa
 
 
 def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[tuple[int, int, bool]]]] | None:
-    """Return the start and end of each reply with entries, by read, and whether its entries are new ones.
+    """Execute the reads in one transaction, and return the buffer with the replies, and the spans of each read.
 
-    Returns None unless the transaction was executed.
+    A span is the start and end of a reply with entries, and whether these are new entries rather than claimed ones.
+    Returns None if the transaction was not executed.
     """
     token = secrets.token_hex(16).encode()
     commands: list[Command] = [("MULTI",)]
@@ -191,7 +195,7 @@ def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[t
 def deliver_again(connection: Connection, link: Link, consumer: Consumer, first: Command) -> bool:
     """Count one more delivery of all entries pending for the consumer, in one transaction with the command `first`.
 
-    Returns False if a key that is watched on the link was changed: nothing was executed. Raises the errors of
+    Returns False, and executes nothing, if a key that is watched on the link was changed. Raises the errors of
     `read_new`.
     """
     count = _xreadgroup(consumer, _ALL, "0-0")
@@ -201,9 +205,9 @@ def deliver_again(connection: Connection, link: Link, consumer: Consumer, first:
 def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
     """Yield the entries pending for the consumer, without counting a delivery.
 
-    Each page comes with an int32 array of the entries' deliveries, and a boolean array of the entries that are pending
-    for the consumer (None: all). The list has the IDs of pending entries before the page's end that no longer exist.
-    Raises GROUP_LOST and SERVER_REFUSED.
+    Each page comes with an int32 array of each entry's number of deliveries, a boolean array of whether each entry is
+    pending for the consumer (None if all are), and a list. The list has the IDs of pending entries before the page's
+    end that no longer exist. Raises GROUP_LOST and SERVER_REFUSED.
     """
     after = ZERO
     while True:
@@ -219,7 +223,10 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
 def _pending_entries(
     connection: Connection, consumer: Consumer, counts: dict[bytes, int]
 ) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
-    """Yield the entries with these IDs, which are in order. Most are adjacent, so ranges are read."""
+    """Yield the entries with the IDs in `counts`, as `history` does. Most are adjacent, so ranges are read.
+
+    `counts`: numbers of deliveries by ID, in order of the IDs.
+    """
     left = list(counts)
     while left:
         last = left[-1]
