@@ -18,7 +18,7 @@ from streamwire.lazy import compute as pc
 
 #: The column of the event's key.
 KEY = "_key"
-#: Name of an event that cannot be decoded, used among the values that did not fit.
+#: Name under which an event that cannot be decoded is listed among the values that did not fit.
 VALUE = "value"
 
 _NULL = b"default"  # the sink's text for a null key or value

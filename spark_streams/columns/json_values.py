@@ -24,10 +24,10 @@ from spark_streams.columns.types.table import scalar
 from streamwire.lazy import arrow_json as json
 from streamwire.lazy import compute as pc
 
-_CHUNKS = 8
-_FEWEST = 32  # texts in a chunk: with fewer, calling Arrow costs more than it saves
+_CHUNKS = 8  # number of chunks into which a declined column is divided
+_FEWEST = 32  # minimum number of texts in a chunk: with fewer, calling Arrow costs more than it saves
 _DEEPEST = 400  # brackets in a text: with more, the nesting could exceed the twin's recursion or Arrow's stack
-_LARGEST = 64 << 20
+_LARGEST = 64 << 20  # maximum number of bytes that Arrow parses at a time
 
 
 def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
@@ -102,7 +102,7 @@ def _is_empty(texts: Any) -> Any:
 
 
 def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> dict[str, Any] | None:
-    """Return Arrow's columns for these members, by name and type; None to decline."""
+    """Return Arrow's columns for these members, by name and type; None if the twin must convert the texts."""
     if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
         return None
     buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]

@@ -1,9 +1,9 @@
 """Conversion of text to typed columns, and of typed columns to text.
 
 `from_text` reads text as Spark's CSV source does; text that is not of the type becomes null. `to_text` returns text
-that `from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses its slow twin,
-`from_text_slowly`, unless Arrow's result certainly equals the twin's. `spark_streams.columns.types` defines the text
-form of each type. Independent of streams, servers and Spark.
+that `from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses Arrow if the result
+certainly equals the result of the slow twin, `from_text_slowly`; otherwise it uses the twin.
+`spark_streams.columns.types` defines the text form of each type. Independent of streams, servers and Spark.
 """
 
 from __future__ import annotations

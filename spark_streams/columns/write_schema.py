@@ -30,8 +30,9 @@ class ValueWriter(Protocol):
 
 @dataclass(frozen=True)
 class WriteSchema:
-    """The columns of a write. `fields`: names of the columns that become fields. `has_...`: other columns that exist.
+    """The columns of a write. `fields`: names of the columns that become fields.
 
+    `has_map`, `has_id`, `has_stream`: whether the columns `fields` (a map), `_id` and `_stream` exist.
     `null_value`: text for nulls; None omits them. `row_field`: the field whose value contains all columns, encoded by
     `writer`, or as a JSON object if `writer` is None. None if each column is a field. `zone`: zone of written times.
     """
@@ -55,7 +56,8 @@ class WriteSchema:
     ) -> WriteSchema:
         """Return the schema. Without a zone, times are written in UTC.
 
-        Raises RESERVED_COLUMN, UNSUPPORTED_TYPE or NO_FIELD_COLUMNS if a column cannot be written.
+        Raises RESERVED_COLUMN or UNSUPPORTED_TYPE if a column cannot be written, and NO_FIELD_COLUMNS if no column
+        becomes a field.
         """
         names: list[str] = []
         has_map = False

@@ -22,7 +22,7 @@ NOTICES = "PYSTREAMS_EMBEDDED_NOTICES"
 
 _SECONDS = 1.0  # time limit of the count, which omits streams not counted by then
 _PAGE = 200  # streams per round trip
-_NAMED = 3
+_NAMED = 3  # number of streams named in the sentence
 
 
 def notices() -> bool:
@@ -48,7 +48,7 @@ class Discard:
 
 def sentence(url: str) -> str:
     """Return a sentence about the entries that the engine at this URL would discard now; empty if none are known."""
-    import redis  # noqa: PLC0415 - the supervisor needs it at the end of its life alone, and starts sooner without it
+    import redis  # noqa: PLC0415 - the supervisor starts sooner without it, and needs it only when it ends
 
     found: list[Discard] = []
     try:

@@ -90,7 +90,7 @@ def is_ours(driver: Process) -> bool:
 
 
 def find_process() -> Process:
-    """Return the driver, with whose process the engine ends."""
+    """Return the driver's process. The engine ends when this process ends."""
     return _jvm() or Process.of(os.getpid())
 
 
@@ -125,7 +125,7 @@ def check_master(jvm: Process | None) -> None:
 
 
 def check_service() -> None:
-    """Refuse a Spark service for other programs, which would lose their entries without notice when it ends."""
+    """Refuse a Spark service: its client programs would lose their entries without notice when the service ends."""
     service = processes.spark_service()
     if service is not None:
         fail("EMBEDDED_NOT_KEPT", program=service)

@@ -190,7 +190,7 @@ def _fail(found: Record | None, log: Path) -> None:
 
 
 def _check_room(directory: Path) -> None:
-    """Raise OSError if the disk is full, which the engine could not record as the reason for its failure."""
+    """Raise OSError if the disk is full. A full disk also keeps the engine from logging why it failed."""
     probe = directory / "probe"
     try:
         probe.write_bytes(bytes(1 << 14))

@@ -12,8 +12,8 @@ from pathlib import Path
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 
-#: Prefix of a user's directory in the temporary directory. This directory has one for each driver, named by the text of
-#: `Process`.
+#: Prefix of a user's directory in the temporary directory. It has a subdirectory for each driver, named by the text of
+#: the driver's `Process`.
 PREFIX = "pystreams-"
 
 _NAME = "state.json"

@@ -47,7 +47,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Output:
-    """The engine's output. It is searched for the two lines, and copied to the supervisor's output, the log."""
+    """The engine's output. It is searched for the ready line and a missing package, and copied to the log."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -278,7 +278,7 @@ def _remove(directory: Path) -> None:
 def main(arguments: list[str]) -> int:
     """Run the supervisor with the arguments DIR DRIVER LOCK COMMAND...
 
-    Returns 0 if the engine was ready or a stop was requested.
+    Returns 0 if the engine was ready or a stop was requested, and 1 if the engine failed to start.
     """
     directory, name, lock, *command = arguments
     driver = Process.parse(name)

@@ -30,9 +30,9 @@ _FAMILIES = (
 
 
 def adapted(column: Any, kind: Any) -> Converted:
-    """Return the array as that type, and a boolean array that flags values that do not fit (None: none).
+    """Return the array as that type, and a boolean array that flags values that do not fit (None: all values fit).
 
-    These values become null.
+    Flagged values become null.
     """
     try:
         return as_type(column, kind), None

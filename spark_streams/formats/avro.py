@@ -53,7 +53,7 @@ class AvroReader:
     def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
         """Return the result of `members`, decoding all values at once.
 
-        Return None to decline: null or empty values, several schemas, or a schema that is not plain.
+        Return None if a value is null or empty, if the values have several schemas, or if the schema is not plain.
         """
         if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
             return None
@@ -117,7 +117,10 @@ class AvroReader:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Decoder of values with one schema: `read` decodes a record, and `fields` has the types of its fields."""
+    """Decoder of values with one schema: `read` decodes a record, and `fields` has the types of its fields.
+
+    `changed` converts a decoded record's values to values for Arrow. `plain`: the fields if all are plain.
+    """
 
     read: Callable[[bytes], Any]
     fields: dict[str, AvroType]

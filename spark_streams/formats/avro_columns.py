@@ -2,7 +2,7 @@
 
 All records are decoded in parallel, field by field, each from its own offset. Only records with plain fields are
 supported: numbers, booleans, texts, bytes and enums, each with or without null. Every step moves the offsets forward.
-The page is declined unless each record ends exactly at the end of its value, which also proves that no step has read
+The result is used only if each record ends exactly at the end of its value, which also proves that no step has read
 past a value.
 """
 
@@ -54,9 +54,9 @@ def plain_fields(record: Any, types: dict[str, AvroType]) -> tuple[PlainField, .
 
 
 def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: set[str]) -> dict[str, Any] | None:
-    """Return these fields of the records in a binary array without nulls, or None to decline.
+    """Return these fields of the records in a binary array without nulls; None if only the twin can decode the records.
 
-    `skipped`: bytes before each record.
+    `skipped`: number of bytes before each record.
     """
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
@@ -106,7 +106,7 @@ class _Walk:
         return (made >> np.uint64(1)).astype(np.int64) ^ -(made & np.uint64(1)).astype(np.int64)
 
     def move(self, rows: Any, at: Any) -> None:
-        """Set the offsets of these rows. Declines if an offset is after its record's end."""
+        """Set the offsets of these rows. Raises _DeclinedError if an offset is after its record's end."""
         if np.any(at > self.ends[rows]):
             raise _DeclinedError
         self.at[rows] = at

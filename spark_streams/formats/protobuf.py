@@ -30,7 +30,7 @@ from streamclient.formats.protobuf import Messages
 from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Schema, UndecodableError, header, package, split, split_indexes
 
-_MICROS, _NANOS = 1_000_000, 1_000
+_MICROS, _NANOS = 1_000_000, 1_000  # microseconds per second, nanoseconds per microsecond
 _GROUP, _MESSAGE, _ENUM = 10, 11, 14
 #: Arrow types by the type numbers of field descriptors.
 _ARROW = {
@@ -109,7 +109,7 @@ class ProtobufReader:
         return protobuf.parse(plan.kind, payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str]:
-        """Return each field of a message as JSON text. Raises UndecodableError if it cannot be decoded."""
+        """Return each field of a message as JSON text. Raises UndecodableError if the message cannot be decoded."""
         message, plan = self._message(value, self._own() if self.registry is None else None, {})
         return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 

@@ -1,6 +1,6 @@
 """Choice of the schema for a query's values from an option, a file, or a registry's subject.
 
-The driver chooses only once.
+The driver chooses the schema once, and the tasks use it.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def checked(micros: int) -> int:
 
 
 def to_utc(local: int, zone: datetime.tzinfo) -> int:
-    """Return the moment of a local time; the earlier moment if the local time occurs twice."""
+    """Return the moment of a local time in UTC; the earlier moment if the local time occurs twice."""
     offset = _in_python(local).replace(tzinfo=zone).utcoffset()
     assert offset is not None
     return local - offset // datetime.timedelta(microseconds=1)
@@ -79,7 +79,7 @@ def _in_python(micros: int) -> datetime.datetime:
         year += (2 - year + _CYCLE_YEARS) // _CYCLE_YEARS * _CYCLE_YEARS
     elif year > 9998:
         year -= (year - 9998 + _CYCLE_YEARS - 1) // _CYCLE_YEARS * _CYCLE_YEARS
-    return datetime.datetime(year, month, day) + datetime.timedelta(microseconds=rest)  # noqa: DTZ001 - the caller's
+    return datetime.datetime(year, month, day) + datetime.timedelta(microseconds=rest)  # noqa: DTZ001 - set by the caller
 
 
 def date_text(days: int) -> str:

@@ -208,7 +208,7 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
 
 
 def _epochs(column: Any, kind: Any, unit: int) -> Any:
-    """Return the timestamps of a column of epochs; None unless all epochs are whole numbers of one unit.
+    """Return the timestamps of a column of epochs; None if the epochs are not whole numbers of one unit.
 
     If `unit` is 0, `_UNITS` determines the unit.
     """

@@ -23,8 +23,8 @@ Write = Callable[[Any], str]
 class ScalarType:
     """One scalar type of columns. Its functions get the Arrow type as `kind`.
 
-    Each `..._fast` function converts whole arrays. It declines by returning None unless its result certainly equals the
-    result of its slow twin.
+    Each `..._fast` function converts whole arrays. It returns None if the result might differ from the result of its
+    slow twin.
     """
 
     #: IDs of its Arrow types.
@@ -33,7 +33,7 @@ class ScalarType:
     spark: tuple[str, ...]
     #: Returns the function that reads a text, given the type and the unit of epochs (`epochs_of`).
     read: Callable[[Any, int | None], Read]
-    #: Reads a binary array of texts, given the type and the unit. May also raise ArrowInvalid to decline.
+    #: Reads a binary array of texts, given the type and the unit. May raise ArrowInvalid instead of returning None.
     read_fast: Callable[[Any, Any, int | None], Any] | None = None
     #: Returns the column as a binary array of texts, the inverse of `read`.
     show: Callable[[Any], Any]
