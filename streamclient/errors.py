@@ -91,7 +91,7 @@ _TABLE: dict[str, Condition] = {
         "enough, and an enum needs one of its symbols.",
     ),
     "SCHEMA_UNUSABLE": Condition(
-        OptionsError, "The schema {source} cannot be used: {reason}.", "Correct it, or name another one."
+        OptionsError, "The schema {source} cannot be used: {reason}.", "Correct this schema, or name another one."
     ),
     "SCHEMA_MISSING": Condition(
         OptionsError,
@@ -123,7 +123,7 @@ _TABLE: dict[str, Condition] = {
     "SERVER_REFUSED": Condition(
         ServerError,
         "{address} refused {command}: {reason}{meaning}.",
-        "Read the server's reply and its log. The option 'url' names it.",
+        "Read the server's reply and its log. The option 'url' names the server.",
     ),
     "LOGIN_REFUSED": Condition(
         ServerError,

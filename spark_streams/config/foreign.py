@@ -1,7 +1,7 @@
 """Options of other Spark connectors, and their replacements here.
 
 Options with the same meaning are aliases of this connector's options and are not listed. The options listed here have
-no equivalent, or one with a different form.
+no equivalent, or an equivalent whose values are written differently.
 """
 
 from __future__ import annotations

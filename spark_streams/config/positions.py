@@ -2,7 +2,8 @@
 
 IDs have the same meaning as in XRANGE: inclusive at both ends, exclusive after `(`. An ID without a sequence number
 gets the smallest number at the start of a range and the largest at its end. Inside the connector, a start is the ID
-*before* the first entry, and an end is the ID of the last entry. This module converts between the two. Pure.
+*before* the first entry, and an end is the ID of the last entry. This module converts the user's form to these IDs.
+Pure.
 """
 
 from __future__ import annotations

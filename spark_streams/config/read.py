@@ -30,8 +30,8 @@ class RangeOptions:
         choice("primary", "preferReplica", "az"),
         "primary",
         "Server from which tasks read ranges. `preferReplica`: a replica that has the whole range, else the primary. "
-        "`az`: the same, but only replicas in the task's availability zone. Groups are always served by the primary. "
-        "Not with `consume=shared`.",
+        "`az`: like `preferReplica`, but only replicas in the task's availability zone. Groups are always served by "
+        "the primary. Not with `consume=shared`.",
     )
     zone_of_tasks: str | None = option(
         "availabilityZone",
@@ -258,7 +258,7 @@ class LimitOptions:
         duration(),
         100,
         "Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of "
-        "the query wait too. 0 disables the wait. An idle query then takes ten times the processor time.",
+        "the query wait too. 0 disables the wait, and an idle query takes ten times the processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."

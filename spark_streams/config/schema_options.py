@@ -75,8 +75,8 @@ class SchemaOptions:
         "schemaRegistry.subject",
         TEXT,
         None,
-        "Subject of the stream's schemas. If `valueSchema` is not set, its latest schema is the reader's schema, and "
-        "the schema of a DataFrame that gives none. Writes register their schemas there.",
+        "Subject of the stream's schemas. If `valueSchema` is not set, the subject's latest schema is the reader's "
+        "schema, and determines the columns of a read without a schema. Writes register their schemas in the subject.",
         default_text="`<stream>-value`",
     )
     registers: bool = option(

@@ -129,7 +129,7 @@ class TrimOptions:
         "refPolicy",
         _REF_POLICY,
         None,
-        "What trimming does with entries that are pending in consumer groups (Redis 8.2 and later, the engine): "
+        "Trimming of entries that are pending in consumer groups (Redis 8.2 and later, the engine): "
         "`keepref` keeps them pending, `delref` removes them from the groups too, `acked` removes only entries that "
         "every group has read and acknowledged.",
     )

@@ -284,7 +284,7 @@ def test_the_embedded_engine_says_which_package_it_misses(lean: Path, tmp_path: 
     """One line: the package, the Python that does not have it, and what to do."""
     assert run(lean, REFUSED, tmp_path) == (
         f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'zstandard', which {lean} does not have. "
-        "Install what the engine needs (pip install 'pystreams[engine]'), or set the option 'url' to a server.\n"
+        "Install the engine's packages (pip install 'pystreams[engine]'), or set the option 'url' to a server.\n"
     )
 
 

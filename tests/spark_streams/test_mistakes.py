@@ -259,7 +259,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a database that the server does not have": (
         lambda at: at.batch(stream="s", url=f"{at.url}/99"),
         r"\[SERVER_REFUSED\] redis://\S+/99 refused SELECT 99: .*out of range",
-        r"The option 'url' names it",
+        r"The option 'url' names the server",
     ),
     "a file of certificates that is not there": (
         lambda at: at.batch(stream="s", url=_with_scheme(at, "rediss"), tls__caFile="/no/such.crt"),
@@ -294,7 +294,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "the same in the first batch of a query": (
         lambda at: at.trigger(at.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")),
         r"\[FIELDS_MISSING\] There is no value for 'N'",
-        r"The option requireFields makes this an error",
+        r"The option requireFields selects an error",
     ),
     "a column of a type that no value fits, which requireFields makes an error": (
         lambda at: at.batch("station int, n int", stream="s", requireFields="true"),
