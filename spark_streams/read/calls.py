@@ -8,11 +8,12 @@ Spark's behaviour, and its consequences:
   pending. So the last batch is finished when the next batch is requested: everything up to its end is acknowledged.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
   acknowledgements, and changes of options, must not affect the result.
-* With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart asks for entries before it.
-  Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of a batch before that batch
-  was planned, progress is synchronous, and everything up to `start` can be acknowledged and trimmed. Otherwise only the
-  committed part can. Before the second batch of a run this is unknown, so entries are acknowledged but not trimmed.
-  With the trigger AvailableNow progress is always synchronous, because Spark refuses the combination.
+* With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart requests entries before
+  `start`. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of a batch before
+  that batch was planned, progress is synchronous, and everything up to `start` can be acknowledged and trimmed.
+  Otherwise only entries up to the last committed offset can. Before the second batch of a run, it is unknown whether
+  progress is synchronous, so entries are acknowledged but not trimmed. With the trigger AvailableNow progress is always
+  synchronous, because Spark refuses to combine this trigger with asynchronous progress tracking.
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from spark_streams.read.ranges.source import RangeSource
     from spark_streams.read.shared.source import SharedSource
 
-_KEPT_OFFSETS = 3  # the start and end of a batch, and the end of the streams
+_KEPT_OFFSETS = 3  # number of parsed offsets kept: the start and end of a batch, and the end of the streams
 
 
 class StreamCalls(DataSourceStreamReader):

@@ -41,17 +41,17 @@ class PushdownReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Narrow the read by the filters, and return all filters, so that Spark applies them again."""
         for one in filters:
-            self.narrow(*_streams(one), *_times(one))
+            self.narrow(_streams(one), *_times(one))
         return filters
 
 
-def _streams(one: Filter) -> tuple[set[str] | None]:
-    """Return a tuple of the set of streams whose rows can pass the filter, or of None if it restricts no streams."""
+def _streams(one: Filter) -> set[str] | None:
+    """Return the streams whose rows can pass the filter; None if it does not restrict the streams."""
     if getattr(one, "attribute", None) != (STREAM,):
-        return (None,)
+        return None
     if isinstance(one, EqualTo):
-        return ({one.value},)
-    return (set(one.value),) if isinstance(one, In) else (None,)
+        return {one.value}
+    return set(one.value) if isinstance(one, In) else None
 
 
 def _times(one: Filter) -> tuple[StreamId, StreamId]:

@@ -55,7 +55,7 @@ def query_of(begin: Offsets | None) -> str:
 
 
 def same_streams(options: ReadOptions, begin: Offsets) -> bool:
-    """Return whether the query selects its streams in the same way as the offset, as far as known."""
+    """Return whether the query selects its streams as the offset records; True if the offset does not record this."""
     source = begin.source
     return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
 

@@ -11,7 +11,7 @@ acknowledging entries. In a shared group, it prevents a second query from using 
 
 If the server refuses to store a lease, the query logs a warning and continues without it. It retries at intervals of
 half the lease's duration, because most refusals are temporary: the server is currently a replica, or its memory is
-full. The only exception is a user who has never been permitted to write the key.
+full. It does not retry if the first lease is refused because the user lacks a permission or the server a command.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Work(Protocol):
 
 
 class Lease:
-    """One run's leases on its group in each of its streams. `clock` returns seconds. `work` ends with the leases."""
+    """One run's leases on its group in each of its streams.
+
+    `clock` returns seconds. `work` is stopped when the leases are released.
+    """
 
     def __init__(
         self,

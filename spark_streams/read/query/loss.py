@@ -199,7 +199,7 @@ def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
 
 
 def raise_or_warn(loss: Loss, stream: str, baseline: Baseline, address: Address, *, fails: bool) -> None:
-    """Raise the loss as an error (`fails`), or log a warning."""
+    """Raise the loss as an error if `fails`; otherwise log it as a warning."""
     problem = loss.error(stream, baseline, address)
     if fails:
         raise problem

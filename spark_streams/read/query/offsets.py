@@ -93,9 +93,9 @@ class Source:
 class SharedBatch:
     """A batch of a shared group.
 
-    `number` counts on from `since`, the last batch of the query's earlier runs. `reads`: number of new entries that
-    each partition of a stream may read. `claims`: number of pending entries of other consumers that the first partition
-    of a stream may claim.
+    `number`: the batch's number. It continues from `since`, the number of the last batch of the query's earlier runs.
+    `reads`: number of new entries that each partition of a stream may read. `claims`: number of pending entries of
+    other consumers that the first partition of a stream may claim.
     """
 
     number: int

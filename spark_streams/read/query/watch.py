@@ -15,10 +15,10 @@ from spark_streams.read.query.offsets import Offsets
 from streamclient.streams.model import StreamState
 from streamclient.streams.stream_server import StreamServer
 
-_LOOK_SECONDS = 10.0  # interval in which all streams are examined
+_LOOK_SECONDS = 10.0  # interval at which all streams are examined
 _STREAM_SECONDS = 0.005  # addition to the interval per stream
-_WAIT_STREAMS = 1000  # streams above which the wait is longer, because asking costs as much as a wait saves
-_LONGEST_WAIT = 1000
+_WAIT_STREAMS = 1000  # number of streams per additional `wait`, because asking about more streams costs more
+_LONGEST_WAIT = 1000  # milliseconds
 
 
 class Watch:

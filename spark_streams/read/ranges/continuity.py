@@ -32,7 +32,7 @@ _log = logging.getLogger("spark_streams")
 class Continuity:
     """One query's facts about its streams.
 
-    From states it determines starts of batches, and errors and warnings about losses.
+    Determines the starts of batches from the streams' states, and reports losses as errors or warnings.
     """
 
     def __init__(self, options: ReadOptions, address: Address, group: OwnedGroup) -> None:
@@ -190,9 +190,9 @@ class Continuity:
         baseline = baseline_in(begin, stream)
         deleted = max(baseline.deleted, end.deleted.get(stream, ZERO))
         baseline = replace(baseline, deleted=max(deleted, upto), first=first)
-        is_anew = end.starts is not None and end.is_another(begin, stream)
+        was_replaced = end.starts is not None and end.is_another(begin, stream)
         jumps = end.begins.get(stream, begin.of(stream)) != begin.of(stream)
-        if jumps or stream not in begin.streams or is_anew:
+        if jumps or stream not in begin.streams or was_replaced:
             baseline = Baseline(parts[0].after, deleted=baseline.deleted, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # losses before the batch was planned are already reported

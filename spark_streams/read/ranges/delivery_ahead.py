@@ -32,7 +32,7 @@ class _Delivery:
 
 
 class DeliveryAhead:
-    """Certain and possible deliveries of a batch that is not planned yet. There is one stream at a time."""
+    """Deliveries for a batch that is not planned yet, executed or possibly executed. There is one stream at a time."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -53,7 +53,7 @@ class DeliveryAhead:
         """Deliver this number of entries in parts of equal size; see `GroupReads.ahead`."""
         group, delivery = self._options.group or "", self._deliveries[stream]
         consumers = server.groups.consumers([stream], group)[stream]
-        if not consumers:  # the running batch has consumers, so the user is not permitted to list them
+        if not consumers:  # the running batch has consumers, so the group has been deleted
             return None
         delivery.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
         ends = [count * part // parts for part in range(parts + 1)]

@@ -67,8 +67,8 @@ class OwnedGroup:
     ) -> Steps[StreamId]:
         """Return the start of a new query that is to begin at `after`, and move an existing group to this position.
 
-        `resumes`: an existing group is not moved, and the query begins at the group's position. Nothing is changed
-        without `changes`. Raises GROUP_IN_USE for a group that other programs use.
+        `resumes`: an existing group is not moved, and the query begins at the group's position. `changes`: whether the
+        group may be moved and marked. Raises GROUP_IN_USE for a group that other programs use.
         """
         group = self._options.group
         if group is None:
@@ -102,7 +102,7 @@ class OwnedGroup:
     def start_new(
         self, server: StreamServer, begins: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
     ) -> set[str]:
-        """Create the group, at these IDs, in the streams that do not have it. Returns those streams."""
+        """Create the group, at these IDs, in the streams that do not have it. Return those streams."""
         group = self._options.group
         if group is None:
             return set()
@@ -129,7 +129,7 @@ class OwnedGroup:
     def check_consumers(self, stream: str) -> Steps[bool]:
         """Return whether the group has consumers of a query with this prefix. Raises GROUP_IN_USE for other consumers.
 
-        Consumers left by a query with consume=shared do not count as others unless that query is running.
+        Consumers of a query with consume=shared count as other consumers only while that query is running.
         """
         group, options = self._options.group, self._options
         if group is None or options.ack == "none":
@@ -230,8 +230,8 @@ class OwnedGroup:
     def _mark_until(self, stream: str, group: str, upto: StreamId) -> Steps[bool]:
         """Leave the mark of a delivery.
 
-        Returns False if the server cannot create it. The first call removes the marks of earlier runs, and this mark
-        too, so that a user who may not remove a mark does not leave one.
+        Returns False if the server cannot create the mark. The first call removes the marks of earlier runs. It also
+        removes this mark, so that it fails before leaving a mark that the user may not remove.
         """
         mark = self._mark_name(upto)
         if stream not in self._tidied:
@@ -311,8 +311,8 @@ class OwnedGroup:
     def _check_ahead(self, group: str, stream: str, position: StreamId, upto: StreamId) -> Steps[None]:
         """Log a warning if another client has moved the group.
 
-        Rows do not depend on the group, but skipped entries are never pending. A position after `upto` is not such a
-        move if an earlier run that was killed delivered entries ahead.
+        Rows do not depend on the group, but skipped entries are never pending. Nothing is logged if an earlier run that
+        was killed may have delivered entries ahead.
         """
         expected = self._ahead.furthest(stream) or self._left_at.get(stream, upto)
         if position <= expected:
@@ -357,9 +357,9 @@ class OwnedGroup:
     def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
         """Acknowledge everything up to the offset's position in each stream. Trim these entries if the query trims.
 
-        They are trimmed only if the offset is `durable` (no restart asks for entries before it). They are acknowledged
-        unless the offset is known not to be durable, because other queries trim entries that this group has
-        acknowledged.
+        They are trimmed only if the offset is `durable` (every restart begins there or later). They are acknowledged if
+        it is durable or this is unknown (None). Otherwise they stay pending, because other queries trim entries that
+        this group has acknowledged.
 
         The first call may come after a restart and covers every stream. Later calls cover only streams whose position
         has moved.

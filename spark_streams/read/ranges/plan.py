@@ -132,10 +132,11 @@ class BatchPlan:
     """Plan of a trigger.
 
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
-    `losses`: losses to report first. `quiet`: states of the streams without entries for the batch. Streams in `noted`
-    change the next offset nevertheless. `seen`: states of the streams whose positions in `end` this plan set. `moved`:
-    streams with entries in the batch. `is_limited`: whether entries are left for the next batch. `question`: search for
-    the next batch's end, to start while the tasks read; None if a search does not pay off.
+    `losses`: losses to report first. `quiet`: states of the streams without entries for the batch. `noted`: those
+    streams in `quiet` that change the next offset nevertheless. `seen`: states of the streams whose positions in `end`
+    this plan set. `moved`: streams with entries in the batch. `is_limited`: whether entries are left for the next
+    batch. `question`: search for the next batch's end, to start while the tasks read; None if a search does not pay
+    off.
     """
 
     end: Offsets
@@ -269,7 +270,7 @@ def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
 
 
 def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]]) -> Planning[bool]:
-    """Return whether the minimum is reached, or the maximum delay is over.
+    """Return whether the minimum is reached, or the maximum delay has passed.
 
     The first batch and Trigger.AvailableNow do not wait.
     """

@@ -62,7 +62,8 @@ class RangeSource:
         # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
         self._latest: Offsets | None = None
-        self._latest_starts: dict[str, StreamId] = {}  # by stream, if a new query without a group begins at its end
+        #: Starts by stream, of a new query without a group that begins at the stream's end.
+        self._latest_starts: dict[str, StreamId] = {}
         self._checked = False  # whether the checkpoint is known to be this query's
         self._planned_at: float | None = None
         self._rotation = 1
@@ -169,7 +170,7 @@ class RangeSource:
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
         """Return the end of the next batch after `begin`; `begin` itself if there are no entries, or not enough yet.
 
-        Acknowledges everything up to `begin`. `durable`: whether no restart asks for entries before `begin`; None if
+        Acknowledges everything up to `begin`. `durable`: whether every restart begins at `begin` or later; None if
         unknown.
         """
         with borrow(self._address) as connection:

@@ -40,8 +40,8 @@ class RangePartition(QueryPartition):
     """Entries of `ranges`, read from `address` in pages of at most `page_size` entries.
 
     As it reads, the task delivers the entries of the streams in `delivers` to consumers of `group` whose names begin
-    with `prefix`. Other streams are read according to `preference`. `fails`: whether lost entries are an error or a
-    warning. `checks_fields`: see `FieldCheck`. `known`: facts of the streams when the ranges were planned.
+    with `prefix`. Other streams are read according to `preference`. `fails`: whether lost entries are an error rather
+    than a warning. `checks_fields`: see `FieldCheck`. `known`: facts of the streams when the ranges were planned.
     """
 
     address: Address

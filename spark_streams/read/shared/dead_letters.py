@@ -37,7 +37,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 
-_CHUNK = 500
+_CHUNK = 500  # maximum number of letters moved at a time
 #: Maximum number of words of a letter in a script. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000
 

@@ -23,7 +23,7 @@ from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
 from streamclient.streams.stream_server import StreamServer, open_server
 from streamclient.wire_errors import ResponseError
 
-_MOST_TASKS = 100
+_MOST_TASKS = 100  # maximum number of tasks that read together
 #: Maximum number of entries that several tasks read together.
 MOST_ENTRIES = 10_000
 

@@ -4,7 +4,7 @@ A batch has a number. Each of its partitions is one consumer of the group, `<pre
 entries exactly once. The *ledger*, a hash in the stream's slot, has a line for each partition that has read, and the
 last batch whose partitions are all finished. A task watches the ledger and reads new entries in the same transaction
 that writes its line. So only one of two attempts reads, and every later attempt and every replay gets the same entries,
-which are pending for the consumer. No entry can be acknowledged unless it was among the batch's rows.
+which are pending for the consumer. So only entries that were among the batch's rows can be acknowledged.
 
 A partition's line names the run of the query that has read. All scans and retries in one run count as one delivery, so
 they see the same rows. If another run repeats the batch, it counts one more delivery and writes its own ID.

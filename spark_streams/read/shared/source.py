@@ -112,7 +112,8 @@ class SharedSource:
         """Return a batch of all existing entries, without knowing the previous batch. Changes nothing on a server.
 
         The last batch may exist only in Spark's log. Batch numbers must be unique, so this batch's number is the time
-        in milliseconds. If clocks go back, its entries are left for the next batch.
+        in milliseconds. If the clock goes back, the tasks may take the batch for a finished one: its entries are then
+        left for the next batch.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -256,7 +257,8 @@ class SharedSource:
     def _ensure_group(self, begin: Offsets, stream: str, state: StreamState | None) -> Steps[bool]:
         """Create the group if it is missing.
 
-        Returns whether the stream has the group now. Raises GROUP_LOST if the stream had it before.
+        Returns whether the stream has the group now. Raises GROUP_LOST if the stream had the group before and losses
+        are errors.
         """
         before = self._groups.pop(stream, None)
         if state is not None and state.group is not None:

@@ -99,7 +99,7 @@ def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     """Yield the pending entries of the partition's consumer.
 
-    A lost group is only a warning if losses are only warnings.
+    If losses are warnings rather than errors, a lost group is logged as a warning.
     """
     try:
         yield from _read(connection, task)
