@@ -24,11 +24,11 @@ def register(spark: SparkSession) -> None:
 
     Spark finds the data source without this call if the package was installed before Spark's processes started. Call it
     if the package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`). Call it also if
-    PYSPARK_PYTHON is not set and this program's Python is not the first `python3` of PATH, as in a notebook. Without
-    the call, `format("pystreams")` then fails with DATA_SOURCE_NOT_FOUND. Calling it again changes nothing.
+    PYSPARK_PYTHON is not set and this program's Python is not the first `python3` of PATH, as in a notebook. In these
+    cases `format("pystreams")` fails without the call, with DATA_SOURCE_NOT_FOUND. Calling it again changes nothing.
 
-    Without PYSPARK_PYTHON a local Spark then runs the data source in this program's Python. After the call, `load()`,
-    `start()` and `toTable()` in this program check the format's options themselves (`preflight`).
+    After the call, a local Spark without PYSPARK_PYTHON runs the data source in this program's Python. Calls of
+    `load()`, `start()` and `toTable()` in this program then check the format's options before Spark does (`preflight`).
     """
     from spark_streams import preflight  # noqa: PLC0415 - the command line has no use for Spark
     from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - as above
@@ -51,7 +51,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register the source. Spark 4.0 refuses this if it has already found the source itself, which works as well."""
+    """Register the source. Spark 4.0 refuses this if it has already found the source itself; that is no error."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line has no use for Spark
 
     try:

@@ -2,8 +2,8 @@
 
 Spark shows an error of a Python data source as Python prints it: first the causes, then the traceback, and the message
 last. A cause without a traceback is printed as one line. So an error that leaves the connector gets such a cause, which
-repeats its message. Python prints this cause first and the error itself last. By default, Spark shortens the traceback
-and removes the cause, but the error keeps this cause.
+repeats its message. Python prints this cause first and the error itself last. By default, Spark shortens tracebacks and
+removes causes. A headline survives this, since `PystreamsError` stores it as an attribute.
 """
 
 from __future__ import annotations

@@ -79,11 +79,11 @@ class StreamMonitor(StreamingQueryListener):
     """Reports every batch of every query that reads with pystreams.
 
     `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream`, which keeps
-    about `maxlen` reports and needs the permission `+xadd`. With None, no report is added. `latest` has the last report
-    of each query, by the query's name, or by its ID if it has no name. `url` is the URL of the monitored queries.
-    `group` is a group to report instead of the queries' groups. `connection` has further options of the connection,
-    such as `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` gives seconds since
-    1970.
+    about `maxlen` reports; this needs the permission `+xadd`. If `stream` is None, no report is added. `latest` has the
+    last report of each query, by the query's name, or by its ID if it has no name. `url` is the URL of the monitored
+    queries. `group` is a group to report instead of the queries' groups. `connection` has further options of the
+    connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` returns
+    seconds since 1970.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class StreamMonitor(StreamingQueryListener):
     def install(cls, spark: SparkSession, url: str | None = None, **arguments: Any) -> StreamMonitor:
         """Return a monitor of all queries of the session, added to its listeners. The arguments are those of the class.
 
-        Raises MONITOR_WITHOUT_URL if `url` is missing in a Spark Connect client, whose embedded engine is not that of
-        the queries.
+        Raises MONITOR_WITHOUT_URL if `url` is missing in a Spark Connect client, whose embedded engine differs from the
+        engine of the queries.
         """
         monitor = cls(url, **arguments)
         if not type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -150,7 +150,7 @@ class StreamMonitor(StreamingQueryListener):
     ) -> None:
         """Report one batch. `sources`: each source's start and end offsets, as text, and its number of rows.
 
-        `batch_ms`: duration of the batch.
+        `batch_ms`: duration of the batch in milliseconds.
         """
         ours = [source for source in (_source(*one) for one in sources) if source is not None]
         if not ours or time.monotonic() < self._rests_until:
@@ -193,7 +193,7 @@ class StreamMonitor(StreamingQueryListener):
             columns = self._parts.pop(key)
             if key[1] == batch:
                 total.update(columns)
-        while len(self._parts) > 2 * MAXLEN:  # of queries that are not monitored
+        while len(self._parts) > 2 * MAXLEN:  # counts of queries that are not monitored
             del self._parts[next(iter(self._parts))]
         return dict(total)
 

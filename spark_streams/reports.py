@@ -35,7 +35,7 @@ class StreamReport:
     `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
     `group`: the consumer group; None if the query has no group. `pending`: number of the group's pending entries.
     `entries`, `entries_per_second`: entries in this batch; None for a query's first batch, or if unknown. `rejected`:
-    number of the batch's entries, in all streams of the source, that mode DROPMALFORMED dropped; None likewise.
+    number of the batch's entries, in all streams of the source, that mode DROPMALFORMED dropped; None in these cases.
     `lost`: number of lost entries that the query has noticed so far.
     """
 
@@ -191,7 +191,7 @@ _NUMBERS = ("int", "float", "int | None", "float | None")
 
 
 def _made(kind: Any, values: dict[str, Any]) -> Any:
-    """Return a report of that kind. Raises TypeError for missing required values and for most values of other types."""
+    """Return a report of that kind. Raises TypeError for missing required values and for most values of wrong types."""
     known = {field.name: field.type for field in fields(kind)}
     taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
     for name, value in values.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 try:
-    import numpy  # noqa: F401 - for one message about all that may be missing
+    import numpy  # noqa: F401 - so that a missing package causes the same message as a missing pyspark
     import pyarrow  # noqa: F401 - as above
     from pyspark.sql import datasource
     from pyspark.sql.datasource import (

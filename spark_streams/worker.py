@@ -32,7 +32,7 @@ def prepare() -> None:
 
 def _spare_modules() -> None:
     """Exclude the loaded modules from the garbage collection that runs after each task."""
-    global _modules  # noqa: PLW0603 - it is the process's
+    global _modules  # noqa: PLW0603 - state of the process
     if len(sys.modules) != _modules:
         _modules = len(sys.modules)
         gc.freeze()

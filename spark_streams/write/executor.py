@@ -1,4 +1,4 @@
-"""The exactly-once record on servers: reads its state, the evidence, and executes the transitions of `protocol`.
+"""The exactly-once record on servers: reading of the record and the evidence, execution of `protocol`'s transitions.
 
 Owns the steps that need several requests: reading the evidence of many streams, numbering a driver, changes under
 WATCH. A task's transactions, which also add rows, are in `tasks`.
@@ -36,8 +36,9 @@ _AT_ONCE = 500
 
 
 def stream_state(connection: Connection, info: object) -> StreamState:
-    """Return the state in a reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; the state of a key of
-    another type is unknown.
+    """Return the state in a reply to XINFO STREAM; an unknown state for a key of another type.
+
+    Raises SERVER_REFUSED and NOT_PERMITTED.
     """
     if not isinstance(info, list):
         if refusal_of(info) is not Refusal.ROW:

@@ -47,7 +47,7 @@ _UNNAMED_MS = 30 * RECORD_MS
 #: Retention of a finished batch write's fences, for copies of its tasks that are still running. The write's other
 #: records show for a day that it is finished.
 _LATE_MS = 600_000
-_REMOVED_AT_ONCE = 1000
+_REMOVED_AT_ONCE = 1000  # maximum number of fields in one HDEL
 
 # --- Keys
 
@@ -335,7 +335,7 @@ class Account:
     """Value of a ledger, for one batch.
 
     `prepared`: the last attempt that claimed all streams, or empty. `driver`: the number of this attempt's
-    driver. `rows`: number of rows of the batch if it was committed (None: unknown). `old`: fields that are no longer
+    driver. `rows`: digest of the batch's rows if it was committed (None: unknown). `old`: fields that are no longer
     needed.
     """
 
@@ -438,8 +438,8 @@ class Protocol:
     def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
         """Return the commands that count rows, which follow the rows in the same transaction.
 
-        `fence`: the fence's state after the rows. `opened`: the stream before the batch; None unless these are the
-        batch's first rows in the stream.
+        `fence`: the fence's state after the rows. `opened`: the stream before the batch, for the batch's first rows in
+        the stream; None for later rows.
         """
         writer, keys, commands = self.writer, [self.writer.fence_key(stream)], list[Command]()
         if opened is not None:
@@ -680,7 +680,7 @@ class StreamFence:
     """One task's progress in writing rows to one stream, and the fence that counts them.
 
     The calls for each chunk are `unwritten`, `next_state` and `advance`. `update` follows each read of the fence. Rows
-    are passed as their hashes (`rows.digest`). `done`: rows that this task need not write.
+    are passed as their hashes (`rows.digest`). `done`: digest of the rows that this task need not write.
     """
 
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
@@ -695,11 +695,11 @@ class StreamFence:
         self.writer = writer
         self._address = address
         self._next: tuple[Any, RowDigest] | None = None  # rows in flight, and the digest including them
-        self._reordered = False  # the task's rows so far are the fence's rows in another order
+        self._reordered = False  # whether the task's rows so far are the fence's rows in another order
 
     @property
     def rows(self) -> int:
-        """Number of the task's rows that are done."""
+        """Number of the task's rows that are in the stream."""
         return self.digest.rows
 
     def update(self, values: Values) -> None:

@@ -1,7 +1,8 @@
 """Reconciliation of a batch at its end: whether the rows of an attempt fit the streams and their fences.
 
-Pure. There are three cases. All rows are in the stream, in any order and any partitions. Or each fence counts rows that
-the same partition has again, and the remaining rows can be written. Or the rows differ, and the attempt is refused.
+Pure. There are three cases. All rows are in the stream, in any order and any partitions. Or each partition's rows begin
+with the rows that its fence counts, and the remaining rows can be written. Or the rows differ, and the attempt is
+refused.
 
 If a stream is deleted, its records remain. They must not count for a new stream of that name. A stream counts the
 entries that were ever added, which shows the number removed by XTRIM and XDEL. So a stream that lacks entries can be
@@ -45,7 +46,7 @@ def is_there(seen: Evidence, brought: Sequence[TaskRows]) -> bool:
 
 
 def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | None:
-    """Return a partition whose fence counts rows that these tasks do not have again; None if all rows fit.
+    """Return a partition whose fence counts rows other than the first rows of its task; None if all rows fit.
 
     A committed batch accepts no further rows, so for such a batch a partition is always returned.
     """

@@ -50,7 +50,7 @@ from spark_streams.write.tasks.staging import unpack_rows
 from streamclient.connection import Command, Connection
 
 _log = logging.getLogger("spark_streams")
-_ATTEMPTS = 20
+_ATTEMPTS = 20  # attempts to claim all streams while other clients change them
 
 
 class Publisher:

@@ -28,7 +28,7 @@ from streamclient.retry import is_transient
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
-_AHEAD = 2
+_AHEAD = 2  # number of unanswered chunks at which the replies to the oldest chunk are read
 
 
 @dataclass

@@ -49,7 +49,8 @@ class ReplicaWait:
                     return self._refused(values, "HMGET", link)
                 fence.update(values)
         self._link = link
-        # WAIT covers only its own connection's writes. A write on it makes WAIT cover everything written before.
+        # WAIT covers only writes of its own connection. Another write on this connection makes WAIT cover all earlier
+        # writes to the server.
         touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
         touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
         for reply in (touched, replicas):

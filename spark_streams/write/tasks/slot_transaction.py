@@ -70,7 +70,8 @@ class Terms:
 class Entry:
     """A stream's state before a task's first row.
 
-    `record` may later be replaced by this attempt's own record. `done`: rows that the task need not write.
+    `record` may later be replaced by this attempt's own record. `done`: digest of the rows that the task need not
+    write.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)

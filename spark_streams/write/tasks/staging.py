@@ -23,7 +23,7 @@ from streamwire.stream_id import StreamId
 #: Maximum rows and bytes of a chunk: publishing a chunk blocks the server's other clients for a few milliseconds.
 _CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
 
-_HEADER = struct.Struct("<QQ")
+_HEADER = struct.Struct("<QQ")  # number of rows, size of the IDs in bytes
 
 
 def pack_index(rows: EncodedRows) -> bytes:
@@ -99,7 +99,7 @@ class Stager:
         return not self._chunks
 
     def finish(self) -> TaskRows:
-        """Return the task's result."""
+        """Return the task's rows for the stream: their digest, and where they are staged."""
         fence = self._fence
         base = fence.state.row_digest
         differs = self._differs or base.rows > fence.rows
@@ -109,5 +109,6 @@ class Stager:
 
 def _are_short(rows: EncodedRows) -> bool:
     """Return whether all rows have fewer than a thousand words: Lua limits the number of arguments."""
-    fourth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]  # of a row: *13\r\n...
-    return not bool(np.any((fourth >= ord("0")) & (fourth <= ord("9"))))
+    # A row begins with its number of words, as in *13\r\n. The fifth byte is a digit if there are four digits or more.
+    fifth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]
+    return not bool(np.any((fifth >= ord("0")) & (fifth <= ord("9"))))
