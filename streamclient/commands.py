@@ -248,8 +248,10 @@ def key_of(command: Command) -> bytes | None:
 
 
 def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
-    """Return the key that routes each command. A command without a key (MULTI, EXEC) gets the key of the next command
-    with a key, or else of the last one before it.
+    """Return the key that routes each command.
+
+    A command without a key (MULTI, EXEC) gets the key of the next command that has one. If there is none, it gets the
+    last key before it.
     """
     keys = [key_of(command) for command in commands]
     last = next((key for key in reversed(keys) if key is not None), None)

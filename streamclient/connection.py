@@ -5,8 +5,8 @@ Owns the links to the address's nodes and their replacement. Commands go to the 
 and broken links replaced, until the address's retry time ends. Callers need not distinguish clusters.
 
 Invariant: a command whose link broke may have been executed. Only idempotent commands are sent again
-(`commands.is_idempotent`). For others the failure goes to the caller, unless it provides a continuation (`Resume`). A
-refused command was not executed, so it is always sent again.
+(`commands.is_idempotent`). For other commands the failure is raised, unless the caller provides a continuation
+(`Resume`). A refused command was not executed, so it is always sent again.
 
 The module is one file because the decisions about resending depend on the state of the links.
 """
@@ -104,8 +104,8 @@ class Connection:
         """Return the link to that server. Tries once; raises `BROKEN`, or ServerError if the server refuses a
         command of the handshake, such as SELECT of a database that does not exist.
 
-        The permission for ECHO is checked, since ECHO marks the end of replies (`Link.request`): without it, waiting
-        for a reply would never end.
+        The permission for ECHO is checked, since ECHO marks the end of replies (`Link.request`): without this
+        permission, waiting for a reply would never end.
         """
         link = self._links.get(endpoint)
         if link is None:

@@ -217,8 +217,9 @@ error, fail = CONDITIONS.error, CONDITIONS.fail
 
 
 def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """Return the first of these errors, given by stream. If there are several, its text adds their number and names
-    some streams.
+    """Return the first of these errors, which are given by stream.
+
+    If there are several errors, the text also has their number and the names of some streams.
     """
     first, *others = problems.values()
     if not others:

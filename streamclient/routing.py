@@ -1,7 +1,7 @@
 """Routing: the server of a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
 
-Owns the known slots of a cluster and the master's endpoint, and the search for both. Each search opens its own links
-and closes them.
+Owns the known slots of a cluster, the endpoint of the master that Sentinels name, and the search for both. Each search
+opens its own links and closes them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Scala
 
 
 def milliseconds(ids: Sequence[bytes]) -> Any:
-    """Return the first half of each ID as an int64 array; null unless it is a number below 2**63."""
+    """Return the first half of each ID as an int64 array; null if it is not a number below 2**63."""
     halves = [entry_id.partition(b"-")[0] for entry_id in ids]
     numbers = [int(half) if half.isdigit() and len(half) <= 20 else 2**63 for half in halves]
     return pa.array([number if number < 2**63 else None for number in numbers], pa.int64())

@@ -58,11 +58,11 @@ class Page(Protocol):
         ...
 
     def integers(self, name: bytes) -> Any:
-        """Return the values of one field as an array of whole numbers; None unless all are plain whole numbers."""
+        """Return the values of one field as an array of whole numbers; None if a value is not a plain whole number."""
         ...
 
     def floats(self, name: bytes) -> Any:
-        """Return the values of one field as a float64 array; None unless all are plain numbers."""
+        """Return the values of one field as a float64 array; None if a value is not a plain number."""
         ...
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -29,7 +29,7 @@ _HIDDEN = "(not shown)"
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The embedded engine, instead of an address. It stores data in `directory`; in memory if that is None."""
+    """The embedded engine, instead of an address. It stores data in `directory`, or in memory if this is None."""
 
     directory: str | None = None
 

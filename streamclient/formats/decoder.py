@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # HTTP takes time to import, and few commands need it
 class Decoded:
     """A value as JSON: dictionaries with texts as keys, lists, texts, numbers, booleans and None.
 
-    `format`: its format. `schema_id`: ID in the registry; None without a header. `name`: name of the record or message.
+    `format`: name of the value's format. `schema_id`: ID of the schema in the registry; None without a header. `name`:
+    name of the record or message.
     """
 
     value: Any
@@ -111,7 +112,7 @@ class Decoder:
     def _asked(self, registry: Registry, schema_id: int) -> Schema | None:
         """Return the schema with this ID.
 
-        After a failure, raise the same error for a while, without a request for each ID.
+        After a failure, raise the same error for ten seconds, without a request for each ID.
         """
         if self._failed is not None and time.monotonic() < self._failed[0]:
             raise self._failed[1]

@@ -145,7 +145,10 @@ class Messages:
             raise ValueError(str(cause)) from cause
 
     def _add(self, schema: Schema, name: str | None) -> Any:
-        """Add a file and its imports to the pool, and return its descriptor. `name`: name by which others import it."""
+        """Add a file and its imports to the pool, and return the file's descriptor.
+
+        `name`: name by which other files import this file; None for the main file.
+        """
         for reference in schema.references:
             if reference.name not in self._added:
                 self._add(reference.schema, reference.name)

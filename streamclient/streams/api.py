@@ -17,9 +17,9 @@ class States(Protocol):
     """States of streams, each with the state of one of its groups."""
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        """Return each stream's state, or None if the key does not exist. A state includes the group's if one is given.
+        """Return each stream's state, or None if the key does not exist.
 
-        Raises NOT_A_STREAM for a key of another type.
+        If a group is given, the state includes the group's state. Raises NOT_A_STREAM for a key of another type.
         """
         ...
 

@@ -167,7 +167,7 @@ class RedisEntries:
             if state is None:
                 continue
             backlog, _ = state.backlog(whole.after)
-            is_short = state.length < _SHORT  # it is read completely, together with others
+            is_short = state.length < _SHORT  # it is read completely, together with other short streams
             if exact or most is not None or is_short or backlog <= _COUNTED:
                 about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))

@@ -44,8 +44,9 @@ class GroupReads:
     def ahead(
         self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
     ) -> Generator[None, None, Counted | None]:
-        """Deliver the entries after `after` to consumers, in order: to each one its number of entries, a page at each
-        step.
+        """Deliver the entries after `after` to consumers, in order, a page at each step.
+
+        `shares`: the consumers, each with the number of entries that are delivered to this consumer.
 
         Finding a batch's end requires going through its entries once, and making them pending requires a delivery. A
         delivery without its reply does both: afterwards XINFO GROUPS reports the ID that the group has reached. That ID

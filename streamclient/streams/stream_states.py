@@ -31,7 +31,8 @@ class RedisStates:
         return self._connection.capabilities
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        # The group is requested after the stream: entries that arrive in between make its lag larger, never too small.
+        # The group is requested after the stream, so entries that arrive in between make its lag too large. In the
+        # other order, the lag would be too small.
         known = self._known
         scripted = {stream for stream in streams if known.prefers_script(stream)}
         commands: list[Command] = []
