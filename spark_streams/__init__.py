@@ -25,7 +25,7 @@ def register(spark: SparkSession) -> None:
     Spark finds the data source without this call if the package was installed before Spark's processes started. Call it
     if the package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`). Call it also if
     PYSPARK_PYTHON is not set and this program's Python is not the first `python3` of PATH, as in a notebook. In these
-    cases `format("pystreams")` fails without the call, with DATA_SOURCE_NOT_FOUND. Calling it again changes nothing.
+    cases `format("pystreams")` fails without the call, with DATA_SOURCE_NOT_FOUND. Further calls change nothing.
 
     After the call, a local Spark without PYSPARK_PYTHON runs the data source in this program's Python. Calls of
     `load()`, `start()` and `toTable()` in this program then check the format's options before Spark does (`preflight`).
@@ -42,7 +42,7 @@ def register(spark: SparkSession) -> None:
         _put(spark, PystreamsDataSource)
         return
     context = spark.sparkContext
-    default = context.pythonExec  # the Python that Spark records with the source and runs it in
+    default = context.pythonExec  # the Python that Spark records with the source, and in which it runs the source
     context.pythonExec = sys.executable
     try:
         _put(spark, PystreamsDataSource)

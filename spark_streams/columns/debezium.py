@@ -35,7 +35,7 @@ def keys(page: Page) -> Any:
 def values(page: Page) -> Any:
     """Return each event as JSON.
 
-    It is null without an event, as after a deletion, and invalid JSON for entries in neither format.
+    The value is null without an event, as after a deletion, and invalid JSON for entries in neither format.
     """
     return _payloads(_parts(page)[1])
 
@@ -62,7 +62,7 @@ def _payloads(texts: Any) -> Any:
     wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
     if not pc.any(wrapped).as_py():
         return texts
-    head = b""  # part of the previous text before its payload, which is the same in most texts
+    head = b""  # start of the previous text, up to its payload; most texts have the same start
     found: list[bytes | None] = []
     for text in texts.to_pylist():
         if text is None or not text.startswith(_SCHEMA):

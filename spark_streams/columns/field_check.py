@@ -1,7 +1,7 @@
 """Detection of columns that are null in all rows of a task, which suggests a misspelt name or a wrong type.
 
-Tasks of batch reads and of a query's first batch check for them. With the option `requireFields` such columns raise an
-error. Otherwise each worker process logs one warning.
+Tasks of batch reads and of a query's first batch check for such columns. With the option `requireFields`, a task raises
+an error. Otherwise each worker process logs one warning.
 """
 
 from __future__ import annotations

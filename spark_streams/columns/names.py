@@ -47,7 +47,7 @@ def is_fields_map(field: spark.StructField) -> bool:
 def has_text(kind: spark.DataType) -> bool:
     """Return whether values of the type have a text form: scalars, and structs, arrays and maps of scalars as JSON.
 
-    Year-month intervals have none, because Spark does not support them in Python data sources.
+    Year-month intervals have no text form, because Spark does not support them in Python data sources.
     """
     if isinstance(kind, spark.StructType):
         return all(has_text(field.dataType) for field in kind.fields)

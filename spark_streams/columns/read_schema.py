@@ -1,9 +1,9 @@
 """Columns of a read: conversion of a page of entries to a record batch, and handling of malformed values.
 
-A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
-one field, or a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's change
-event. An entry with a value that does not fit its column's type is *malformed* and is handled according to the mode.
-Depends on Spark's types and the codec's pages, not on servers.
+A column is an attribute of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), a map of all its fields (named
+`fields`), one field, or a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's
+change event. An entry with a value that does not fit its column's type is *malformed* and is handled according to the
+mode. Depends on Spark's types and the codec's pages, not on servers.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class ValueReader(Protocol):
 class ReadSchema:
     """The columns of a read. `arrow`: the schema that Spark expects of every batch.
 
-    `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. If it is not set, the
-    session's zone applies (`in_session`). If the session has none, the driver's zone applies (`home`). `epochs`: see
+    `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. Without it, the session's
+    zone applies (`in_session`). If the session has no zone, the driver's zone applies (`home`). `epochs`: see
     `moments.epochs_of`. `requires_fields`: whether a column without any value is an error
     (`spark_streams.columns.field_check`). `reader`: reader of the values in `row_field`, if they are not plain JSON.
     """

@@ -2,7 +2,7 @@
 
 The options are the fields of the section classes listed here. The case of names is ignored, because Spark passes them
 in lower case. An unknown option, an option of another connector, or an option for the other direction is refused with
-an error that names the replacement. Independent of servers.
+an error that says what to do instead. Independent of servers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
 from streamwire.lazy import difflib
 
-#: The classes that declare options, in the order of the documentation. Their docstrings become its headings.
+#: The classes that declare options, in the order of the documentation, where their docstrings become headings.
 SECTIONS: tuple[type[Any], ...] = (
     ConnectOptions,
     CommonOptions,

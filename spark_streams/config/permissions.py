@@ -54,7 +54,7 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
 
 
 def _keys(streams: Sequence[str]) -> list[str]:
-    """Return short rules for the keys of these streams, because each task carries them and errors show them."""
+    """Return the rules for the keys of these streams. They are short, because errors show them and tasks carry them."""
     if len(streams) <= _NAMED:
         return [f"~{stream}" for stream in streams]
     first, last = min(streams), max(streams)

@@ -5,12 +5,12 @@ must find the same engine. So the engine belongs to a *driver*, which every proc
 
 * A process that Spark started, or that `spark-submit` runs, has the JVM among its ancestors: the JVM is the driver.
 * A user's Python program with a running SparkContext knows the process ID of its JVM, which is the same driver.
-* A program without a JVM is the driver itself. A JVM that it starts later inherits its environment, with the variable
-  PYSTREAMS_EMBEDDED, which contains the engine's directory.
+* A program without a JVM is the driver itself. A JVM that the program starts later inherits the program's environment,
+  with the variable PYSTREAMS_EMBEDDED, which contains the engine's directory.
 
 A driver is identified by its process ID and start time, because process IDs are reused. It has a directory that only
-its user can access (mode 0700), where its engines listen on Unix sockets. It is in the temporary directory, or in /tmp
-if the temporary directory's path is too long for a socket.
+its user can access (mode 0700), where its engines listen on Unix sockets. This directory is below the temporary
+directory, or below /tmp if the temporary directory's path is too long for a socket.
 
 A client of Spark Connect is not a driver: its sources are planned on the server, which has its own engine.
 """

@@ -2,7 +2,7 @@
 
 The launcher starts the supervisor through `streamwire.bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... The
 supervisor starts COMMAND, waits for the line `ready on unix:PATH pid N` (or `HOST:PORT`), records the address in DIR,
-and watches both processes. When the driver ends, it stops the engine and removes DIR; when the engine ends, it exits.
+and watches both processes. It stops the engine and removes DIR when the driver ends, and exits when the engine ends.
 `life` has the states and transitions; this module carries them out on processes and files.
 
 LOCK is a file descriptor that holds the launcher's lock on DIR. It stays open until the first record is written, so
@@ -14,7 +14,7 @@ goes only to the log.
 
 On Linux the engine also ends if the supervisor is killed. The supervisor depends on the engine only through two lines
 of output: the ready line above, and `missing package NAME`, by which `streamwire.bootstrap` reports a missing package.
-It does not depend on Spark.
+The supervisor does not depend on Spark.
 """
 
 from __future__ import annotations

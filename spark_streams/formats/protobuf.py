@@ -58,8 +58,9 @@ _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "S
 
 @dataclass(frozen=True)
 class ProtobufReader:
-    """Reads messages. `schema`: schema of the columns, and of values without a header. `message`: its message.
+    """Reads messages. `schema`: schema of the columns, and of values without a header.
 
+    `message`: name of the message in that schema; None for its first message.
     `registry`: registry with the writers' schemas, which the values' headers identify.
     """
 

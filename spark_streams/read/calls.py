@@ -1,4 +1,4 @@
-"""Answers to Spark's calls to a streaming reader that are the same for all Spark releases.
+"""Streaming readers: the answers to Spark's calls that are the same in all Spark releases.
 
 Spark's behaviour, and its consequences:
 
@@ -11,9 +11,9 @@ Spark's behaviour, and its consequences:
 * With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart requests entries before
   `start`. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of a batch before
   that batch was planned, progress is synchronous, and everything up to `start` can be acknowledged and trimmed.
-  Otherwise only entries up to the last committed offset can. Before the second batch of a run, it is unknown whether
-  progress is synchronous, so entries are acknowledged but not trimmed. With the trigger AvailableNow progress is always
-  synchronous, because Spark refuses to combine this trigger with asynchronous progress tracking.
+  Otherwise this is possible only up to the last committed offset. Before the second batch of a run, it is unknown
+  whether progress is synchronous, so entries are acknowledged but not trimmed. With the trigger AvailableNow progress
+  is always synchronous, because Spark refuses to combine this trigger with asynchronous progress tracking.
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 

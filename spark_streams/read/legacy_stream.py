@@ -64,7 +64,7 @@ class LegacyStreamReader(StreamCalls):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the start of a new query.
 
-        It follows from the end of the first batch, so that a repeated batch has the same start.
+        The start follows from the end of the first batch, so that a repeated batch has the same start.
         """
         if self._initial is None:
             end = Offsets({}) if self._at is None else self._offset(self._at)

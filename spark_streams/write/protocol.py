@@ -9,9 +9,9 @@ A query, or a batch write with a name, leaves hashes on servers. `streamclient.r
     ledger          the streams of the batch, its drivers, and whether it is committed
     writes          the executions that write from foreachBatch, in their order
 
-`TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`. It takes
-the values that were read, and returns the commands that change them, or raises an error. Tasks and drivers execute
-these commands. A transition that depends on values that were read is executed under WATCH of their keys.
+`TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`. The
+method takes the values that were read, and returns the commands that change them, or raises an error. Tasks and drivers
+execute these commands. A transition that depends on values that were read is executed under WATCH of their keys.
 docs/design/exactly-once.md explains why no interleaving writes a row twice or drops a row.
 
 Field names are stored on servers, so never rename a field; only add new fields.

@@ -4,9 +4,9 @@ Pure. There are three cases. All rows are in the stream, in any order and any pa
 with the rows that its fence counts, and the remaining rows can be written. Or the rows differ, and the attempt is
 refused.
 
-If a stream is deleted, its records remain. They must not count for a new stream of that name. A stream counts the
-entries that were ever added, which shows the number removed by XTRIM and XDEL. So a stream that lacks entries can be
-distinguished from a new stream. If this is uncertain, the stream counts as the same.
+If a stream is deleted, its records remain. These records must not apply to a new stream of that name. A stream counts
+the entries that were ever added, which shows the number removed by XTRIM and XDEL. So a stream that lacks entries can
+be distinguished from a new stream. In doubt, the stream is taken for the old one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lease on a consumer group: if two queries use one group, the second query is refused.
 
 A lease is a key next to the stream with the IDs of the query and the run: `<query>:<run>`. A lease expires by itself. A
-thread renews it at intervals of a third of its duration while the process lives. So neither a long batch nor a paused
+thread renews it, three times in the lease's duration, while the process lives. So neither a long batch nor a paused
 JVM loses the lease, and it expires soon after the process is killed. A query that restarts with its checkpoint has the
 same ID and immediately takes the lease from its earlier run. If the earlier run is still active because the checkpoint
 was copied, it finds that its lease was taken, and fails.

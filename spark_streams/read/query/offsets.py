@@ -33,9 +33,9 @@ options and of the server's state. Version 4 consists of:
 
 `added`, `firsts` and `unread` have a value for almost every stream. To avoid repeating the names, the text stores them
 as lists in the order of `streams`; `unread` is a list of positions in `streams`. `firsts` are given in milliseconds
-after `since`, the smallest of them, with `-<sequence number>` if the sequence number is not 0. Version 3 stores them as
-objects and a list of names, and has no `tasks`. Version 2 additionally lacks `source`, `firsts` and `unread`. Version 1
-has only `streams`.
+after `since`, the smallest of them, with `-<sequence number>` if the sequence number is not 0. Version 3 stores `added`
+and `firsts` as objects, `unread` as a list of names, and has no `tasks`. Version 2 additionally lacks `source`,
+`firsts` and `unread`. Version 1 has only `streams`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Base class of the partitions of a query. Tasks read them."""
+"""Base class of a query's partitions, which tasks read."""
 
 from __future__ import annotations
 

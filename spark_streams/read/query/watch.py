@@ -38,7 +38,7 @@ class Watch:
         self._until = 0.0
 
     def due(self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, waits: bool) -> Sequence[str]:
-        """Return the streams to examine for a batch after `begin`. With `waits` the server may block until one has
+        """Return the streams to examine for a batch after `begin`. With `waits` the server may block until a stream has
         changed.
         """
         now = self._clock()

@@ -2,8 +2,8 @@
 
 The rows of a batch do not depend on this work, so the tasks need not wait for it. The batch's acknowledgement and the
 next batch depend on it and wait for it to finish. Each kind of work does one thing at a time, in a thread with its own
-connection. It does not use the process's connection, because a replaced connection would look like a new server to the
-query.
+connection. The thread does not use the process's connection, because a replaced connection would look like a new server
+to the query.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consuming by ranges, by a query that owns its positions, and its consumer group if it has one.
+"""Consuming by ranges: the driver side of a query that owns its positions, and its consumer group if it has one.
 
 Answers Spark's calls: collects the facts of a batch, plans it (`plan`), and carries the plan out. The rows of a batch
 follow from its two offsets alone; the group (`owned_group`) never determines them.

@@ -1,6 +1,6 @@
 """Tasks of a shared group: read new entries once, and read the same entries again when a task is repeated.
 
-Owns the order of a task's steps. It reads the ledger. Then it either checks for lost entries and reads new entries in
+Owns the order of a task's steps. A task reads the ledger. Then it either checks for lost entries and reads new ones in
 the transaction that writes the ledger's line, or it reads the consumer's history. The rules are in
 `spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly the entries that are
 acknowledged later.

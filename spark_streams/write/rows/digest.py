@@ -1,7 +1,7 @@
 """Digests of rows: a hash per row, and a digest of many rows. Vectorised and pure.
 
 A row's hash depends only on its fields and its own ID, so hashes can be compared regardless of chunk, task and sending
-method. A digest has two halves of 64 bits: one depends on the order of the rows, the other does not. They detect
+method. A digest has two halves of 64 bits: one depends on the order of the rows, the other does not. Digests detect
 accidents, not attacks.
 """
 
@@ -127,7 +127,7 @@ class RowDigest:
         return RowDigest(self.rows + len(hashes), (self.ordered + ordered) & _MASK, (self.total + total) & _MASK)
 
     def joined(self, other: RowDigest) -> RowDigest:
-        """Return the digest of the rows of both, for comparing only `rows` and `total`."""
+        """Return the digest of both digests' rows. Only its `rows` and `total` are defined."""
         return RowDigest(self.rows + other.rows, 0, (self.total + other.total) & _MASK)
 
     def same_rows(self, other: RowDigest) -> bool:

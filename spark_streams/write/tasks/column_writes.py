@@ -9,7 +9,7 @@ import numpy as np
 from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command, Connection
 
-#: Maximum bytes of the entries of one command: it blocks the server's other clients.
+#: Maximum bytes of the entries of one command. A command blocks the server's other clients while it is executed.
 _MOST_BYTES = 64 << 20
 _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # maximum overhead of an entry, and of each of its fields
 
