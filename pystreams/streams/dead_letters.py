@@ -27,7 +27,11 @@ _CHUNK = 500
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter. `words`: alternating field names and values of the original entry."""
+    """A dead letter.
+
+    `deliveries`: None if the letter has no valid number. `words`: alternating field names and values of the original
+    entry. `head`: those that precede them in the dead-letter stream.
+    """
 
     id: bytes
     stream: bytes
@@ -35,12 +39,12 @@ class Letter:
     deliveries: int | None
     reason: bytes
     words: list[bytes]
+    head: list[bytes]
 
     @property
     def whole(self) -> list[bytes]:
         """All field names and values, as in the dead-letter stream."""
-        values = (self.stream, self.original, b"%d" % (self.deliveries or 0), self.reason)
-        return [*(word for pair in zip(_ORIGIN, values, strict=True) for word in pair), *self.words]
+        return [*self.head, *self.words]
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def parsed(entry: Entry) -> Letter | None:
         return None
     stream, original, deliveries, reason = words[1:HEAD:2]
     count = int(deliveries) if re.fullmatch(rb"[0-9]{1,18}", deliveries) else None
-    return Letter(entry_id, stream, original, count, reason, words[HEAD:])
+    return Letter(entry_id, stream, original, count, reason, words[HEAD:], words[:HEAD])
 
 
 def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:

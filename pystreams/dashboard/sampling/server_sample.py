@@ -87,7 +87,9 @@ class ServerSamples:
         if self._number % _NAMES_EVERY == 0:
             self._names = sorted(inventory.scan(connection))
         self._ask_sizes(connection)
-        streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._streams_of(connection)]
+        forbidden: set[bytes] = set()
+        read = inventory.read_streams(connection, self._names, memory=False, forbidden=forbidden)
+        streams = [replace(each, bytes=self._sizes.get(each.name)) for each in read]
         rated = self._with_rates(now, streams)
         every = of_groups.groups_of(connection, rated, now, details=False, budget=Budget(_COUNTED))
         groups = self._judged(connection, self._with_delivery(now, list(every)))
@@ -101,7 +103,7 @@ class ServerSamples:
         facts = info(connection)
         letters = [name for name in self._letters if name in rows]
         commands = self._command_rates(now, facts, connection.sent + self._also_sent())
-        return Snapshot(now, rows, groups, facts, letters, took, commands, connection.sent - sent)
+        return Snapshot(now, rows, groups, facts, letters, took, commands, connection.sent - sent, len(forbidden))
 
     def forget_names(self) -> None:
         """Search for streams and dead letters again in the next sample."""
@@ -111,9 +113,6 @@ class ServerSamples:
         """Return commands per second: "own" for the dashboard, "others" for all other clients."""
         total = facts.get("total_commands_processed", "")
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
-
-    def _streams_of(self, connection: Connection) -> list[Stream]:
-        return list(inventory.read_streams(connection, self._names, memory=False, forbidden=set()))
 
     def _ask_sizes(self, connection: Connection) -> None:
         """Request the sizes of the next page of streams."""

@@ -6,7 +6,7 @@ A snapshot never changes. Each sorted list is computed on first use, once for al
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pystreams import measures
@@ -19,7 +19,11 @@ Name = tuple[bytes, bytes]
 
 @dataclass(frozen=True)
 class Totals:
-    """Totals over all streams. `exact`: whether the lag of every group is exact."""
+    """Totals over all streams.
+
+    `exact`: whether the lag of every group is exact. `unreadable`: number of streams that are left out, because the
+    dashboard's user may not read them.
+    """
 
     streams: int = 0
     entries: int = 0
@@ -30,6 +34,7 @@ class Totals:
     behind_ms: int | None = None
     statuses: Mapping[str, int] = field(default_factory=dict)
     exact: bool = True
+    unreadable: int = 0
 
 
 Row = TypeVar("Row")
@@ -49,7 +54,7 @@ class Snapshot:
     """One sample. `at`: the server's time in milliseconds; `facts`: lines of INFO; `letters`: dead-letter streams.
 
     `took`: duration of the sample in seconds; `sent`: number of its commands; `commands`: commands per second of the
-    dashboard and of all other clients.
+    dashboard and of all other clients; `unreadable`: see `Totals`.
     """
 
     def __init__(
@@ -62,12 +67,13 @@ class Snapshot:
         took: float = 0.0,
         commands: Mapping[str, float] | None = None,
         sent: int = 0,
+        unreadable: int = 0,
     ) -> None:
         self.at, self.streams, self.groups, self.facts, self.took = at, streams, groups, facts, took
         self.letters = tuple(letters)
         self.commands = commands or {}
         self.sent = sent
-        self.totals = _totals(streams, groups)
+        self.totals = replace(_totals(streams, groups), unreadable=unreadable)
         self._lists: dict[tuple[str, ...], list[Any]] = {}
 
     def totals_of(self, names: Collection[bytes]) -> Totals:

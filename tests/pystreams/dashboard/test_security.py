@@ -317,6 +317,24 @@ def test_the_rules_that_the_command_names_are_enough(
         client.acl_deluser("viewer")
 
 
+def test_streams_that_the_dashboard_may_not_read_are_counted(
+    started: Started, client: redis.Redis, place: servers.Running
+) -> None:
+    """The dashboard's own user may read some streams: the overview shows these, and the number of the others."""
+    client.xadd("mine", {"a": 1})
+    client.xadd("theirs", {"a": 1})
+    rules = NEEDS[cli.commands["ui"]].split()
+    client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~mine", *rules)
+    try:
+        dashboard = started(f"redis://viewer:view-pass@{place.host}:{place.port}")
+        dashboard.log_in()
+        dashboard.wait_for_sample()
+        totals = dashboard.get("overview")["totals"]
+        assert (totals["streams"], totals["unreadable"]) == (1, 1)
+    finally:
+        client.acl_deluser("viewer")
+
+
 def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis) -> None:
     """Prometheus sends it as a bearer token; only users logged in with it see the metrics; guesses are counted."""
     client.xadd("orders", {"n": "1"})

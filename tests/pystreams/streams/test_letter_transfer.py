@@ -216,3 +216,15 @@ def test_an_entry_of_more_words_than_a_script_takes_is_put_back(site: Place) -> 
     with closing(site.connection()) as connection:
         assert put_back(connection) == 2
     assert site.numbers("orders") == [0, 1]
+
+
+def test_a_moved_letter_keeps_a_delivery_count_that_is_not_a_number(site: Place, scripts: bool) -> None:
+    """A letter is moved with exactly its fields, even if another program wrote them."""
+    site.empty()
+    site.client.xadd("failed", {**ORIGIN, "_original_deliveries": "many", "n": 0})
+    (_, fields) = site.client.xrange("failed")[0]
+    with closing(site.connection()) as connection:
+        letters = find(connection)
+        assert [letter.deliveries for letter in letters] == [None]
+        assert dead_letters.move(connection, b"failed", letters, b"orders") == 1
+    assert [entry for _, entry in site.client.xrange("orders")] == [fields]

@@ -175,8 +175,14 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
-    """Return a digest of a key's visible state, without the deadlines of hash fields, regardless of its history."""
+    """Return a digest of a key's visible state, regardless of its history.
+
+    As in Redis, it depends on which fields of a hash have deadlines, but not on the times.
+    """
+    hashed = sha1(usedforsecurity=False)
     if isinstance(value, Hash):
+        for field in sorted(value.deadlines or ()):
+            hashed.update(b"expires %d %b" % (len(field), field))
         value = Hash(sorted(value.items()), big=value.big)
     elif isinstance(value, Members):
         value = Members(sorted(value), Form.TABLE)
@@ -187,7 +193,6 @@ def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
     alone = DatabaseImage(0)
     alone.add([key], [value], {} if deadline is None else {key: deadline})
     image = Image(ctx.now, [alone], defaults)
-    hashed = sha1(usedforsecurity=False)
     for part in export.commands(image):
         hashed.update(part)
     return int.from_bytes(hashed.digest(), "big")

@@ -47,7 +47,8 @@ export async function overview({ query }) {
     const found = await get("overview", { span: span() });
     const { server } = found;
     const totals = found.totals ?? {}; // no totals: this user may see only some of very many streams
-    tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
+    const entries = totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`;
+    tiles.set("streams", count(totals.streams), totals.unreadable ? `${entries}; no permission for ${things(totals.unreadable, "more stream")}` : entries);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
     tiles.set("behind", found.furthest ? seconds(found.furthest.lag_seconds) : duration(found.at ? 0 : null), found.furthest ? groupLink(found.furthest) : found.at ? "everything is delivered" : "no answer yet");
