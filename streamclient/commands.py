@@ -16,7 +16,7 @@ Command = tuple[bytes | str | int, ...]
 
 
 class Need(StrEnum):
-    """Purpose of commands. Without a purpose marked "(not needed)", the connector works, but slower or unchecked."""
+    """Purpose of commands. Without those marked "(not needed)", the connector works, but is slower or checks less."""
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"

@@ -363,7 +363,7 @@ class Connection:
         request.token = request.link.request(request.commands)
 
     def _failed(self, request: _Request, cause: BaseException) -> None:
-        """Drop the request's link. Raise the failure unless the request may be sent again."""
+        """Drop the request's link. Raise the failure if the request must not be sent again."""
         self.drop(request.link)
         request.link = None
         self.raise_permanent(cause)

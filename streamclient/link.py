@@ -153,7 +153,7 @@ class Link:
             raise _refusal(f"SELECT {self._login.database}", selected[0])
 
     def renew(self) -> None:
-        """Log in with the provider's current credentials every few minutes, before the old login expires.
+        """Log in with the provider's current credentials every five minutes, before the old login expires.
 
         If the provider fails, the connection keeps its login, and the provider is called again after ten seconds.
         Raises LoginRefusedError if the server refuses the new credentials.

@@ -77,7 +77,7 @@ class Budget:
         self._pause = _FIRST_PAUSE
 
     def pause(self) -> bool:
-        """Sleep before the next attempt. Return False without sleeping if the time is up."""
+        """Sleep before the next attempt. Return False without sleeping if no time remains."""
         left = self._end - time.monotonic()
         if left <= 0:
             return False
@@ -105,7 +105,7 @@ def refusal_of(reply: object) -> Refusal:
 
 
 def is_transient(reply: Any) -> bool:
-    """Return whether the reply is an error that may disappear a moment later, or at another node."""
+    """Return whether the reply is a temporary error: the same command may succeed later, or at another node."""
     return isinstance(reply, ResponseError) and refusal_of(reply) is Refusal.LATER
 
 

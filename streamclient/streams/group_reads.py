@@ -132,7 +132,7 @@ class _Delivery:
             yield from self._deliver(some, counts)
 
     def _grouped(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
-        """Yield groups of batches. Each group has streams of one node and a limited number of entries."""
+        """Yield lists of batches. Each list has streams of one node and a limited number of entries."""
         nodes: dict[Endpoint | None, list[Batch]] = {}
         for batch in batches:
             nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)

@@ -58,9 +58,9 @@ class Range:
 class GroupState:
     """A consumer group, in the terms of XINFO GROUPS.
 
-    `lag`: entries not yet delivered to the group; None if the server cannot tell. `pending`: entries delivered and not
-    acknowledged. `entries_read`: number of entries ever added up to the group's position; None if the server cannot
-    tell.
+    `lag`: entries not yet delivered to the group; None if the server does not know the number. `pending`: entries
+    delivered and not acknowledged. `entries_read`: number of entries ever added up to the group's position; None if the
+    server does not know the number.
     """
 
     last_delivered_id: StreamId

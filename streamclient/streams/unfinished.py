@@ -1,5 +1,6 @@
-"""Existing entries of streams that consumer groups have not read or acknowledged, and that emptying a stream would
-delete. The numbers of XINFO GROUPS also include entries that were trimmed before they were read or acknowledged.
+"""Existing entries that consumer groups have not read or acknowledged, which would be lost if a stream were emptied.
+
+The numbers of XINFO GROUPS also include entries that were trimmed before they were read or acknowledged.
 """
 
 from __future__ import annotations

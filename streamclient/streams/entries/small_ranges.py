@@ -106,7 +106,7 @@ def _received(
 ) -> Pages:
     """Yield the entries of a request's ranges.
 
-    The first page has all ranges without an error or more entries than expected. The other ranges follow.
+    The first page has the ranges whose replies are neither errors nor longer than expected. The other ranges follow.
     """
     buffer, stop = connection.receive(request.token)
     bodies: list[bytes] = []
