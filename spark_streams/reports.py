@@ -29,8 +29,8 @@ class StreamReport:
     """One stream of a query after a batch.
 
     `position`, `latest`: the IDs of the last entry read and of the stream's last entry. `lag_entries`: number of
-    entries after `position`, an estimate unless `lag_exact`. `lag_ms`: milliseconds between the times in the two IDs; 0
-    if nothing has been read or the lag is 0.
+    entries after `position`; an estimate if `lag_exact` is false. `lag_ms`: milliseconds between the times in the two
+    IDs; 0 if nothing has been read or the lag is 0.
     `lag_bytes`: estimated bytes of the entries after `position`, from the size of the next few entries.
     `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
     `group`: the consumer group; None if the query has no group. `pending`: number of the group's pending entries.

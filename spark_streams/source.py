@@ -156,7 +156,7 @@ class PystreamsDataSource(DataSource):
 def stream_reader() -> type[StreamCalls]:
     """Return the class of streaming readers for this release of Spark.
 
-    There are two, because Spark passes a batch's start to the reader only from 4.2 on.
+    There are two classes, because Spark passes a batch's start to the reader only from 4.2 on.
     """
     if find_spec("pyspark.sql.streaming.datasource") is not None:
         from spark_streams.read.stream import StreamReader

@@ -124,7 +124,7 @@ def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:
-    """Return the type with each part that had only nulls replaced by string."""
+    """Return the type with string in place of each type that had only nulls."""
     if isinstance(kind, spark.NullType):
         return spark.StringType()
     if isinstance(kind, spark.ArrayType):

@@ -24,7 +24,7 @@ from streamclient.formats.schemas import UndecodableError
 
 Convert = Callable[[Any], Any]
 #: A column, which is null for missing, empty and malformed texts, and a boolean array that flags malformed texts (None:
-#: no text).
+#: no text is malformed).
 Converted = tuple[Any, Any]
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)

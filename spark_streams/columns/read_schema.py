@@ -156,9 +156,10 @@ class ReadSchema:
     ) -> Any:
         """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
-        `deliveries` is an int32 array of each entry's number of deliveries, or None. Values that do not fit are counted
-        by column in `counts`. Raises NULL_IN_COLUMN for a null in a column that is not nullable. In mode FAILFAST, the
-        first malformed entry raises MALFORMED_ENTRY, or FIELD_NOT_TEXT or FIELD_NAME_NOT_TEXT for the map of fields.
+        `deliveries` is an int32 array of each entry's number of deliveries; None if the numbers are unknown. Values
+        that do not fit are counted by column in `counts`. Raises NULL_IN_COLUMN for a null in a column that is not
+        nullable. In mode FAILFAST, the first malformed entry raises MALFORMED_ENTRY, or FIELD_NOT_TEXT or
+        FIELD_NAME_NOT_TEXT for the map of fields.
         """
         columns: list[Any] = []
         malformed: Any = None

@@ -80,7 +80,7 @@ LIMITS: dict[State, tuple[float, Event]] = {
 class Host(Protocol):
     """Host of the engine that the machine controls: a process, a directory and a driver.
 
-    In tests, a script of events.
+    In tests, the host replays a list of events.
     """
 
     def start(self) -> Event:

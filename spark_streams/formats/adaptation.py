@@ -30,7 +30,7 @@ _FAMILIES = (
 
 
 def adapted(column: Any, kind: Any) -> Converted:
-    """Return the array as that type, and a boolean array that flags values that do not fit (None: all values fit).
+    """Return the array as the type `kind`, and a boolean array that flags values that do not fit (None: all fit).
 
     Flagged values become null.
     """
@@ -54,9 +54,9 @@ def can_adapt(source: Any, kind: Any) -> bool:
 
 
 def _in_halves(column: Any, kind: Any) -> Any:
-    """Return the array as that type.
+    """Return the array as the type `kind`, with null in place of values that do not fit.
 
-    The array is bisected into parts without misfits, and each such part is cast at once.
+    The array is bisected into slices without misfits, and each such slice is cast at once.
     """
     if len(column) == 1:
         try:
@@ -75,7 +75,7 @@ def _in_halves(column: Any, kind: Any) -> Any:
 
 
 def as_type(column: Any, kind: Any) -> Any:
-    """Return the array as that type.
+    """Return the array as the type `kind`.
 
     Raises ArrowInvalid if a value does not fit, and TypeError if no value of the array's type can fit.
     """

@@ -81,7 +81,10 @@ class AvroTypes:
         return {field["name"]: self.of(field["type"], (record["name"],)) for field in record["fields"]}
 
     def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
-        """Return the type. `inside`: names of the enclosing records. Raises UndecodableError for too many members."""
+        """Return the type of a schema. `inside`: names of the enclosing records.
+
+        Raises UndecodableError for too many members.
+        """
         self._budget.spend()
         if isinstance(schema, list):
             return self._union(schema, inside)

@@ -57,7 +57,7 @@ def stream_state(connection: Connection, info: object) -> StreamState:
 def gone_streams(
     connection: Connection, seen: Mapping[bytes, tuple[BatchRecord, StreamState, int]], attempt: str
 ) -> set[bytes]:
-    """Return the streams that are gone.
+    """Return the streams that were deleted after their rows were written.
 
     `seen`: record, state and number of rows counted by fences, for each stream. The recorded last entry is requested if
     another attempt has written the record. If the user may not read, the entry counts as present. Raises

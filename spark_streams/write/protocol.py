@@ -151,8 +151,8 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
 class FenceState:
     """Value of a fence, with the default values if there is no fence.
 
-    `rows` of `batch` are in the stream, with that `digest`, written in `chunk` transactions. `refused`: the number of a
-    row that the server refused, and why.
+    `rows`: number of rows of the batch `batch` that are in the stream. `digest`: the digest of these rows. `chunk`:
+    number of transactions that wrote them. `refused`: the number of a row that the server refused, and why.
     """
 
     batch: int = -1
@@ -241,7 +241,7 @@ class BatchRecord:
 class StreamState:
     """A stream at one moment.
 
-    `added`: entries ever added; 0 without the stream, -1 if unknown (servers before Redis 7). `first` and
+    `added`: entries ever added; 0 if the stream does not exist, -1 if unknown (servers before Redis 7). `first` and
     `last`: the first entry's ID, and the last ID ever generated.
     """
 
@@ -256,8 +256,8 @@ class TaskRows:
     """The rows that one task has for one stream.
 
     `digest`: digest of all of these rows. `base`: digest of the rows that are already in the stream. The other rows
-    were staged as `chunks` chunks in the hash `key`. `differs`: whether the task's rows differ from those of its fence,
-    so that it staged nothing. `floor`: the stream's last ID when the task started to stage.
+    were staged as `chunks` chunks in the hash `key`. `differs`: whether the task's rows differ from the rows that its
+    fence counts, so that the task staged nothing. `floor`: the stream's last ID when the task started to stage.
     """
 
     stream: bytes
@@ -271,7 +271,7 @@ class TaskRows:
 
 
 def manifest_of(staged: Sequence[TaskRows]) -> str:
-    """Return the form of staged rows in a batch record."""
+    """Return a description of staged rows as JSON, for a batch record."""
     rows = [{**asdict(each), "stream": each.stream.hex(), "key": each.key.hex()} for each in staged]
     return json.dumps(rows, separators=(",", ":"))
 

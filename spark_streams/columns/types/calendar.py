@@ -58,7 +58,7 @@ def checked(micros: int) -> int:
 
 
 def to_utc(local: int, zone: datetime.tzinfo) -> int:
-    """Return the moment of a local time in UTC; the earlier moment if the local time occurs twice."""
+    """Convert a zone's local time to UTC. If the local time occurs twice, return the earlier moment."""
     offset = _in_python(local).replace(tzinfo=zone).utcoffset()
     assert offset is not None
     return local - offset // datetime.timedelta(microseconds=1)

@@ -177,7 +177,7 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 
 def _decimals(column: Any, kind: Any, _epochs: int | None) -> Any:
-    """Return the decimals. Declines numbers with too many digits, because Arrow scales without checking for
+    """Return the decimals. Returns None for numbers with too many digits, because Arrow scales without checking for
     overflow.
     """
     if not made_of(b"+-.0123456789", column):

@@ -151,7 +151,7 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
 def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
     """Return the loss among the entries that a consumer group has yet to read; None if no loss is known.
 
-    `known`: a result of `group_baseline` for an earlier state, after which only later losses count. Without it, single
+    `known`: a result of `group_baseline` for an earlier state; only losses since that state count. Without it, single
     deleted entries do not count for a group that has read nothing, because they may have been deleted before the group
     was created.
     """

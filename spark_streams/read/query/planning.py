@@ -66,7 +66,7 @@ def cuts(
 ) -> Planning[dict[str, Sequence[Cut]]]:
     """Return the positions at which streams are cut into partitions. Streams that need no cut are omitted.
 
-    `counts`: known numbers of entries between two positions. `exact`: count the entries of every part.
+    `counts`: number of entries between start and end, by stream if known. `exact`: count the entries of every part.
     """
     least, most = limits.min_partitions, limits.max_per_partition
     if least <= 1 and most is None:

@@ -256,7 +256,10 @@ class OwnedGroup:
         server.groups.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
 
     def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
-        """Return the undelivered rest of a delivery, with the group's position. Deleted entries are not delivered."""
+        """Return the streams with undelivered entries, each with its ranges and the group's position.
+
+        Deleted entries are not delivered.
+        """
         behind: dict[str, Delivered] = {}
         for stream, state in server.states.of(list(wanted), group).items():
             parts, _ = wanted[stream]

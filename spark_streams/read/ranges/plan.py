@@ -458,7 +458,7 @@ def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offs
         return None
     total = state.entries_added if facts.targets is None else facts.targets[stream][1]
     parts = planning.parts({stream: limit}, limits.min_partitions, limits.max_per_partition)[stream]
-    # The end of a last batch that fits exactly is known. A delivery also finds its cuts.
+    # If the next batch has all remaining entries, its end is known. A delivery also finds its cuts.
     least = limit if parts > 1 and facts.acknowledges else limit + 1
     if total is None or total - added < least:
         return None

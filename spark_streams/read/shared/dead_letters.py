@@ -125,7 +125,7 @@ def _check_target(connection: Connection, target: str, letters: int = 1) -> None
 def _move_by_script(connection: Connection, task: SharedTask, letters: Sequence[_Letter]) -> bool:
     """Move the letters. Returns False if scripts are not available or not permitted.
 
-    Even then, some letters may be moved.
+    Even then, some letters may have been moved.
     """
     target, most = task.dead_letters or "", task.max_deliveries or 0
     keys: Command = ("EVAL", _MOVE, 3, task.stream, target, _notes_key(task))

@@ -107,8 +107,8 @@ class Publisher:
     def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_over: bool) -> dict[bytes, Evidence]:
         """Publish this attempt's rows to all streams, or to none. Returns the evidence in the streams afterwards.
 
-        `is_over`: whether the batch is already committed and may be repeated with any rows. Then only rows of deleted
-        streams are published.
+        `is_over`: whether the batch is already committed and may be repeated with any rows. Then only rows for streams
+        that were deleted are published.
         """
         address, streams = self._connection.address, account.streams
         for _ in range(_ATTEMPTS):
