@@ -1,8 +1,8 @@
 """Find phrases that are hard to read in texts for users: `python scripts/prose.py`.
 
-Reads the string literals of the product (help texts, options, directives, HELP of metrics, errors, log lines), the
-docstrings of verbs, jobs and commands, the texts of the dashboard, README.md and the pages below docs/. Comments and
-other docstrings are not read. `PATTERNS` has advice for each phrase.
+Reads the string literals of the product: help texts, options, directives, HELP of metrics, errors and log lines. Also
+reads the docstrings of verbs, jobs and commands, the texts of the dashboard, README.md and the pages below docs/.
+Comments and other docstrings are not read. `PATTERNS` has advice for each phrase.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Cost against size: the cost of commands with ten thousand to a hundred million entries, one to ten thousand streams
-or groups, one to a hundred thousand consumers, one to a thousand clients, and up to ten million pending entries.
+"""Cost against size: charts of the cost of commands on each server, which are measured one after another.
 
-The servers are measured one after another. The results are drawn as charts.
+The sizes go up to a hundred million entries, ten million pending entries, a hundred thousand consumers, ten thousand
+streams or groups, and a thousand clients.
 """

@@ -1,7 +1,7 @@
 """Cost of durability: adding with an append-only file, and loading.
 
 Both servers switch their append-only file on and off at run time, and reload without a new process (``DEBUG RELOAD
-NOSAVE``, ``DEBUG LOADAOF``), so these cases run in the same processes as all other cases.
+NOSAVE``, ``DEBUG LOADAOF``). So these cases run in the same processes as all other cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""fakeredis's TCP server as a separate process: a peer, the other server in Python that supports streams."""
+"""fakeredis's TCP server as a separate process, for comparison: like the engine, it supports streams in Python."""
 
 from __future__ import annotations
 

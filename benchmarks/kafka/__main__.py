@@ -24,7 +24,7 @@ from benchmarks.kafka.contenders import Kafka, Streams, Way, nothing
 from benchmarks.processor_time import since, spent
 from benchmarks.spark.contenders import write_to_nowhere
 
-#: Minimum ratio of the connector's median rate to Kafka's.
+#: Workload of the connector -> Kafka's workload, and minimum ratio of their median rates; None if there is no target.
 TARGETS = {
     "batch read, engine": ("batch read, Kafka", 6.0),
     "batch read, redis": ("batch read, Kafka", 6.0),

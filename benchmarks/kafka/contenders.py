@@ -28,7 +28,7 @@ SCHEMA = "`sensor-id` int, temperature double"
 class Way:
     """One workload, which moves `rows` rows.
 
-    `work` returns the rows and seconds that count, or None if these are all rows and the whole duration.
+    `work` returns the rows and seconds that count, or None if all rows and the whole duration count.
     """
 
     name: str

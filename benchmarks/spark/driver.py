@@ -1,9 +1,8 @@
 """Driver's cost of many streams: the calls with which Spark plans micro-batches, without Spark.
 
-For a query by `streamPattern` without and with a group, it prints wall and processor milliseconds of this process for
-the initial offset, the end of the first batch, its partitions, the next trigger (which acknowledges the batch), an idle
-trigger, and a trigger after a new entry in one stream. It adds its own streams to the server, and removes them at the
-end.
+The output has the wall and processor milliseconds of this process for each call, for a query by `streamPattern` without
+and with a group. The next trigger after the first batch also acknowledges the batch. The benchmark adds its own streams
+to the server, and removes them at the end.
 
 Run with `python -m benchmarks.spark.driver --url redis+cluster://host:port`.
 """

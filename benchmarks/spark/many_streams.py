@@ -1,10 +1,15 @@
 """Cost of many streams, and of an idle query: the same number of entries in one to ten thousand streams.
 
-For each number of streams, without a group, with a group, and sharing a group, the output has the milliseconds of a
-batch `count()`, of the first trigger of a streaming query that reads everything, and of a trigger after one stream got
-one entry. It also has the size of the offset. Each figure is the best of `--repeats`. `--idle SECONDS` measures an idle
-query instead: processor seconds per minute of Spark with its Python processes and of the server, and kilobytes per
-second to and from the server, with values of four megabytes.
+The output has a row for each number of streams, without a group, with a group, and sharing a group. Each figure is the
+best of `--repeats`:
+
+* batch count(): milliseconds of a batch `count()`
+* first trigger: milliseconds of a streaming query's first trigger, which reads everything
+* one new entry: milliseconds of a trigger after one stream got one entry
+* offset, bytes: size of the offset
+
+`--idle SECONDS` measures an idle query instead, with values of four megabytes: processor seconds per minute of Spark
+(including its Python processes) and of the server, and kilobytes per second to and from the server.
 
 Run with `python -m benchmarks.spark.many_streams`.
 """

@@ -1,7 +1,7 @@
 """The connector's share of a trigger: latestOffset, partitions and commit, on streams of two sizes on the engine.
 
-The calls are those of Spark, without Spark: some entries are added, the reader returns the next offset and its
-partitions, their entries are read (which is not timed), and the batch is committed.
+The calls are those of Spark, without Spark. For each trigger, some entries are added, the reader returns the next
+offset and its partitions, the entries are read (which is not timed), and the batch is committed.
 """
 
 from __future__ import annotations
