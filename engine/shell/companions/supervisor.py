@@ -2,8 +2,8 @@
 
 Each companion has a thread that waits for its process, so that the event loop never does. The process starts without a
 copy of the engine's memory (`subprocess` uses vfork if possible). Its settings, including the password, go through its
-standard input, and appear neither in its arguments nor in its environment. The engine keeps the other end of that pipe
-open until it exits. If the engine ends, even if killed, the pipe closes, and the companion exits.
+standard input, and appear neither in its arguments nor in its environment. The engine keeps its end of that pipe open.
+If the engine ends, even if it is killed, the pipe closes, and the companion exits.
 """
 
 from __future__ import annotations

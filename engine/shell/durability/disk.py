@@ -96,7 +96,7 @@ class DiskDurability:
         )
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
-        #: Sends effects to the replicas, and returns them encoded; None without replicas.
+        #: Adds effects to the replication stream, and returns them encoded; None if there is no such stream.
         self.feed: Callable[[Effects], Effects] | None = None
         #: Called when data was loaded that does not result from the recorded effects.
         self.on_other_data: Callable[[], None] = lambda: None
@@ -174,7 +174,7 @@ class DiskDurability:
             LOG.error("the append-only file cannot be written at shutdown: %s", error)
             if not forced:
                 return False
-        # Without changes no save is needed, unless SHUTDOWN SAVE requests it.
+        # If nothing has changed since the last save, only SHUTDOWN SAVE saves again.
         moved = self.snapshots.position() != self.snapshots.kept
         changed = bool(self.snapshots.points and (self.core.changes.dirty or moved))
         try:
@@ -365,7 +365,7 @@ class DiskDurability:
         return self.switch.is_on
 
     def _check(self) -> None:
-        """Raise CommandError unless the data may be saved and this engine owns the directory."""
+        """Acquire the directory. Raise CommandError if that fails, or if the data must not be saved."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
             raise CommandError(persistence.SHUTTING_DOWN)
         if not self._ownership.acquire():

@@ -50,7 +50,9 @@ class Loader:
         LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Load the data again, merged into the present data unless ``flush``. Loading records no effects."""
+        """Load the data again, without recording effects. With ``flush``, the present data is removed first; otherwise
+        the loaded data is merged into it.
+        """
         core = self._core
         dirty = core.changes.dirty
         core.changes.hold_recording(True)

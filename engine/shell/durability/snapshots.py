@@ -1,7 +1,7 @@
 """Snapshots: SAVE, BGSAVE, the ``save`` directive, loading at startup.
 
-``save-format`` selects the file's format: an RDB file (``dbfilename``), which any Redis loads, or a snapshot in the
-engine's own format next to it (``dump.psb``), which is much quicker to read and write. The first bytes of a file, not
+``save-format`` selects the file's format. An RDB file (``dbfilename``) can be loaded by any Redis. A snapshot in the
+engine's own format, next to it (``dump.psb``), is much quicker to read and write. The first bytes of a file, not
 its name, determine its format. If both exist, startup loads the file that contains the later timestamp.
 
 The states of a background save are in `engine.shell.durability.states.save`.

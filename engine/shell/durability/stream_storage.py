@@ -29,7 +29,8 @@ _CHECK_EVERY = 10.0
 #: has rejected the move.
 _REST, _REST_AFTER_ERROR = 4, 1.0
 #: While data is loaded: maximum number of sealed segments to leave to housekeeping (one to two hundred megabytes of
-#: frames), and number of segments to store at a time above it. Storing takes as long as reading their commands.
+#: frames), and number of segments to store at a time above it. Storing segments takes as long as
+#: replaying the commands that fill them.
 MOST_WAITING, _STORED_AT_ONCE = 512, 64
 
 

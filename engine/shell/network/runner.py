@@ -3,9 +3,9 @@
 The core's outbox is emptied after each command, so that woken clients and subscribers receive their messages in the
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
-The clock is read once when a client's commands start to run. The commands run until the last one, until a blocking one,
-or until the client's share of the iteration is used up. Their replies leave together. A long command may run in steps,
-one per iteration; the client's next command waits for the last step.
+The clock is read once when a client's commands start to run. The commands run until all are done, one of them blocks,
+or the client's share of the iteration is used up. Their replies leave together. A long command may run in steps, one
+per iteration; the client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
 """
@@ -40,13 +40,13 @@ from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
 from engine.wire.encode import RESP2, RESP3, Out, encode, pages_of
 
-#: A client's share of an event-loop iteration in microseconds, and a mask of the number of commands that have run: the
-#: share is checked every 64 commands, when the masked bits are 0.
+#: A client's share of an event-loop iteration, in microseconds.
 _SHARE_US = 2000
+#: Mask for the number of commands that have run: the share is checked after every 64 commands.
 _CHECK_EVERY = 63
 #: Bytes of replies above which they are sent before all commands have run, to notice clients that do not read them.
 _FLUSH_BYTES = 256 * 1024
-#: Seconds after which a command that runs in steps checks whether CLIENT PAUSE is over.
+#: Seconds after which a command that runs in steps checks whether CLIENT PAUSE has ended.
 _PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
@@ -142,7 +142,7 @@ class Runner:
         at, count, made = first, len(commands), 0
         now = self._prepare_batch()
         if count - at > 1 and core.databases[session.db].waiting:
-            # Waiting clients are served after all XADDs of this client, as for a pipeline that is added at once.
+            # Serve waiting clients after all XADDs of this client, as after a pipeline that is added at once.
             core.serve_later = all(argv[0] in _ADDS for argv in commands)
         out: Out = []
         pages: Pages | None = None
@@ -372,8 +372,8 @@ class Runner:
     def fail(self, error: BaseException) -> None:
         """Stop running commands and end the process, because the data may contain a half-done change.
 
-        Effects of earlier commands are complete, and are logged. The client whose command failed gets an error; the
-        others are disconnected without a reply, as in a crash.
+        Effects of earlier commands are complete, and are logged. The client whose command failed gets an error; other
+        clients are disconnected without a reply, as in a crash.
         """
         if self.failed:
             return

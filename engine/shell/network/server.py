@@ -1,6 +1,6 @@
 """The server process: listening sockets, signals, start and end. The runner serves the clients.
 
-``Server.serve`` returns when the server was stopped (by a signal or SHUTDOWN) or has failed, with everything closed.
+``Server.serve`` returns after a signal, SHUTDOWN or a failure has stopped the server and everything is closed.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Clients(Protocol):
 class TlsListener:
     """Accepts clients over TLS on bound sockets; follows the directives.
 
-    A client counts from the moment it connects, because it takes a descriptor before its handshake is complete.
+    A client counts towards ``maxclients`` as soon as it connects, because it uses a descriptor during its handshake.
     """
 
     def __init__(self, config: Config, clients: Clients, accept: Callable[[], asyncio.Protocol], backlog: int) -> None:

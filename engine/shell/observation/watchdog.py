@@ -42,7 +42,7 @@ class Watchdog:
         self._telemetry = telemetry
         self._loop = loop
         telemetry.on_latency = self._note_event
-        #: Start of the current iteration's work in microseconds; 0 if none was reported.
+        #: Start of the current iteration's work in microseconds; 0 if no work was reported.
         self._began = 0
         self._longest = self._longest_command = _NOTHING
         self._logged_at = 0

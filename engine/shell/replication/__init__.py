@@ -1,6 +1,6 @@
 """Replication: the replicas of this server, and the master that it follows.
 
 It owns the history (the stream of commands sent to replicas, with its offsets), full and partial synchronisation, and
-acknowledgements. It may import the core, durability (the file formats), the settings and `engine.shell.observation`. It
-does not depend on how sockets are served: connections are passed in.
+acknowledgements. It may import the core, durability, the settings, TLS contexts and `engine.shell.observation`. It does
+not depend on how sockets are served: connections are passed in.
 """

@@ -181,7 +181,7 @@ class Node:
         """Follow a server that is to become the master."""
         self.follows = True
         self.following.follow(host, port, self._failover)
-        # Blocked clients get their errors.
+        # Send blocked clients their errors.
         self._clients.settle()
 
     def become_master(self) -> None:

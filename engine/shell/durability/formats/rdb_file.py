@@ -33,8 +33,8 @@ def is_rdb(data: memoryview) -> bool:
 
 
 def taken_at(data: memoryview) -> int:
-    """Return the time of an RDB file in milliseconds since the epoch; 0 if it has none. Raises DamagedError if the
-    start of the file is damaged.
+    """Return the time in an RDB file in milliseconds since the epoch; 0 if it contains no time. Raises DamagedError if
+    the start of the file is damaged.
     """
     return reader.parse_header(bytes(data[:_PIECE])).taken_at
 

@@ -7,9 +7,9 @@ SAVE's file if ``save-format`` is ``psb``.
                 part contains the numbers of segment files)
     footer      64 bytes: offset, length and CRC-32 of the directory, size of the file; its own CRC-32 last
 
-A part is either binary (the frames and index of a segment as they are in memory, or the arrays of a pending list) or a
-sequence of records, one per key, in RESP (`engine.shell.durability.formats.records`). Every byte of the file is covered
-by a checksum: a flipped bit is detected, and the offset of the damaged part reported, before any key is loaded.
+A binary part contains the frames and index of a segment as they are in memory, or the arrays of a pending list. Other
+parts contain records, one per key, in RESP (`engine.shell.durability.formats.records`). Every byte of the file is
+covered by a checksum: a flipped bit is detected, and the offset of the damaged part reported, before any key is loaded.
 
 If streams are stored on disk (``stream-storage``), a snapshot may refer to the segment files with their entries
 (`engine.shell.durability.segments`) instead of containing them. Such a snapshot has version 5, and its last part has

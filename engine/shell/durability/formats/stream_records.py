@@ -94,13 +94,20 @@ def decode(
     return stream
 
 
-#: Columns of a segment's row: number of its part, bytes of frames, number of entries, index of the first live entry,
-#: flags, milliseconds and sequence number of the first ID, the same of the last ID, and two columns that depend on how
-#: the segment is stored. For a packed segment, they are the number of chunks and the size of ``blob``.
+#: Columns of a segment's row:
 #:
-#: For a stored segment, they are the offset and length in the segment file. The lower half of its first column is then
-#: the number of that file. The upper half is 0, or one more than the number of the part with the marks of dead entries.
-#: The upper half of the flags is the checksum.
+#: * number of the segment's part
+#: * bytes of frames, number of entries, index of the first live entry
+#: * flags
+#: * milliseconds and sequence number of the first ID, then of the last ID
+#: * for a packed segment, its number of chunks, and the size of its ``blob``
+#:
+#: A segment in a segment file has other values in some columns:
+#:
+#: * first column: number of that file; above bit 32, one more than the number of the part with the marks of dead
+#:   entries
+#: * flags: its checksum above bit 32
+#: * last two columns: its offset and length in that file
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
 _UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
@@ -124,7 +131,7 @@ def _stored_row(
 
 
 def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
-    """Return a segment's row. Its columns and frames are stored as a part, as they are in memory, each at a multiple of
+    """Return a segment's row. Its columns and frames are stored unchanged in one part, each at a multiple of
     8 bytes. If the snapshot may refer to the segment's file, only the marks of dead entries are stored.
 
     ``first`` is the ID of the segment's entry 0.

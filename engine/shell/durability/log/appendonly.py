@@ -42,9 +42,9 @@ from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.observation.log_lines import LOG
 
 _BASE_CHUNK = 1 << 20
-#: Bytes of segment files whose index weighs as much as one byte of the log. With 5.6 GB of segment files (500 million
-#: entries of two short fields), a rewrite takes about a quarter of a second; replaying 64 MB of the log takes one
-#: second.
+#: Bytes of segment files that count as one byte of the base when the log's growth is measured. A rewrite with 5.6 GB of
+#: segment files (500 million entries of two short fields) takes about a quarter of a second, and replaying 64 MB of the
+#: log takes one second.
 _INDEXED_PART = 128
 #: Name prefix of unfinished bases.
 _TEMPORARY_BASE = "temp-rewriteaof-bg-"

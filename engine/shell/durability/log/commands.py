@@ -104,8 +104,8 @@ class Commands:
         self._core.changes.record(db.index, argv)
 
 
-#: Redis's record of one delivery is XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID:
-#: number of words, index of the claimed ID, index of the word after it.
+#: Redis records a delivery as XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID. These are
+#: the number of words, the index of the claimed ID, and the index of the next word.
 _CLAIM_WORDS, _CLAIMED, _BEHIND_IDS = 14, 5, 6
 
 

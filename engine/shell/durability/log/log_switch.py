@@ -47,7 +47,7 @@ class LogSwitch:
     # -- CONFIG SET ---------------------------------------------------------------------------------------------------
 
     def differs(self) -> bool:
-        """Return whether the configuration requires the other state."""
+        """Return whether the directive differs from the state of the log."""
         return self._config.flag("appendonly") is not self.is_wanted
 
     def turn_on(self) -> None:

@@ -28,7 +28,7 @@ _SECOND = 1.0
 _LONGEST_WAIT = 2.0
 #: Maximum number of unsynced bytes for an fsync that counts as short.
 _SHORT_SYNC = 1 << 20
-# Looking up an Enum member takes longer, and `Log.flush` is called in every event-loop iteration.
+# Global names, because looking up an Enum member is slow, and `Log.flush` is called in every event-loop iteration.
 _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
@@ -294,8 +294,8 @@ class Log:
 
 
 def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
-    """Encode effects as RESP commands, to follow commands on database ``db`` (-1: none); return them and the last
-    database.
+    """Encode effects as RESP commands, to follow commands on database ``db`` (-1: no database is selected yet); return
+    the commands and the database of the last one.
     """
     out: list[bytes] = []
     pack = hiredis.pack_command

@@ -1,5 +1,6 @@
 """Segment files: the cold entries of streams if ``stream-storage`` is ``disk``.
 
-It may import the core's streams, the calls that touch the disk and the log lines. It does not depend on keys or
-commands, nor decide when a snapshot is written; references to files are reported to it.
+It may import the core's streams, the background work, the calls that touch the disk and the log lines. Its module
+`verification` also reads keys. It does not depend on commands, nor decide when a snapshot is written; references to
+files are reported to it.
 """

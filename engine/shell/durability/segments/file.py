@@ -1,4 +1,4 @@
-"""One segment file: its format, and the places of records in it.
+"""One segment file: its format, and references to its records.
 
     header   32 bytes: magic, version, the file's number; its CRC-32 last
     records  each starts at a multiple of 8: a head of 32 bytes, then the bytes of a segment's entries
@@ -96,7 +96,7 @@ class SegmentFile:
         self.size = size
         #: Size in bytes of the header, and of the records that memory refers to.
         self.live = HEADER_SIZE
-        #: References to the places in the file that memory uses, by offset.
+        #: Weak references to the places that are in use, by offset in the file.
         self.places: dict[int, PlaceRef] = {}
 
     def open(self) -> _Descriptor:

@@ -56,8 +56,8 @@ _DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
 
 
 class SegmentFiles:
-    """Segment files in ``directory``, whose data directory belongs to this engine. ``file_size``: number of bytes after
-    which a new file is started. ``is_in_use``: whether segments are to be stored here.
+    """Segment files in ``directory``, to which no other engine writes. ``file_size``: number of bytes after which a new
+    file is started. ``is_in_use``: whether segments are to be stored here.
     """
 
     def __init__(self, files: Files, directory: Path, file_size: Callable[[], int], *, is_in_use: bool) -> None:
@@ -76,9 +76,9 @@ class SegmentFiles:
         self._directory_changed = False
         #: Numbers of the files that are being synced.
         self._syncing: set[int] = set()
-        #: Numbers of files whose content on disk is uncertain: an fsync of them failed (bytes may be lost although a
-        #: later fsync succeeds), or another program removed or truncated them (an open descriptor may still read the
-        #: old content).
+        #: Numbers of files whose content on disk is uncertain. An fsync of these files failed, and bytes may be lost
+        #: although a later fsync succeeds; or another program removed or truncated them, although an open descriptor
+        #: may still read the old content.
         self._doubtful: set[int] = set()
         #: Numbers of files that cannot be emptied because their live records are damaged.
         self._damaged: set[int] = set()

@@ -16,7 +16,7 @@
 
 A rejected write is undone: the file is truncated to its last complete block, the data to write waits in memory, and the
 write is retried (HELD_UP). After a failed fsync, or if part of a block could not be cut off, the content of the file is
-unknown (BROKEN): nothing more is written to it, and a new file is needed.
+unknown (BROKEN). Nothing more is written to it, and a new file is needed.
 """
 
 from __future__ import annotations

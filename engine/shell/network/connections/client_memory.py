@@ -1,7 +1,7 @@
 """``maxmemory-clients``: limit for the buffers of all clients together. Above it, the largest clients are disconnected.
 
 A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, and commands queued by MULTI.
-CLIENT NO-EVICT exempts a client. The interval between checks grows with their duration.
+CLIENT NO-EVICT exempts a client; replicas are always exempt. The interval between checks grows with their duration.
 """
 
 from __future__ import annotations

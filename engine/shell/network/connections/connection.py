@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def go_on(self) -> None:
-        """Run waiting input, as far as it may run now."""
+        """Run the waiting input until a command has to wait."""
         self.yielding = False
         while not self.stopped and not self.transport.is_closing():
             if self.pieces is not None:
@@ -325,7 +325,7 @@ class Connection(asyncio.Protocol):
         """Pause reading while input cannot be used. Blocked and paused clients are still read, to notice if they
         disconnect.
 
-        A client may close its side after its last command, and still receives the reply.
+        A client that closes its sending side after its last command still receives the reply.
         """
         wanted = not (self.slow or self.yielding or self.stepping)
         if wanted != self._reading and not self.transport.is_closing():
@@ -445,5 +445,5 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Close the connection after everything sent so far."""
+        """Close the connection after the replies sent so far have left."""
         self.replies.close(self)

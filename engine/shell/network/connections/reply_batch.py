@@ -1,7 +1,7 @@
 """Batch of replies that waits for the end of an event-loop iteration.
 
 Replies wait for two reasons. If many clients send requests at the same time, the clients served in one iteration get
-their replies together: a reply sent alone wakes the process that waits for it, which may take the kernel longer than
+their replies together. A reply sent alone wakes the process that waits for it, which may take the kernel longer than
 the rest of the request. If replies are sent together, only the first one wakes a process. With few clients it is better
 to send each reply at once, because each client makes its next request while the others are served.
 

@@ -1,5 +1,5 @@
 """Replica role: the link to the master, full synchronisation, and applying the master's stream.
 
-It may import the core, durability (file formats, running commands of a log), the history, the settings and
-`engine.shell.observation`. It does not depend on this server's own replicas, or on how clients are served.
+It may import the core, durability, the history, the settings, TLS contexts and `engine.shell.observation`. It does not
+depend on this server's own replicas, or on how clients are served.
 """

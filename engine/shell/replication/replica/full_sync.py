@@ -146,7 +146,7 @@ def log_discarded_data(core: Core, full: Full, history: History | None, unconfir
             keys,
             history.offset,
             history.id.decode(),
-            f" ({history.offset - full.offset} bytes more than it has)" if history.offset > full.offset else "",
+            f" ({history.offset - full.offset} bytes more than the master has)" if history.offset > full.offset else "",
         )
         if unconfirmed:
             LOG.warning("discarding the last %d bytes of that history, which no replica has acknowledged", unconfirmed)

@@ -1,8 +1,8 @@
 """Handshake of a replica and its master, before data is sent: lines in, commands out. No sockets, no clock.
 
 The replica starts: PING, AUTH if there is a password, REPLCONF about itself, then PSYNC with its history. Each command
-waits for the reply to the one before. The master's last line announces what it sends next: all of its data (`Full`), or
-the rest of the history (`Continue`).
+waits for the reply to the previous one. The master's last line announces what it sends next: all of its data (`Full`),
+or the rest of the history (`Continue`).
 """
 
 from __future__ import annotations

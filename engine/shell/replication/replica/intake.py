@@ -25,9 +25,9 @@ from engine.wire.parser import RequestParser
 
 #: Maximum number of bytes to parse at a time.
 _PIECE = 1 << 16
-#: Microseconds of work per event-loop iteration, and a mask of the number of commands that have run: the time is
-#: checked every 16 commands, when the masked bits are 0.
+#: Microseconds of work per event-loop iteration.
 _SHARE_US = 2000
+#: Mask for the number of commands that have run: the time is checked after every 16 commands.
 _CHECK_EVERY = 15
 #: Minimum size of input that is searched for a pipeline of XADDs.
 _PIPELINE = 256

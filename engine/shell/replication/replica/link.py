@@ -34,7 +34,7 @@ class MasterLink(asyncio.Protocol):
         self.received_at = clock()
 
     def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
-        """Connect, from the address ``source`` unless that is empty. The owner's callbacks report the result."""
+        """Connect; the owner's callbacks report the result. ``source``: local address, empty for any address."""
         self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context, source))
 
     async def _open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:

@@ -189,7 +189,7 @@ class ReplicaRole:
         """Become a master and keep the data. Its history continues under a new ID; if it has none, a new one starts."""
         if not self.is_on:
             return
-        LOG.info("following no master; the history has %d bytes so far", self._history.offset)
+        LOG.info("this server becomes a master; its history has %d bytes so far", self._history.offset)
         self._close_link()
         self._handover = None
         self._machine.fire(LinkEvent.LEAD)
