@@ -1,4 +1,4 @@
-"""Command line: ``python -m engine [FILE] [--directive value ...]`` serves, ``check PATH`` verifies files."""
+"""Command line: ``python -m engine [FILE] [--directive value ...]`` starts a server, ``check PATH`` verifies files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-# The default action of SIGHUP would end the process while the modules below are imported, which takes a while.
+# Ignored during the imports below, which take a while: the default action of SIGHUP would end the process.
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 from engine.settings.config import Config  # noqa: E402 - as said above
@@ -23,10 +23,11 @@ usage: python -m engine [FILE] [--directive value ...]
 
 FILE is a configuration file in the form of redis.conf (conf/engine.conf lists the directives, with comments). Any
 directive can also be a flag, which overrides the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. With --port 0
-the system chooses a free port; with --tls-port or --unixsocket, --port 0 means no plain TCP port.
-Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients, or "ready on
-unix:PATH pid N" if it listens only on a Unix socket. SIGTERM and SIGINT stop it; SIGHUP reloads the TLS files and
-the ACL file. After an internal error that may have left a change to the data half done, it exits with status 70.
+the system chooses a free port; if --tls-port or --unixsocket is also given, the server has no plain TCP port.
+When the server accepts clients, it prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port), or
+"ready on unix:PATH pid N" if it listens only on a Unix socket. SIGTERM and SIGINT stop the server; SIGHUP reloads
+the TLS files and the ACL file. After an internal error that may have left a change to the data incomplete, the server
+exits with status 70.
 check verifies that a log, snapshot or RDB file is undamaged (python -m engine check --help).
 """
 
@@ -61,9 +62,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop_loading(number: int, _: object) -> None:
-    """Exit with status 0, without saving: the files on disk are consistent at any moment, as after a crash."""
+    """Exit with status 0. Nothing needs to be saved, because the files on disk are consistent at any moment."""
     LOG.info("stopped by %s before the data was loaded", signal.Signals(number).name)
-    os._exit(0)  # the loading code could catch an exception
+    os._exit(0)  # Not sys.exit: the code that loads the data could catch its exception.
 
 
 def _run(server: Server) -> int:

@@ -58,10 +58,10 @@ def look_up(argv: list[bytes]) -> Command:
 
 
 class Refusal(Enum):
-    """Reasons to refuse commands, in the order in which clients receive them. Each reason is set by one component.
+    """Reasons to refuse commands, by precedence: if several apply, the client receives the error of the first.
 
-    DISK, REPLICAS and READONLY apply to writing commands. For the other reasons, ``_EXEMPT`` names the flag that
-    decides.
+    Each reason is set by one component. DISK, REPLICAS and READONLY apply to writing commands. For the other reasons,
+    ``_EXEMPT`` names the flag that decides.
     """
 
     #: The disk rejects writes. PING is refused too, so that health checks fail.
@@ -103,12 +103,13 @@ class Admission:
         self._pause = pause
         #: Whether the process exceeds its memory limit: commands that need more memory are refused.
         self.memory_full = False
-        #: False on a replica that leaves maxmemory to its master, so that ``memory_full`` is never set.
+        #: Whether maxmemory is enforced. If not, ``memory_full`` is never set (replica-ignore-maxmemory on a replica).
         self.memory_counts = True
         #: Whether any reason to refuse applies. The master of this server is exempt from all reasons.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
-        #: Returns the flags of a command called with these words. The core replaces it to include a script's own flags.
+        #: Function that returns the flags of a command, given also its words. The core replaces this function with one
+        #: that considers the flags that a script declares.
         self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
@@ -139,7 +140,7 @@ class Admission:
             self._check_readiness(session, command, argv)
 
     def check_step(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raise CommandError if a command that runs in steps would be refused now, and so must stop."""
+        """Raise CommandError if a command that runs in steps must stop, because it would now be refused."""
         if self.refuses and not self._changes.replaying and not session.is_master:
             self._check_writing(session, command, argv)
             self._check_readiness(session, command, argv)

@@ -28,7 +28,7 @@ _AUTO = b"$1\r\n*\r\n"
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 
-#: A run can use up a stream's remaining IDs only if the stream's last ID is greater than this.
+#: A run of up to 2**32 commands can use up a stream's remaining IDs only if the last ID is greater than this.
 _LAST_FOR_RUNS = ids.MAX_ID - (1 << 32)
 
 
@@ -37,8 +37,8 @@ class _Part:
 
     __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: The IDs as bulk strings, grouped by the number of digits of the sequence number. A group has the common start of
-    #: its IDs, and the rest of each ID.
+    #: The IDs as bulk strings, grouped by the number of digits of the sequence number. Each group is a pair: the common
+    #: start of its IDs, and the rest of each ID.
     groups: list[tuple[bytes, list[bytes]]]
     #: The IDs as numbers.
     ms: array[int]
@@ -320,7 +320,10 @@ def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
-    """Record the effects for one key: all XADDs with their final IDs as one piece, then the trim."""
+    """Record the effects for one key: all XADDs with their final IDs as one item, then any trimming.
+
+    ``left`` is the stream's length after trimming; None if no entry was removed.
+    """
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
     pieces = [head, b"", b""] * part.count
     pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies

@@ -8,7 +8,7 @@ reached, and calls ``Core.close_session`` for a closed connection.
 If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core must not be used
 again. The effects of the failed call are dropped; all remaining effects are complete.
 
-The parts do the work. `engine.core.admission` decides whether a command may run. The command's handler runs it with an
+The work is delegated. `engine.core.admission` decides whether a command may run. The command's handler runs it with an
 `engine.core.environment.context.Context`. `engine.core.blocked_clients` serves the clients that the command unblocked.
 Commands run immediately, from a transaction's queue, after blocking, in steps, or as one of several XADDs. This is one
 module because all these ways must handle time, effects, errors, statistics and unblocked clients alike.
@@ -374,7 +374,7 @@ class Core:
         return reply
 
     def _call_late(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that was queued or blocked: its user's permissions may have changed since."""
+        """Run a command that was queued or blocked, after checking the permissions again: they may have changed."""
         if session.limited:
             try:
                 self.accounts.check(session, command, argv)

@@ -3,7 +3,7 @@
 Each session has a user (``engine.core.clients.acl.user.User``). For each command, dispatch reads only
 ``session.limited``: whether the user's permissions must be checked at all. ``Accounts.changed`` must be called after
 each change to a user; otherwise sessions would keep their former permissions. The shell decides which file stores the
-users between runs (``Accounts.file``).
+users across restarts (``Accounts.file``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Accounts:
     # -- users ------------------------------------------------------------------------------------------------------
 
     def sorted(self) -> list[User]:
-        """Return all users by name."""
+        """Return all users, sorted by name."""
         return [self.users[name] for name in sorted(self.users)]
 
     @property
@@ -127,7 +127,7 @@ class Accounts:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def greet(self, session: Session) -> None:
-        """Log a new client in as the default user, if that user needs no password."""
+        """Make a new client the default user, and log it in if that user is enabled and needs no password."""
         session.user = self.default
         session.logged_in = self.default.nopass and self.default.enabled
         self._refresh(session)
@@ -142,9 +142,10 @@ class Accounts:
         session.limited = not (session.authenticated and session.user.free)
 
     def log_in(self, session: Session, name: bytes, password: bytes, word: bytes) -> None:
-        """Log the client in as ``name``. Raise CommandError if the name or the password is wrong.
+        """Log the client in as ``name``.
 
-        ``word`` is the command used to log in, for ACL LOG.
+        Raise CommandError if the user does not exist or is disabled, or if the password is wrong. ``word`` is the
+        command used to log in, for ACL LOG.
         """
         user = self.users.get(name)
         if user is None or not user.knows(password):
@@ -195,7 +196,10 @@ class Accounts:
         return b"".join(user.line() + b"\n" for user in self.sorted())
 
     def configured(self) -> list[bytes]:
-        """Return the lines of a configuration file that recreate the users; empty if they are in an ACL file."""
+        """Return the lines of a configuration file that recreate the users.
+
+        The list is empty if the users are in an ACL file, or if the only user is an unchanged default user.
+        """
         pristine = [User.all_powerful(DEFAULT).line()]
         lines = [user.line() for user in self.sorted()]
         return [] if self.file is not None or lines == pristine else lines
@@ -222,9 +226,8 @@ class Accounts:
     def load(self, text: bytes, name: bytes) -> None:
         """Replace all users with those in ``text``, which was read from the file ``name``.
 
-        Raise UsersError, without any change, if the text is invalid.
-
-        Close the connections of deleted users, and of subscribers that lose access to a channel.
+        Close the connections of deleted users, and of subscribers that lose access to a channel. Raise UsersError,
+        without any change, if the text is invalid.
         """
         users, errors = self._parsed(text, name)
         if errors:
@@ -270,8 +273,7 @@ class Accounts:
             try:
                 user.apply(rule, self.all_channels)
             except RuleError as error:
-                # Report every unknown name, but only the first of all other errors, which may have caused the later
-                # ones.
+                # Every unknown name is reported. Of all other errors, only the first is: it may have caused the rest.
                 if error.unknown:
                     errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
                 elif not said:

@@ -20,7 +20,7 @@ _COMPARED_ENTRIES = 10
 
 @dataclass(slots=True)
 class Entry:
-    """Refusals of one kind. Times are milliseconds since the epoch."""
+    """Equal refusals, counted together. Times are milliseconds since the epoch."""
 
     number: int
     reason: str
@@ -46,8 +46,8 @@ class AclLog:
     def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
         """Add a refusal.
 
-        ``name``: the refused command, key or channel; for a failed login as ``user``, the command that was used to log
-        in (empty for a certificate).
+        ``name``: the refused command, key or channel. For a failed login as ``user``, ``name`` is the command that was
+        used to log in; it is empty if a certificate was used.
         """
         self.denied[reason] += 1
         if not context:

@@ -1,4 +1,4 @@
-"""The clients that receive every command (MONITOR), and the format of these lines.
+"""The clients that receive every command (MONITOR), and the format of the lines that they receive.
 
 As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. Administrative
 commands are not shown.
@@ -15,7 +15,7 @@ from engine.text.command_lines import quoted, without_secrets
 
 
 class Monitors:
-    """All monitoring sessions of one core. Their lines, which contain the time of ``changes``, go to ``outbox``."""
+    """All monitoring sessions of one core. Lines for them, with the time of ``changes``, are added to ``outbox``."""
 
     def __init__(self, telemetry: Telemetry, changes: Changes, outbox: Outbox) -> None:
         self._telemetry = telemetry

@@ -9,7 +9,7 @@ _CLIENT = "client"
 class Pause:
     """The pauses of one core, each with an owner. Times are milliseconds since the epoch.
 
-    The shell holds back all commands until ``all_until``, and writing ones until ``until``.
+    The shell holds back all commands until ``all_until``, and commands with replicated effects until ``until``.
     """
 
     __slots__ = ("_owners", "all_until", "until")
@@ -23,7 +23,7 @@ class Pause:
     def start(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
         """Start or extend this owner's pause; return its end.
 
-        If the owner's pause is in progress, it can only become longer and stricter.
+        A pause in progress is never shortened, and never changes from all commands to writing commands only.
         """
         before, held_all = self._owners.get(owner, (0, False))
         until = max(before, until)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class AsReplica:
-    """Settings of a client that is about to become a replica. The defaults apply if it sends no REPLCONF."""
+    """Settings of a client that is about to become a replica. The defaults apply without REPLCONF."""
 
     #: Announced port and address; 0 and empty if those of the connection apply.
     port: int = 0
     address: bytes = b""
-    #: Capabilities: ``eof`` (a file of unknown length), ``psync2``, ``psb`` (the engine's own snapshots),
-    #: ``rdb-any`` (RDB files of any existing version).
+    #: Capabilities: ``eof`` (snapshots of unknown length), ``psync2``, ``psb`` (snapshots in the engine's own format),
+    #: ``rdb-any`` (RDB files of any existing version), ``rdb-channel-repl`` (shows that the client is Redis 8).
     capabilities: frozenset[bytes] = frozenset()
-    #: Whether the client requests only the file, without later commands (``redis-cli --rdb``).
+    #: Whether the client requests only a snapshot, without later commands (``redis-cli --rdb``).
     rdb_only: bool = False
-    #: Whether the file should contain no data, only the libraries of functions.
+    #: Whether the snapshot should contain only the libraries of functions, and no keys.
     without_data: bool = False
     version: bytes = b""

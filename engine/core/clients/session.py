@@ -136,7 +136,7 @@ class Session:
         self.buffers: Callable[[], Buffers] = Buffers
 
     def queued(self) -> tuple[int, int]:
-        """Return the number of commands queued by MULTI (-1 outside a transaction), and the size of their words."""
+        """Return the number of commands queued by MULTI (-1 outside a transaction), and the bytes in their words."""
         if self.multi is None:
             return -1, 0
         count = size = 0
@@ -151,7 +151,10 @@ class Session:
 
 
 class Waiter:
-    """A blocked command. ``argv`` runs again when one of ``keys`` is signalled, so it contains no relative ID."""
+    """A blocked command. ``argv`` runs again when one of ``keys`` is signalled.
+
+    ``argv`` contains fixed IDs instead of ``$``, which would mean a later ID by then.
+    """
 
     __slots__ = (
         "argv",
@@ -192,8 +195,8 @@ class Waiter:
         self.type_name = type_name
         #: Whether the client is also woken when the key is deleted or changes its type (XREADGROUP).
         self.on_delete = on_delete
-        #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If many
-        #: clients wait for one key, most of them find nothing.
+        #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If
+        #: many clients wait for one key, most of them would find nothing, and the check avoids running their commands.
         self.has_news: HasNews | None = None
         #: Identifier shared by waiters whose ``has_news`` always returns the same result; None: not shared.
         self.interest: bytes | None = None

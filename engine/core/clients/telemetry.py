@@ -93,7 +93,7 @@ class Slow:
 
 @dataclass(slots=True)
 class Event:
-    """One kind of latency event: its (second, milliseconds) samples, newest last, and the longest one ever."""
+    """One kind of latency event: its (second, milliseconds) samples, newest last, and its longest duration so far."""
 
     longest: int = 0
     #: Cause of the longest sample.
@@ -137,8 +137,8 @@ class Telemetry:
         self.commands = 0
         #: Number of error replies by code.
         self.errors: dict[bytes, int] = {}
-        #: The shell's monotonic clock in nanoseconds; and its value when the last command ended, or when the shell
-        #: started the current batch of commands.
+        #: The shell's clock in nanoseconds since the epoch, which can be set back. ``measured_ns`` is the clock's time
+        #: when the last command ended, or when the shell started the current batch of commands.
         self.stopwatch: Callable[[], int] = int
         self.measured_ns = 0
         self.stats: dict[bytes, Stat] = {}

@@ -1,7 +1,7 @@
 """A selector: one set of permissions for commands, keys (read and write) and channels.
 
 Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises ``RuleError``.
-The check of a command takes its keys from the declaration in the command table: an error there makes it wrong.
+The check finds a command's keys by its declaration in the command table, so it is only as correct as the declaration.
 """
 
 from __future__ import annotations
@@ -69,11 +69,12 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A refusal of a command. ``reason``: command, key or channel, whichever is denied. ``name``: its name."""
+    """A refusal of a command. ``reason``: what is denied ("command", "key" or "channel"). ``name``: its name."""
 
     reason: str
     name: bytes
-    #: How far the check got. If several selectors refuse, the refusal with the highest rank is reported.
+    #: How far the check got: 1 command, 2 keys, 3 channels; then the index of the key or channel. If several selectors
+    #: refuse, the refusal with the highest rank is reported.
     rank: tuple[int, int] = (0, 0)
 
 
@@ -207,7 +208,7 @@ class Selector:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
         if found is None and name.lower() in _FOREIGN:
-            # The table lacks this Redis command. The rule has no effect, so that files for Redis load.
+            # The table lacks this Redis command. The rule is accepted without effect, so that files for Redis load.
             pass
         elif found is None:
             self._apply_first_word(name, allowed)
@@ -243,7 +244,7 @@ class Selector:
     def _show(self, rule: bytes) -> None:
         """Record a rule about a command or category for display, and update ``all_commands``.
 
-        It replaces earlier rules about the same command, its subcommands, or the same category.
+        The rule replaces earlier rules about the same command, its subcommands, or the same category.
         """
         name, allowed = rule[1:].lower(), rule[:1] == b"+"
         replaced = {name}

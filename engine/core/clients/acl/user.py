@@ -139,7 +139,7 @@ class User:
         return any(one.may_read_all(command, argv) for one in self.selectors)
 
     def may_subscribe(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Return whether the user may subscribe to all of these."""
+        """Return whether the user may subscribe to all of these channels and patterns."""
         return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
             any(one.may_use(name, True) for one in self.selectors) for name in patterns
         )
@@ -157,7 +157,7 @@ def _hashed(rule: bytes) -> bytes:
 def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
     """Join words into rules: the words of a selector in parentheses become one rule.
 
-    The second value is the start of an unterminated selector, if any.
+    Return the rules, and the first word of a selector without a closing parenthesis (None if there is none).
     """
     rules: list[bytes] = []
     open_at: bytes | None = None
