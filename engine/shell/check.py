@@ -323,7 +323,7 @@ def _core() -> Core:
 
 
 def _read(path: Path, data: memoryview, begin: int = 0) -> tuple[_Fault | None, int]:
-    """Return the first syntax fault from ``begin`` on in a log's file, and the number of commands before it."""
+    """Return the first syntax fault from ``begin`` on in a log's file, and the number of intact commands."""
     written = written_size(data[begin:])
     good = commands = 0
     try:

@@ -121,7 +121,7 @@ class Supervisor:
                 return
 
     def _one_run(self) -> str:
-        """Start the process and wait for its end; return the reason of the end, as words of a log line."""
+        """Start the process and wait for its end; return the reason for its end, as words for a log line."""
         try:
             with self._lock:
                 if self._machine.state is not Companion.RUNNING:

@@ -154,7 +154,7 @@ def write_all(files: Files, fd: int, buffers: Sequence[Buffer]) -> int:
 
 
 def replace_file(files: Files, path: Path, data: bytes, temporary: Path) -> None:
-    """Replace the file's content with ``data``, synced to disk. After a failure it has its old content, or ``data``."""
+    """Replace a file's content with ``data``, and sync it. After a failure, the file has its old or its new content."""
     write_new(files, temporary, data)
     files.rename(temporary, path)
     files.sync_directory(path.parent)

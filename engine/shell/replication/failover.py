@@ -7,10 +7,10 @@
 
 During a failover, clients that write wait, so that a replica can catch up. WAITING ends when a replica has caught up,
 when the timeout expires, or by FAILOVER ABORT. If a replica has caught up, or if the timeout expires with FORCE, the
-two servers exchange roles; otherwise this server remains the master. Its PSYNC to the other server has the option
-FAILOVER: the server that receives it becomes the master. If the reply is negative, this server becomes the master
-again, under a new history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT,
-because that server may have accepted.
+two servers exchange roles; otherwise this server remains the master. To exchange roles, this server sends a PSYNC with
+the option FAILOVER to the other server, which makes that server the master. If the reply is negative, this server
+becomes the master again, under a new history ID. If the other server cannot be reached, the attempt is repeated until
+FAILOVER ABORT, because that server may have accepted.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class History:
         return self.offset - self.held + 1
 
     def keep(self) -> None:
-        """Start to keep the last bytes of the stream."""
+        """Start keeping the last bytes of the stream."""
         self.keeps = True
 
     def release(self) -> None:

@@ -18,12 +18,12 @@ Done = Callable[[OSError | None], None]
 Background = Callable[[Work, Done], None]
 
 
-#: Size in bytes above which memory is freed in a thread.
+#: Size in bytes above which a file or mapping is freed in a thread.
 _LARGE = 1 << 20
 
 
 def free_in_thread(free: Work, size: int) -> None:
-    """Free an unlinked file, or its mapping, of ``size`` bytes. A large one is freed in a separate thread, because
+    """Free an unlinked file, or its mapping, of ``size`` bytes. A large file is freed in a separate thread, because
     freeing takes a third of a millisecond per megabyte. ``free`` must not raise.
     """
     if size > _LARGE:
@@ -77,7 +77,7 @@ class Threads:
         executor.submit(work).add_done_callback(finished)
 
     def _tell(self, done: Done, error: OSError | None) -> None:
-        # After close the files may belong to another engine.
+        # After `close`, results are dropped, because the files may belong to another engine.
         if not self._is_closed:
             done(error)
 

@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ManifestError(ValueError):
-    """The manifest is damaged; the text is the reason. ``offset``: byte of the damage."""
+    """The manifest is damaged; the text is the reason. ``offset``: position of the damage in bytes."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)

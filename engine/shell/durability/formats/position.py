@@ -24,8 +24,8 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The data is the result of the history ``id`` (40 hexadecimal digits) up to ``offset``, in bytes. ``db`` is the
-    database selected for the next command of the stream.
+    """Position of data that results from the history ``id`` (40 hexadecimal digits) up to ``offset``, in bytes. ``db``
+    is the database selected for the next command of the stream.
     """
 
     id: bytes

@@ -59,7 +59,9 @@ def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[],
 def decode(
     record: list[Any], parts: Parts, storage: Storage, pause: Callable[[], None], files: SegmentFiles | None
 ) -> Stream:
-    """Return the stream of a record, with its entries in ``storage``. Raises ValueError or similar if it is invalid."""
+    """Return the stream of a record, with its entries in ``storage``. Raises ValueError, TypeError, IndexError or
+    KeyError if the record is invalid.
+    """
     (last_id, max_deleted, added, length), table, nodes, groups, producers = record
     rows = array("Q")
     rows.frombytes(table)

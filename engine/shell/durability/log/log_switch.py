@@ -41,7 +41,7 @@ class LogSwitch:
         return self._machine.state is Switch.RETRYING
 
     def opened(self) -> None:
-        """Note that the engine has started with a log, which is open."""
+        """Note that the engine has started with an open log."""
         self._machine.fire(SwitchEvent.OPENED)
 
     # -- CONFIG SET ---------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class LogSwitch:
 
     def start_rewrite(self) -> None:
         """Start a rewrite, which writes the first base if that is still missing. If the rewrite cannot start, a missing
-        first base is retried later; other rewrites can be skipped.
+        first base is retried later; other rewrites are skipped.
         """
         if self.must_retry:
             self._machine.fire(SwitchEvent.TRIED_AGAIN)
@@ -98,7 +98,7 @@ class LogSwitch:
             self.note_rewritten(good=False)
 
     def rewrite_now(self) -> None:
-        """Rewrite the log synchronously and switch it on. Raises OSError on failure."""
+        """Rewrite the log synchronously. This writes a missing first base, too. Raises OSError on failure."""
         if self.must_retry:
             self._machine.fire(SwitchEvent.TRIED_AGAIN)
         try:

@@ -47,7 +47,7 @@ FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")
 #: Maximum number of bytes and of records to move at a time.
 _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
-#: Number of bits of a file's number in the file.
+#: Number of bits of a file's number in the header of the file.
 _NUMBER_BITS = 32
 #: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000

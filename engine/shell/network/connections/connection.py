@@ -40,7 +40,7 @@ _COPY_LIMIT = 64 * 1024
 BULK_BYTES = 256
 #: First byte of the name XADD, and the size in bytes up to which input cannot contain a whole XADD.
 _X, _NAME_END = b"X"[0], 20
-#: Number of bytes of a command with thousands of arguments to parse per event-loop iteration.
+#: Number of bytes to parse per event-loop iteration, for a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
 #: Number of bytes received at once after which other clients are served.
 _LARGE_INPUT = 128 * 1024
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         self.stepping = False
         #: Timer of the client's blocking command.
         self.timer: asyncio.TimerHandle | None = None
-        #: Time in milliseconds since which the unread replies are above the soft limit; 0 if they are not.
+        #: Time in milliseconds at which the unread replies exceeded the soft limit; 0 if they are below it.
         self.over_soft_since = 0
         #: Replies that wait for the end of the event-loop iteration, and their size in bytes.
         self.held: Out = []

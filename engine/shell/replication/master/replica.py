@@ -97,7 +97,7 @@ class Replica:
         return f"ip={host},port={port},state={_SHOWN[self.state]},offset={max(self.offset, 0)},lag={lag}"
 
     def queue(self, block: bytes, limit: OutputLimit, now: float) -> bool:
-        """Queue stream bytes until the file is sent; return False if they exceed the limit."""
+        """Queue stream bytes until the file is sent; return False if the queue exceeds the limit."""
         size = self.waiting_size + len(block)
         over = bool(limit.hard) and size > limit.hard
         if limit.soft and size > limit.soft:

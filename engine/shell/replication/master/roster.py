@@ -9,8 +9,8 @@ from engine.shell.replication.master.sync_states import Sync
 
 
 class Roster:
-    """Replicas: all, by session ID; online replicas, which receive the stream; replicas behind, for which it is
-    queued.
+    """Replicas of one master. ``all``: by session ID; ``online``: those that receive the stream; ``behind``: those for
+    which the stream is queued.
     """
 
     __slots__ = ("all", "behind", "online")

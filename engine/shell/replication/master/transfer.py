@@ -1,8 +1,8 @@
 """Transfer of a full synchronisation: the data of one moment, written once and sent to one replica or several.
 
-There are three forms. With ``eof`` the RDB file is made while it is sent, a slice per event-loop iteration, and ends
-with a mark that was announced before. Otherwise a thread writes a temporary file, in Redis's format or in the engine's
-own, and its length is sent before its content.
+There are three forms. The file of the form `RDB_BY_MARK` is made while it is sent, a slice per event-loop iteration,
+and ends with a mark that was announced before. For the other forms, a thread writes a temporary file, in Redis's format
+or in the engine's own, and its length is sent before its content.
 
 The slowest receiver sets the pace for all: the file is made once, and nothing is queued. The owner disconnects
 a receiver that reads nothing for ``repl-timeout``.
@@ -76,7 +76,7 @@ class Transfer:
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
         """Take the image over several iterations, then write and send it. ``mark``: end of a file of the form
-        ``eof``.
+        `RDB_BY_MARK`.
         """
         if self._is_over:
             self._builder.cancel()

@@ -108,7 +108,7 @@ class Applier:
         self._logged.note(self._core.durability, self._history.offset)
 
     def acknowledgement(self) -> bytes:
-        """Return the acknowledgement: the offset in memory and, with a log, on disk."""
+        """Return the acknowledgement: the offset in memory and, if there is a log, the offset on disk."""
         offset, durability = self._history.offset, self._core.durability
         words = [b"REPLCONF", b"ACK", b"%d" % offset]
         if durability.logging and (on_disk := self._logged.on_disk(durability, offset)) >= 0:

@@ -20,7 +20,7 @@ LINE_LIMIT = 1024
 
 
 class HandshakeError(Exception):
-    """The master rejects this server as a replica, temporarily or permanently; the text says why."""
+    """The master rejects this server as a replica, temporarily or permanently; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

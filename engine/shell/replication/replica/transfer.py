@@ -200,7 +200,10 @@ def _close(files: Files, fd: int, attempt: Attempt) -> None:
 
 
 class IncomingData:
-    """The separate databases. `load_own` and `work` raise a DamagedError if the file is invalid."""
+    """Databases into which the master's data is loaded, separate from those of the core.
+
+    `load_own` and `work` raise a DamagedError if the file is invalid.
+    """
 
     def __init__(self, core: Core, *, skip_unknown: bool) -> None:
         self._core = core
