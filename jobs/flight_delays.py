@@ -323,7 +323,7 @@ def verdict(wrong: list[str]) -> int:
 
 @contextmanager
 def checkpoint_directory(job: Run) -> Iterator[str]:
-    """Yield the given directory, or a temporary one. Raises LEFTOVERS if the server has keys of another run."""
+    """Yield the directory of the checkpoints, temporary if none is given. Raises LEFTOVERS if another run left keys."""
     given = job.checkpoint
     continued = given is not None and job.files.exists(f"{given}/{STATISTICS_GROUP}")
     pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)

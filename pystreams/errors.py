@@ -201,7 +201,8 @@ FAILURES: dict[str, Failure] = {
     ),
     "ROW_REFUSED": Failure(
         CommandError,
-        "{address} refused a row for the stream '{stream}': {reason}. Rows added: {added}, of these {later} after it.",
+        "{address} refused a row for the stream '{stream}': {reason}. "
+        "Rows added: {added}, {later} of them after this row.",
         "Correct the row, add it, and continue after the rows that were added.",
         Status.FAILED,
     ),

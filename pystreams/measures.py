@@ -343,7 +343,7 @@ QUERY: View[QueryRow] = (
             help="Exact number of unread entries of all streams of the query after the last batch.", heading="Behind",
             hint="Unread entries of all streams of the query; ~ is an estimate",
             estimate=Estimate(lambda row: row.report.lag_exact, metrics=(("pystreams_query_lag_estimate",
-                              "Estimated unread entries, if some were too many to count."),))),
+                              "Estimated unread entries, if they are too many to count."),))),
     Measure("behind", lambda row: row.report.oldest_unread_ms, DURATION, "lag_seconds", heading="Oldest unread",
             metric="pystreams_query_lag_seconds", help="Age of the oldest unread entry after the last batch."),
     Measure("bytes", lambda row: row.report.lag_bytes, BYTES, "lag_bytes", heading="Bytes behind", optional=True),

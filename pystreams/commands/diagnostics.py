@@ -30,7 +30,7 @@ from streamwire import bootstrap
 )
 @click.argument("address", metavar="[URL]", required=False)
 def doctor(run: Run, address: str | None) -> None:
-    """Check a server's capabilities, security and durability, and the user's permissions. Gives advice.
+    """Check a server's capabilities, security and durability, and the user's permissions, and give advice.
 
     Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. Security checks are
     passwords, encryption, the permission for each command, and rights of the default user. Files are checked only on

@@ -29,7 +29,7 @@ _SORTS = {each.name: each for each in measures.STREAMS_LISTED if each.form.right
 _WORDS = {
     "name": "stream",
     "length": "entries",
-    "added": "added in all",
+    "added": "ever added",
     "generated": "last ID made",
     "bytes": "size",
     "average_rate": "average rate",

@@ -293,7 +293,7 @@ def remember(ctx: click.Context, **given: Any) -> None:
 
 
 def wanted_of(ctx: click.Context) -> Wanted:
-    """Return the server that the command line names, by options of the verb or before its name.
+    """Return the server that the command line names, by options after or before the verb's name.
 
     Shell completion also calls this, with an unfinished command line.
     """

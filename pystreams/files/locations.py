@@ -1,7 +1,7 @@
 """Directories to read from: local paths, and URLs that fsspec supports (s3://, gs://, abfs://, hdfs://, ...).
 
-fsspec needs a package for each store, such as `s3fs`; its error names a missing package. Credentials come from the
-environment variables and files of the store.
+fsspec needs a package for each store, such as `s3fs`; its error names a missing package. Credentials come from
+the environment variables and files that these packages read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
 class Directory(Protocol):
-    """A directory. Its parts are named by their relative path, with `/`."""
+    """A directory. `part`: path of a file or subdirectory relative to this directory, with `/`."""
 
     def names(self, part: str) -> list[str]:
         """Return the names in a subdirectory, or an empty list if it does not exist."""
@@ -29,7 +29,7 @@ class Directory(Protocol):
         ...
 
     def shown(self, part: str = "") -> str:
-        """Return the path of a part, for messages."""
+        """Return the path of a file or subdirectory, by default of this directory, for messages."""
         ...
 
 

@@ -72,7 +72,7 @@ class Exporter:
         try:
             # The remaining quarter of the time is for sending the samples.
             found = self._collector.collect(self._timeout * 0.75)
-        except BaseException as cause:  # noqa: BLE001 - it is raised where the result is asked for
+        except BaseException as cause:  # noqa: BLE001 - `Future.result` raises it in waiting threads
             failure = cause
         with self._lock:
             self._ended = time.monotonic()

@@ -252,7 +252,7 @@ SCRAPE_ERROR = Metric(
 STREAMS_SHOWN = Metric("pystreams_exporter_streams", "Streams that the last scrape examined.")
 STREAMS_MORE = Metric(
     "pystreams_exporter_streams_left_out",
-    "Whether streams were omitted because of the limit on their number or on the time, or for lack of permission.",
+    "Whether streams were omitted because of a limit (number, time) or a missing permission.",
 )
 
 OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)

@@ -190,7 +190,7 @@ def _scripts(connection: Connection) -> Finding:
         return Finding(
             "scripts", Verdict.OK, "EVAL works", "The connector plans batches without fetching large entries."
         )
-    advice = "The connector works without it, but may fetch entries above 1 KiB a second time for planning."
+    advice = "The connector works without EVAL, but may fetch entries above 1 KiB a second time for planning."
     return Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
 
 
@@ -219,8 +219,8 @@ def _eviction(policy: str) -> Finding:
     if policy == "noeviction":
         return Finding("eviction", Verdict.OK, policy)
     advice = (
-        "The server may evict streams, groups and the records of exactly-once writes. The connector refuses such "
-        "writes (RECORDS_EVICTED). CONFIG SET maxmemory-policy noeviction."
+        "The server may evict streams, groups and the records of exactly-once writes, which the connector therefore "
+        "refuses (RECORDS_EVICTED). Send CONFIG SET maxmemory-policy noeviction."
     )
     return Finding("eviction", Verdict.PROBLEM, policy, advice)
 

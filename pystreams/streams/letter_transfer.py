@@ -11,9 +11,9 @@ A transaction alone does not ensure this, since it continues after a failed comm
   An existing note means that a program added the letter and was interrupted before it removed the letter. A note is
   removed after its letter, and letters are looked up after notes, so that only one of two programs adds a letter.
 
-If the user may not run scripts, or an entry has more words than a script can pass on, the target is watched as well. So
-no other program adds to it meanwhile, and the reasons for which XADD may be refused can be checked in advance. On a
-busy target this may fail with WRITE_CONTENDED.
+If the user may not run scripts, or an entry has more words than a script can pass on, the target is watched as well.
+The reasons for which XADD may be refused are checked first, and the transaction is repeated if another program has
+changed the target meanwhile. On a busy target this may fail with WRITE_CONTENDED.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-#: Letters of one transaction or pipeline.
+#: Maximum number of letters in one transaction or pipeline.
 _AT_ONCE = 100
 #: Maximum number of words of an entry in a script. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000

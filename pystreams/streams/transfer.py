@@ -66,8 +66,8 @@ class Counted:
     def add(self, rows: Sequence[Sequence[bytes]]) -> None:
         """Add rows and count them, in one transaction.
 
-        Raises the reason if a row is refused. If it was refused before EXEC, no row is added; otherwise only the added
-        rows count.
+        Raises the error of a refused row. If the row was refused before EXEC, no row is added; otherwise the added rows
+        are counted.
         """
         total = self.done + len(rows)
         adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]

@@ -58,7 +58,7 @@ def _fits_a_line(value: bytes) -> bool:
 
 
 def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:
-    """Return an entry's cells in CSV: its columns, and the other fields as JSON. Both may be empty."""
+    """Return an entry's cells in CSV: its columns, then the other fields as JSON. A missing value is an empty cell."""
     cells, others = table.split(words, empty=False)
     left = [word for pair in others for word in pair]
     return [*(cell or "" for cell in cells), json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""]

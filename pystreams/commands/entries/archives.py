@@ -271,7 +271,7 @@ def copy(
     """Copy a stream with its IDs, and its groups with their positions and pending entries.
 
     TARGET is the name of the copy, by default the name of the stream. Entries that are added during the copy may be
-    missing; run it again with --resume to add them.
+    missing; run the command again with --resume to add them.
 
     To move Spark queries to another server, stop them and copy all streams that they write, under the same names. The
     records of the queries are copied with the streams. Then start the queries at the new server with their checkpoints.

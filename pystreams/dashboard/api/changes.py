@@ -432,7 +432,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
 
 
 def _record_start(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
-    """Record the start of a change unless an earlier part of it was recorded, and return the facts for its records.
+    """Record the start of a change unless it is already recorded, and return the facts for its records.
 
     Raises AUDIT_UNWRITABLE if the record cannot be written, so that no change is made without a record.
     """

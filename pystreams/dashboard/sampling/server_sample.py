@@ -1,7 +1,7 @@
 """One sample of a server: its streams, their groups, and INFO, with facts kept from earlier samples.
 
-Every few samples, names are searched again. Each sample requests sizes in bytes for one page of streams, and details
-for groups with unread or pending entries. So it costs a few commands per stream, in pipelines.
+New streams are searched every few samples. Each sample requests sizes in bytes for one page of streams, and details for
+groups with unread or pending entries. So a sample costs a few commands per stream, in pipelines.
 """
 
 from __future__ import annotations

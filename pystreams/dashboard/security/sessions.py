@@ -21,7 +21,7 @@ from streamclient.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-#: Maximum number of failed logins of a user from one address, and of all users from one address, within a period.
+#: Maximum number of failed logins of a user from one address, and of all users from one address, and their period.
 _FAILURES, _FAILURES_OF_ADDRESS, _FAILURES_SECONDS = 8, 100, 60.0
 _MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
@@ -140,7 +140,7 @@ class Sessions:
     def may_try(self, address: str, user: str) -> bool:
         """Return whether this user may try to log in from this address; False after many failures within a minute.
 
-        The attempt counts as a failure until `succeeded` is called, which also limits concurrent attempts.
+        The attempt counts as a failure until `succeeded` is called, so concurrent attempts are limited too.
         """
         now = self._clock()
         with self._lock:

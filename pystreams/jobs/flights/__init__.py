@@ -1,4 +1,4 @@
 """New York's departures of 2013, for the job `flight_delays`: the data, a check by pandas, and the table.
 
-Needs `pystreams[demo]`. Does not depend on streams. Of Spark it uses only the results of a run.
+Needs `pystreams[demo]`. Depends neither on streams nor on Spark; the check compares the results of a run.
 """

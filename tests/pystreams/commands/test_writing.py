@@ -207,7 +207,7 @@ def test_a_refused_row_names_the_added_rows_before_and_after_it() -> None:
     producer = Producer(cast("Connection", Refusing()))
     for number in range(5):
         producer.add(("XADD", b"s", b"*", b"n", b"%d" % number))
-    with pytest.raises(PystreamsError, match="Rows added: 4, of these 3 after it"):
+    with pytest.raises(PystreamsError, match="Rows added: 4, 3 of them after this row"):
         producer.flush()
 
 
