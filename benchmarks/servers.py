@@ -31,7 +31,7 @@ class Server:
 
 
 def redis_command() -> list[str] | None:
-    """Return the start of redis-server's command line, or None if it is not installed.
+    """Return redis-server's command line without port and directory, or None if it is not installed.
 
     The environment variable ``REDIS_SERVER`` selects another program than redis-server on PATH.
     """
@@ -40,12 +40,14 @@ def redis_command() -> list[str] | None:
 
 
 def engine_command() -> list[str]:
-    """Return the start of the engine's command line."""
+    """Return the engine's command line without port and directory."""
     return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
 def in_turn() -> Iterator[Server]:
-    """Run the engine, then redis-server, each for one pass of the loop. Raises SystemExit without redis-server."""
+    """Run the engine, then redis-server, each for one iteration of the caller's loop. Raises SystemExit if redis-server
+    is not installed.
+    """
     redis = redis_command()
     if redis is None:
         raise SystemExit("no redis-server found")

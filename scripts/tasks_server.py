@@ -43,7 +43,7 @@ def _orders(server: redis.Redis, now: int) -> None:
 
 
 def _others(server: redis.Redis, now: int) -> None:
-    """Add clicks with an advancing group, visits of two days, two dead letters, and a user without some permissions."""
+    """Add clicks with two groups, visits of two days, two dead letters, and a user without some permissions."""
     for second in range(20):
         server.xadd("clicks", {"page": "home"}, id=f"{now - (20 - second) * 1000}-0")
     server.xgroup_create("clicks", "site", id=f"{now - 3000}-0")
@@ -81,7 +81,7 @@ def _report(server: redis.Redis, now: int) -> None:
 
 
 def _checkpoint(now: int, directory: Path) -> None:
-    """Write the checkpoint of a query that reads `clicks` with the group `archive`, and move the group back."""
+    """Write the checkpoint of a query that reads `clicks` with the group `archive`, whose position is before it."""
     source = Source("range", ("clicks",), group="archive", query="d3b0")
     end = Offsets({"clicks": StreamId(now - 5000, 0)}, {"clicks": 16}, source=source)
     for name in ("offsets", "commits"):

@@ -1,6 +1,6 @@
 """Client of all measurements: one blocking socket, requests prepared beforehand, replies received but not parsed.
 
-So the measurement is of the server: the client's own work is a `sendall` and `recv_into` of large buffers.
+The measured time is therefore the server's: the client's own work is a `sendall` and `recv_into` of large buffers.
 """
 
 from __future__ import annotations

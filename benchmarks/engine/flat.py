@@ -144,7 +144,7 @@ def resident(pid: int) -> int:
 
 
 def settled_memory(connection: Connection, pid: int) -> int:
-    """Return the resident memory of a process once it is stable."""
+    """Return the resident memory of a process in bytes, once it is stable, and after a MEMORY PURGE."""
     end = time.monotonic() + _SETTLE_SECONDS
     sizes: list[int] = []
     while time.monotonic() < end:

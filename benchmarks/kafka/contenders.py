@@ -125,7 +125,7 @@ def texts(frame: DataFrame) -> DataFrame:
 
 
 class Streams:
-    """Streams of a server, through the connector, exactly once."""
+    """Streams of a server, which the connector reads and writes exactly once."""
 
     groups: tuple[str, ...] = ("", "bench")
 

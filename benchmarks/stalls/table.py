@@ -44,7 +44,7 @@ class Stage:
         self._stack = ExitStack()
 
     def bench(self) -> Bench:
-        """Return the prepared server."""
+        """Return the server with its scene, which is prepared if necessary."""
         if self._bench is None:
             server = self._stack.enter_context(servers.running(self.name, self._start))
             connection = self._stack.enter_context(Connection(server.port, DEADLINE))
