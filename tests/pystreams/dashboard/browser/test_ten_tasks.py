@@ -146,7 +146,7 @@ def test_the_ten_tasks_of_a_stranger(
         press(page.get_by_role("navigation", name="Screens").get_by_role("link", name="Server"))
         expect(row(page, "call the command")).to_contain_text("reader")
         expect(row(page, "call the command")).to_contain_text("xreadgroup")
-        step("Ask `/metrics`")
+        step("Request `/metrics`")
         assert next(steps, None) is None
         asked = page.evaluate("fetch('/metrics').then((answer) => answer.text())")
         assert re.search(r'redis_stream_group_lag{.*group="shipping".*} [0-9]', asked)
