@@ -122,7 +122,7 @@ class _Check:
         patterns = ("*.manifest", "*/*.manifest", "*.rdb", "*.psb", f"{FOLDER}/*.pss")
         found = [one for pattern in patterns for one in sorted(path.glob(pattern)) if not one.name.startswith("temp-")]
         if not found:
-            raise CannotCheckError(f"{path} contains no log manifest and no *.rdb or *.psb file")
+            raise CannotCheckError(f"{path} contains no log manifest and no *.rdb, *.psb or *.pss file")
         return max([self.path(one) for one in found])
 
     # -- snapshots and RDB files --------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class _Check:
             file = path.parent / one.name
             self._files.rename(file, _free_name(file))
         self._files.sync_directory(path.parent)
-        self._say(f"{path}: {len(later)} files were renamed to backups; the original is {backup.name}")
+        self._say(f"{path}: {len(later)} files were renamed to backups; the original manifest is {backup.name}")
 
     def _backup(self, path: Path) -> Path:
         """Copy a file, and sync the copy to the disk."""

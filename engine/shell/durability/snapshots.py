@@ -158,7 +158,7 @@ class Snapshots:
         return path
 
     def _newest(self) -> Path | None:
-        """Return the file with the later timestamp. Raises LoadError if a timestamp cannot be read."""
+        """Return the file with the later timestamp, None if no file exists. Raises LoadError if a file is damaged."""
         found = [path for path in self._paths().values() if self._files.size(path) >= 0]
         if len(found) < 2:
             return found[0] if found else None

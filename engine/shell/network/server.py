@@ -234,7 +234,7 @@ class Server:
             return
         words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
         if self.core.replication.delays_shutdown(words, None):
-            LOG.info("%s: shutting down soon", name)
+            LOG.info("%s: shutting down after waiting for replicas", name)
         elif self._durability.end_by_signal(words):
             LOG.info("stopped by %s", name)
             self._stop.set()

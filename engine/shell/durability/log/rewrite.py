@@ -80,8 +80,8 @@ class Rewrites:
         return self._clock() >= self._retry_at
 
     def is_prepared(self) -> bool:
-        """Return whether the fsync at the start of a rewrite will be short; call this repeatedly until it returns
-        True.
+        """Return whether a rewrite may start, because its first fsync will be short or enough checks have passed. Call
+        this repeatedly until it returns True.
         """
         if not self._log.is_nearly_synced() and self._checks < _MAX_CHECKS:
             self._checks += 1

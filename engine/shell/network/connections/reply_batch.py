@@ -126,7 +126,9 @@ class ReplyBatch:
             connection.write(parts, size)
 
     def end_iteration(self) -> None:
-        """Log the effects of the iteration if required, and release what was held."""
+        """Log the effects of the iteration if required. Then send the held replies, or close their connections if
+        logging failed.
+        """
         self._end_due = False
         safe = not self.is_held or self.settle is None or self.settle()
         self.is_held = False

@@ -76,7 +76,7 @@ def test_the_end_waits_for_a_replica_that_lags():
                 assert "No shutdown in progress" in str(client.run("SHUTDOWN", "ABORT"))
                 assert master.process is not None
                 master.process.send_signal(signal.SIGTERM)
-                wait_for(lambda: "shutting down soon" in master.output.read_text(), "the signal")
+                wait_for(lambda: "shutting down after waiting" in master.output.read_text(), "the signal")
                 assert client.run("GET", "k") == b"2"
             wait_for(lambda: has_gone(master), "the end")
         assert replica.run("GET", "k") == b"2"
