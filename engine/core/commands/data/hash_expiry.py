@@ -215,7 +215,7 @@ for _name, _kind in (
         "readonly fast",
         since="7.4.0",
         complexity="O(fields)",
-        summary=f"Returns, for fields of a hash, {_of_fields(_meaning)}; -1: never.",
+        summary=f"Returns, for fields of a hash, {_of_fields(_meaning)}; -1 if they do not expire.",
     )(partial(_time, seconds=_seconds, absolute=_absolute))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
     from engine.core.environment.scripting import Library
 
-#: RDB version in payloads of FUNCTION DUMP (the first with libraries), and newest one that FUNCTION RESTORE accepts.
+#: RDB version in payloads of FUNCTION DUMP (the first with libraries), and newest version for FUNCTION RESTORE.
 _RDB_VERSION, _NEWEST_RDB_VERSION = 10, 80
 _TAIL = struct.Struct("<HQ")
 
@@ -70,7 +70,7 @@ def function_load(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(scripting.unknown_load_option(word))
         replace = True
     name = ctx.functions.load(argv[-1], replace=replace)
-    # With REPLACE, a replay on data that already has the library does not fail.
+    # Log REPLACE in any case, so that a replay does not fail if the data already has the library.
     _changed(ctx, b"FUNCTION", b"LOAD", b"REPLACE", argv[-1])
     return name
 

@@ -68,7 +68,7 @@ def _key_specs(one: Command) -> Set:
 
 
 def _built_keys(one: Command) -> list[Map]:
-    """Return the key specification of SORT's BY and GET, whose keys depend on the elements; else an empty list."""
+    """Return the key specification of SORT's BY and GET, whose keys depend on the elements; [] for other commands."""
     return [_key_spec_unknown(one.uses[0])] if "BY pattern" in one.syntax else []
 
 

@@ -28,6 +28,7 @@ from engine.text.messages import general, persistence, server
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
+#: Maximum number of arguments of a subcommand that accepts any number.
 _MANY = 1 << 30
 #: Number of seconds from which DEBUG SLEEP returns immediately, as in Redis.
 _MOST_SECONDS = 1 << 31
@@ -175,9 +176,9 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
-    """Return a digest of a key's visible state, regardless of its history.
+    """Return a digest of a key's visible state, regardless of the changes that led to this state.
 
-    As in Redis, it depends on which fields of a hash have deadlines, but not on the times.
+    As in Redis, the digest depends on which fields of a hash have deadlines, but not on the times.
     """
     hashed = sha1(usedforsecurity=False)
     if isinstance(value, Hash):

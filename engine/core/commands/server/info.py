@@ -294,7 +294,7 @@ _TITLES = {"cpu": "CPU"}
 def text(ctx: Context, wanted: list[str]) -> bytes:
     """Return the ``wanted`` sections, in Redis's order.
 
-    ``default``, ``all``, ``everything`` and an empty list select several.
+    ``default`` (also used for an empty list), ``all`` and ``everything`` select several sections.
     """
     names: set[str] = set()
     for word in wanted or ["default"]:

@@ -15,6 +15,7 @@ from engine.text.messages import general, server
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
+#: Default number of sampled elements.
 _SAMPLES = 5
 
 memory_subcommand = container("memory", "Commands that inspect memory.", group="server", since="4.0.0")
@@ -108,7 +109,7 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
 
 @memory_subcommand("malloc-stats")
 def malloc_stats(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the allocator's own report."""
+    """Returns a notice that the allocator has no statistics."""
     return Verbatim(b"Stats not supported for the current allocator")
 
 

@@ -29,7 +29,7 @@ def time(ctx: Context, argv: list[bytes]) -> Reply:
 @server_command(
     "shutdown [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
     "admin noscript loading stale no_multi allow_busy",
-    complexity="O(N) with N bytes of data that are saved, else O(1).",
+    complexity="O(N) with N bytes of data to save; O(1) without saving.",
 )
 def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     """Stops the server."""

@@ -1,8 +1,9 @@
 """Commands that Redis does not have (prefix ``PS.``), for ranges of streams and for adding staged entries.
 
 Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
-offsets of a micro-batch. The cost of PS.STATE, PS.NTH and PS.SPLIT depends on the number of segments or parts, hardly
-on that of entries. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as much as the same XADDs in a pipeline.
+offsets of a micro-batch. The cost of PS.STATE, PS.NTH and PS.SPLIT depends on the number of segments or parts, and
+hardly on the number of entries. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as much as the same XADDs
+in a pipeline.
 """
 
 from __future__ import annotations

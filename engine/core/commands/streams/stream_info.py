@@ -40,7 +40,7 @@ _GROUPS_AT_ONCE = 200
 
 
 def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
-    """Return the fields at the start of both forms of XINFO STREAM."""
+    """Return the first fields of XINFO STREAM, which are the same with and without FULL."""
     nodes, radix_nodes = stream.count_nodes()
     config, producers = ctx.config, stream.producers
     return {

@@ -117,7 +117,7 @@ class Rows:
         """Encode the entries with consecutive IDs from ``ms-seq`` on.
 
         Return their frames back to back, the size of each frame, and the XADDs that add the entries to ``key`` (empty
-        without a key).
+        if it is None).
         """
         words = 2 * len(self._columns)
         forms = [(b"*2\r\n", b"*%d\r\n" % words)]

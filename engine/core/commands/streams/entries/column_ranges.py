@@ -5,9 +5,9 @@ same range. A block of columns has the format of PS.ADD, preceded by the IDs. A 
 XRANGE's format, back to back. Frames are not converted to columns here, because the engine uses one core, but readers
 can convert them on many cores.
 
-Reads with this command decide how a stream is stored. Segments that the command has read, and all later segments, are
-packed as columns when they become cold. All other segments are packed as frames
-(`engine.core.streams.segment.Segment.want_columns`).
+Reads with this command decide how a stream is stored. Segments that the command has read are packed as columns when
+they become cold (`engine.core.streams.segment.Segment.want_columns`), and a new segment inherits this property from
+the segment before it. All other segments are packed as frames.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has n
     entries with the same fields. A block ``[n, entries]`` has n entries in XRANGE's format. With FIELDS, all other
-    fields of columns have nil positions and values. With BYTES, the reply ends once it has that many bytes.
+    fields of columns have nil positions and values. With BYTES, the reply ends once it has that many bytes or
+    20,000 entries.
     """
     low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
     count, most_bytes, names = None, None, None

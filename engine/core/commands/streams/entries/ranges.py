@@ -19,7 +19,7 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.length if stream is not None else 0
 
 
-#: Number of entries and number of segments above which a reply is long.
+#: A reply is long if its range has more segments than the second number, and COUNT is missing or exceeds the first.
 MANY, _MANY_SEGMENTS = 20_000, 8
 
 

@@ -22,6 +22,7 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import frames_of
 from engine.text.messages import general, streams
 
+#: XAUTOCLAIM examines up to COUNT times this number of records, as in Redis.
 _SCANNED_PER_COUNT = 10
 #: Number of records below which they are claimed one by one.
 _STRETCH = 8
@@ -335,7 +336,7 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
 class _Search:
     """XAUTOCLAIM's scan from ``start``. It examines up to ``attempts`` records.
 
-    It ends after ``count`` entries that were claimed or that were found to be deleted.
+    The scan ends after ``count`` entries that were claimed or that were found to be deleted.
     """
 
     __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
@@ -353,7 +354,7 @@ class _Search:
         try:
             self._go_on(claim, work)
         except UnreadableError:
-            # Earlier claims remain valid.
+            # Log the earlier claims, which remain valid.
             claim.effects.flush()
             raise
 

@@ -48,7 +48,8 @@ class History:
     def __init__(self, ctx: Context, ref: GroupRef, consumer: Consumer) -> None:
         self._ctx, self._stream, self._group, self._consumer = ctx, ref.stream, ref.group, consumer
         self._effects = ClaimEffects(ctx, ref, consumer.name)
-        #: Number of entries so far, and the parts: stretches (count, runs), single entries, and IDs of deleted entries.
+        #: Number of entries so far, and the parts of the reply: stretches (count, runs), single entries, and IDs of
+        #: deleted entries.
         self._count = 0
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 

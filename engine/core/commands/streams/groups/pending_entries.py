@@ -110,7 +110,7 @@ def _acknowledge_and_delete(
     complexity="O(1) for each ID.",
 )
 def xnack(ctx: Context, argv: list[bytes]) -> Reply:
-    """Releases pending entries: they no longer have an owner, and the next claim returns them first."""
+    """Releases pending entries: they no longer have an owner, and XREADGROUP with CLAIM delivers them first."""
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
     need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):

@@ -33,6 +33,8 @@ class Read:
 
 #: Cache of parsed calls whose last ID is ``>``. Readers repeat such calls.
 _cache: dict[tuple[bytes, ...], Read] = {}
+#: Maximum number of cached calls, and words of a cached call. Calls with a BLOCK of the third number of milliseconds or
+#: more are not cached, because whether such a timeout is valid depends on the time of the call.
 _CACHE_MAX, _CACHE_WORDS, _CACHE_BLOCK_MS = 1024, 32, 1 << 40
 
 

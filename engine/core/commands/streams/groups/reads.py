@@ -22,7 +22,7 @@ from engine.text.messages import streams
 
 #: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for other deliveries.
 _RECHECK_MS = 100
-#: The ID that stands for ``>``: entries not yet delivered to the group.
+#: Start of a read with ``>``, which returns entries not yet delivered to the group.
 NEW = ids.MAX_ID
 
 
@@ -214,7 +214,7 @@ def _claim_idle(ctx: Context, ref: GroupRef, consumer: Consumer, budget: Budget,
     claimed: list[Reply] = []
     stream, group, effects = ref.stream, ref.group, ClaimEffects(ctx, ref, consumer.name)
     nacked = dict(group.nacked)
-    # The NACKed entries have just been delivered. With a minimum idle time of 0, they would be found again here.
+    # Leave out the NACKed entries: they are delivered first, and a minimum idle time of 0 would include them again.
     others = (entry_id for entry_id in group.pending.oldest(ctx.now - min_idle) if entry_id not in nacked)
     for entry_id in chain(nacked, others):
         if budget.spent or (budget.count and len(claimed) >= budget.count):

@@ -144,9 +144,9 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
         return _delete_consumer(ctx, argv, group, consumer)
 
     def work() -> Generator[None, None, Reply]:
-        """Acknowledge the consumer's entries in blocks with entries of other consumers, and then delete the consumer.
+        """Acknowledge the consumer's entries in uneven blocks, in steps; then delete the consumer with the rest.
 
-        The consumer's entries in other blocks are deleted quickly, so this needs no steps.
+        Even blocks have one owner and are deleted whole, which needs no steps.
         """
         done, low = 0, 0
         while True:
