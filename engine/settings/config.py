@@ -41,8 +41,8 @@ class Config:
         self._listeners: dict[str, list[Listener]] = {}
         #: Path of the configuration file, for CONFIG REWRITE; None if the engine was started without a file.
         self.file: Path | None = None
-        #: The file's ``user`` lines, split into words, and a function that returns the current lines for CONFIG
-        #: REWRITE.
+        #: The file's ``user`` lines, each as [name, rule, ...], and a function that returns the current lines for
+        #: CONFIG REWRITE.
         self.users: list[list[bytes]] = []
         self.shown_users: Callable[[], list[bytes]] = list
 
@@ -64,7 +64,7 @@ class Config:
         return value if isinstance(value, bytes) else DIRECTIVES[name].kind.text(value)
 
     def value(self, name: str, kind: type[_T]) -> _T:
-        """Return the value of a directive. ``kind``: type of the value, from the docstring of its kind."""
+        """Return the value of a directive. ``kind`` is the value's Python type (see the docstring of its Kind)."""
         value = self._values[name]
         assert isinstance(value, kind), name
         return value

@@ -90,8 +90,9 @@ _UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 
 
 
 def parse_memory(word: bytes) -> int:
-    """Return a size in bytes: digits, with a unit or without (``k`` is 1000, ``kb`` 1024). Empty is 0, as
-    with Redis.
+    """Return a size in bytes, given as digits and an optional unit (``k`` is 1000, ``kb`` 1024).
+
+    As in Redis, an empty word is 0.
     """
     if not word:
         return 0

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from engine.settings.kinds import ConfigError, Integer, OneWord, check_range, parse_integer, parse_memory
 from engine.text.messages import settings
 
-#: Letters of notify-keyspace-events that ``A`` stands for, in the order in which Redis shows them.
+#: Letters of notify-keyspace-events that ``A`` includes, in the order in which Redis shows them.
 EVENT_CLASSES = "g$lshzxetd"
 
 
@@ -47,7 +47,7 @@ class EventLetters(OneWord):
 
 @dataclass(frozen=True, slots=True)
 class VersionOfFiles(Integer):
-    """The kind of rdb-version: int, a version of Redis's RDB files, or ``valkey``, that of Valkey 9.0 and later."""
+    """The kind of rdb-version: int from ``low`` to ``high``, or ``valkey``, the version of files of Valkey 9.0."""
 
     valkey: int
 
@@ -103,8 +103,9 @@ CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
 
 
 class OutputLimits:
-    """The kind of client-output-buffer-limit: a dictionary from class of clients to ``OutputLimit``. Classes that are
-    not named keep their limits.
+    """The kind of client-output-buffer-limit: a dictionary from class of clients to ``OutputLimit``.
+
+    Classes that are not named keep their limits.
     """
 
     several_words = True

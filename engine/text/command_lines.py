@@ -54,8 +54,9 @@ def quoted(word: bytes) -> bytes:
 
 
 def shortened(argv: list[bytes]) -> list[bytes]:
-    """Return the command as the slow log stores it: at most MAX_WORDS words of MAX_WORD bytes, with the size of the
-    rest.
+    """Return the command as the slow log stores it: at most MAX_WORDS words of about MAX_WORD bytes.
+
+    The numbers of omitted words and bytes are appended.
     """
     words = argv if len(argv) <= MAX_WORDS else argv[: MAX_WORDS - 1]
     shown = [

@@ -12,7 +12,7 @@ from engine.text.longdouble import DECIMAL, HEX, INFINITE
 
 #: Maximum absolute value of whole numbers that are written with all their digits.
 _WHOLE = float(1 << 62)
-#: Limits for numbers without an exponent: zeros at the end, digits after the point, and the exponent of small ones.
+#: Limits for numbers without an exponent: zeros at the end, digits after the point, and the exponent of small numbers.
 _MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
 
 
@@ -46,7 +46,10 @@ def _has_digits(word: bytes) -> bool:
 
 
 def parse_bound(word: bytes) -> float | None:
-    """Return the bound of a range; None if it is not a number. A number out of range is infinite, an empty word 0."""
+    """Return the bound of a range; None if ``word`` is not a number.
+
+    A number out of range is infinite, and an empty word is 0.
+    """
     if not word:
         return 0.0
     if DECIMAL.fullmatch(word) is None and INFINITE.fullmatch(word) is None:

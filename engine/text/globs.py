@@ -1,8 +1,8 @@
-r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET, ACLs and subscriptions: ``* ? [a-z] [^a] \\x``.
+r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET, ACLs and subscriptions: ``* ? [a-z] [^a] \x``.
 
 A pattern is split at its stars into parts. The first part must match at the start of the text, and the last part at its
 end. Each part between them is matched at its first occurrence. A later occurrence would only leave less text for the
-other parts, so no backtracking is needed. This is done in one of two ways:
+following parts, so no backtracking is needed. This is done in one of two ways:
 
 * A short pattern is compiled to a regular expression with atomic groups, which is used for short texts.
 * Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; for the
@@ -28,6 +28,7 @@ _SHORT = 256
 _QUICK = 1 << 19
 #: Maximum number of stars before the last character of a pattern.
 _STARS = 1000
+#: Maximum number of sets, escapes and runs of ``?`` in a pattern, and maximum number of steps of a match.
 _WILDCARDS = 5000
 _STEPS = 50_000
 
@@ -79,8 +80,9 @@ def _made(pattern: bytes, ignore_case: bool) -> Matcher:
 
 
 def _plain(pattern: bytes) -> Matcher | None:
-    """Return the matcher of plain text, with or without a star at its end; None for other patterns. The matcher takes
-    little memory, because thousands may be in use.
+    """Return the matcher of plain text, with or without a star at its end; None for other patterns.
+
+    The matcher takes little memory, because thousands may be in use.
     """
     end = _end(_TEXT, pattern, 0) if pattern[0] not in b"*?[\\" else 0
     if end == len(pattern):
@@ -92,7 +94,7 @@ def _plain(pattern: bytes) -> Matcher | None:
 
 
 def _quick(expression: re.Pattern[bytes], longest: int, otherwise: Matcher) -> Matcher:
-    """Return a matcher that uses the expression for texts up to ``longest`` bytes, ``otherwise`` for longer ones."""
+    """Return a matcher that uses the expression for texts of up to ``longest`` bytes, else ``otherwise``."""
     fullmatch = expression.fullmatch
 
     def matched(text: bytes) -> bool:
@@ -258,7 +260,7 @@ def _element_size(element: _Element) -> int:
 
 
 def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
-    """Return the first position of a part in text[at:end], -1 if not found in ``steps``, and the remaining steps."""
+    """Return the first position of a part in text[at:end] (-1: not found within ``steps``), and the remaining steps."""
     needle, offset = _longest_text(part)
     if len(needle) == size:
         return text.find(needle, at, end), steps

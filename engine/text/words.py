@@ -1,7 +1,7 @@
 r"""Splitting lines into words, for inline commands, configuration files and CONFIG SET, and quoting words.
 
 Blanks separate words. In ``"..."`` the escapes are ``\n \r \t \b \a \xHH``, and ``\c`` is c for any other character; in
-``'...'`` the only one is ``\'``. A closing quote must be followed by a blank or the end of the line.
+``'...'`` the only escape is ``\'``. A closing quote must be followed by a blank or the end of the line.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ This is the fastest way from bytes to entries, and is used only for loading a lo
 
     *7\r\n$4\r\nXADD\r\n$1\r\ns\r\n$  15\r\n<ID>  \r\n$1\r\nf\r\n$  2\r\n<value>  \r\n$1\r\ng\r\n$  1\r\n<value>  \r\n
 
-All commands are parsed at once, from guesses of their starts (`streamwire.walker`). The first guess is right. If a
-command has the form and ends at the next guess, then that guess is right too.
+All commands are parsed at once, from guesses of their starts (`streamwire.walker`). The first guess is right, because
+the caller gives this start. If a command has the form and ends at the next guess, then that guess is right too.
 
 The commands become frames (``streamwire.frames``) in place. A frame is shorter than its command and has the same bytes
 after the ID. So the ID is moved, the framing is written before it, and the rest of all commands' heads is cut out.

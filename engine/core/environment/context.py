@@ -165,9 +165,9 @@ class Context:
 
         In a transaction, only return ``on_timeout``.
 
-        A command that runs again and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
-        since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value, whether the
-        command may find something; its result must be the same for all waiters with the same ``interest``.
+        A command that runs again and blocks again keeps its place in the queue and its first deadline. At ``wake_at``
+        (milliseconds since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value,
+        whether the command may succeed; its result must be the same for all waiters with the same ``interest``.
         """
         if self.session.in_exec:
             return on_timeout

@@ -101,7 +101,7 @@ class Host(Protocol):
         """Write a line of text from a script to the log; ``level`` is 0 (debug) to 3 (warning)."""
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
-        """Return ``work``, which may take long, in a form that can be suspended; None if that is impossible."""
+        """Return an object that runs ``work`` and can suspend it; None if that is impossible."""
 
     def report_failure(self, command: str, error: Exception) -> None:
         """Log that a command failed unexpectedly and that the server continues."""

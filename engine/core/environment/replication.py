@@ -59,13 +59,14 @@ class Replication(Protocol):
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
         """Request acknowledgements from replicas; wake the blocked session once, when the first one arrives.
 
-        ``again``: whether the session was woken before, too early. The replicas are then asked after a pause.
+        ``again``: whether the session was already woken, before enough replicas had acknowledged. If so, the replicas
+        are asked after a pause.
         """
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         """Make a replica the master (the one at ``target``, or the first that is up to date), and become its replica.
 
-        After ``timeout`` milliseconds (0: never), abandon the failover. With ``force``, let the target take over
+        After ``timeout`` milliseconds (0: never), abandon the failover. With ``force``, the target then takes over
         instead, even if it is not up to date.
         """
 

@@ -59,12 +59,16 @@ class ScriptCache(Protocol):
     def kill(self, *, function: bool) -> None:
         """End the slow script (or function) that is running.
 
-        Raise CommandError if no such script is running, if it has written, or if it is of the other kind.
+        Raise CommandError if no slow script or function is running, if it has written, or if a script is running and
+        ``function`` is True, or the reverse.
         """
 
 
 class RunningScript(Protocol):
-    """The running script. ``began_ns``: stopwatch time of its start; ``is_slow``: whether clients are being served."""
+    """The running script. ``began_ns``: stopwatch time of its start.
+
+    ``is_slow``: whether the script has exceeded busy-reply-threshold, so that other clients are served while it runs.
+    """
 
     name: bytes
     argv: list[bytes]

@@ -37,7 +37,7 @@ def encode(argv: list[bytes]) -> bytes:
 
 
 def commands(image: Image) -> Iterator[bytes]:
-    """Yield the commands that recreate the image on an empty server, as RESP in chunks of up to a few thousand."""
+    """Yield the commands that recreate the image on an empty server, as RESP. A chunk has one or more commands."""
     for code in image.libraries:
         yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:
@@ -95,7 +95,7 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
     out: list[bytes] = []
     for segment, first, last in stream.runs(0, ids.MAX_ID):
         for frame in segment.frames(first, last):
-            # *2\r\n $15\r\n <ID> \r\n*4\r\n <words>
+            # A frame: *2\r\n $15\r\n <ID> \r\n*4\r\n <words>
             id_end = frame.index(b"\r\n*", 6) + 2
             count_end = frame.index(b"\r\n", id_end) + 2
             count = frame[id_end:count_end]

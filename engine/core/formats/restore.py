@@ -1,4 +1,4 @@
-"""Internal fields of streams, node maps and pending lists as plain data for snapshots, and back.
+"""Conversion of internal fields of streams, node maps and pending lists to plain data for snapshots, and from it.
 
 Outside ``engine.core.streams``, only this module uses these fields. A change to them requires a change here; otherwise
 the property tests in tests/engine/shell/durability fail.

@@ -70,7 +70,7 @@ class Changes:
         #: Current time since the epoch, in milliseconds and in microseconds.
         self.now = 0
         self.now_us = 0
-        #: Changes since the last snapshot.
+        #: Number of changes since the last snapshot.
         self.dirty = 0
         #: Effects recorded while ``recording``. The consumer of effects clears this list, but never replaces it.
         self.effects: Effects = []

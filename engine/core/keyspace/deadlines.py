@@ -79,7 +79,7 @@ class Deadlines:
             if by_key.get(key) == deadline:
                 heapq.heappush(self._heap, (deadline, key))
         if not former and self._too_large():
-            # The former heap contained the same deadlines many times.
+            # Most of the new heap is stale again, because the former heap contained deadlines repeatedly.
             self._heap = [(deadline, key) for key, deadline in by_key.items()]
             heapq.heapify(self._heap)
 

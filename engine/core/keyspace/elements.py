@@ -65,7 +65,7 @@ class Elements(dict[bytes, V]):
         return self._names
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names (all if there are fewer). If negative, draw -``count`` names with repetition.
+        """Draw ``count`` distinct names (all if there are fewer). If ``count`` < 0, draw -``count`` with repetition.
 
         ``pick`` returns a random number below its argument.
         """
@@ -124,7 +124,7 @@ def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[
 
 
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
-    """Yield the words in lists; the lists are shorter if the caller looks up each word in ``others`` values."""
+    """Yield the words in lists; the lists are shorter if the caller looks up each word in ``others`` more values."""
     size = max(_PART // (others + 1), 1)
     while part := list(islice(words, size)):
         yield part
@@ -133,8 +133,8 @@ def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
 def gathered(elements: E, words: Callable[[E], Iterator[T]]) -> Generator[None, None, list[list[T]]]:
     """Collect the result of ``words`` in steps; return it as lists of words, the last list first.
 
-    The result shows one moment: if the value changes before the last step, all words are collected again at once. The
-    value is not freed in pieces between this call and the last step.
+    The result shows the value at one moment: if the value changes before the last step, all words are collected again
+    at once. The value is not freed in pieces between this call and the last step.
     """
     return _reversed(gathered_from([elements], lambda: in_parts(words(elements))))
 

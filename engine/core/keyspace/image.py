@@ -8,8 +8,8 @@ image takes almost no time, regardless of the number and size of the keys. When 
 can read it at any time.
 
 When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), where the walk
-may find that name. The name must not be captured twice, or at all if the key was added after the start of the image. So
-the name is recorded as done, like every key that was captured out of order.
+may find that name. The name must not be captured twice. If the key was added after the start of the image, the name
+must not be captured at all. So the name is recorded as done, like every key that was captured out of order.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class ImageBuilder:
         self._guarded = {}
 
     def walk(self, index: int) -> _Walk | None:
-        """Return the walk through a database's keys; None if the database had no keys."""
+        """Return the walk through a database's keys; None if the database had no keys or has been cleared."""
         return self._guarded.get(index)
 
     def detach(self, index: int) -> None:

@@ -38,7 +38,7 @@ class SortedSetLimits(NamedTuple):
     length: int
 
 
-#: The directives of these limits.
+#: The directives that set these limits, in the order of the fields.
 SORTED_SET_LIMITS = ("zset-max-listpack-entries", "zset-max-listpack-value")
 
 
@@ -50,7 +50,7 @@ def sorted_set_limits(config: Config) -> SortedSetLimits:
 class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
     """Pairs in order, in blocks of a few thousand. Ranks, additions and removals take logarithmic time.
 
-    It uses the fields of SortedList that are meant for subclasses; their names start with ``_``.
+    This class uses the fields of SortedList for subclasses, whose names start with ``_``.
     """
 
     def copy(self) -> Order:

@@ -48,7 +48,7 @@ def as_number(word: bytes) -> int | None:
 
 
 def at_most(argv: list[bytes], words: int) -> None:
-    """Raise CommandError if a subcommand has more than ``words`` words, including both names."""
+    """Raise CommandError if ``argv`` has more than ``words`` words, including the names of command and subcommand."""
     if len(argv) > words:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
 

@@ -166,14 +166,15 @@ class Steps:
         return reply
 
 
-#: Words per page, and maximum number of words in a reply without pages; then both for rows.
+#: Words per page, and maximum number of words in a reply without pages; then the same two limits for rows.
 _WORDS, _SHORT = 4000, 10_000
 _ROWS, _FEW_ROWS = 500, 20
 
 
 def paged(items: list[Reply]) -> Reply:
-    """Return a list, Map or Set of simple elements as a reply, in pages if it is long. Callers must not reuse
-    ``items``.
+    """Return a list, Map or Set of simple elements as a reply, in pages if it is long.
+
+    Callers must not reuse ``items``.
     """
     return items if len(items) <= _SHORT else Pages(type(items), len(items), _parts(items))
 

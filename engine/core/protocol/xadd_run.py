@@ -51,7 +51,7 @@ class FramedRun:
     sizes: list[int]
     ms: array[int]
     seq: array[int]
-    #: Offset in a buffer at which the commands end.
+    #: Offset in the parsed buffer at which the commands end.
     end: int
 
 

@@ -38,9 +38,9 @@ _BYTES = frozenset({bytes})
 _EXACT = 1 << 53
 
 
-#: Number of instructions before the first tick (as in the sandbox), and two durations in nanoseconds. If the time since
-#: the last tick exceeds the first duration, ticks become ten times as frequent. If it is below the second, they become
-#: ten times less frequent.
+#: Number of instructions before the first tick, that is, call of the hook (as in the sandbox), and two durations in
+#: nanoseconds. If the time since the last tick exceeds the first duration, ticks become ten times as frequent. If the
+#: time is below the second duration, ticks become a tenth as frequent.
 _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
@@ -108,7 +108,7 @@ class Memory(Protocol):
 
 
 class Calls:
-    """One core's functions. ``running`` and ``memory`` are set for each run. The interpreter's hook calls ``tick``."""
+    """The functions of one core. ``running`` and ``memory`` are set for each script. Lua's hook calls ``tick``."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
@@ -122,7 +122,7 @@ class Calls:
         self.resp = 2
         #: The text of the last raised error.
         self.error = b""
-        #: An unexpected error. It ends the script, and is then raised by the command that called the script.
+        #: An unexpected error. It ends the script, and is then raised by the command that ran the script.
         self.broken: BaseException | None = None
         self.version = REDIS_VERSION.encode()
         major, minor, patch = map(int, REDIS_VERSION.split("."))
@@ -405,7 +405,7 @@ class Calls:
         self.resp = self.session.proto = wanted
 
     def shown_double(self, number: float) -> bytes:
-        """Format a number in the form of replies."""
+        """Format a number for the encoder of a script's result."""
         return doubles.text(float(number))
 
     @_offered_without_result

@@ -1,4 +1,4 @@
-"""The running script: its caller, permissions, effects so far, and whether it must end."""
+"""The running script: its caller and permissions, whether it has written, and whether it must end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Flags:
     no_writes: bool = False
     allow_oom: bool = False
     allow_stale: bool = False
-    #: Whether the script starts with ``#!lua``. If so, it is checked once before it runs, otherwise at each call.
+    #: Whether the script starts with ``#!lua`` (functions always count as such). If so, the flags are checked once
+    #: before it runs; otherwise each command that it calls is checked.
     declared: bool = True
 
 
@@ -34,7 +35,7 @@ UNDECLARED = Flags(declared=False)
 
 
 def flags_of(words: frozenset[bytes]) -> Flags:
-    """Return the flags for these words."""
+    """Return the flags that ``words`` declare; flags about clusters are ignored."""
     return Flags(b"no-writes" in words, b"allow-oom" in words, b"allow-stale" in words)
 
 

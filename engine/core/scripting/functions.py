@@ -42,7 +42,7 @@ class Functions:
         self._functions: dict[bytes, _Function] = {}
         #: Code from a file, a log or a master that has not run yet.
         self._unread: list[bytes] = []
-        #: Such code that has failed to run.
+        #: Code from a file, a log or a master that has failed to run.
         self._unusable: list[bytes] = []
 
     # -- statistics -------------------------------------------------------------------------------------------------

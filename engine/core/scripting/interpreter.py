@@ -24,7 +24,7 @@ _COLLECT_FROM = 64 << 20
 _SLACK = 4096
 #: Number of arguments above which they are passed as one table, because Lua's stack has only 8,000 slots.
 _MANY = 200
-#: Number of references to Lua objects for which space is allocated in advance, so that none is allocated in a call.
+#: Number of references to Lua objects for which space is allocated in advance, because calls must not allocate it.
 _NAMED_AHEAD = 8200
 #: Result codes of a run, and of loading a library.
 _FAILED, _OUT_OF_MEMORY, _REGISTER = 3, 6, 2
@@ -150,7 +150,7 @@ class Interpreter:
     # -- libraries --------------------------------------------------------------------------------------------------
 
     def load(self, text: bytes) -> Any:
-        """Run a library's code; return 0 with name, description and flags of each function, or the error."""
+        """Run a library's code; return 0 with name, description and flags of each function, or a code and the error."""
         try:
             return self._load(text)
         except self._lua_error:

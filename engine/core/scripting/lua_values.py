@@ -1,6 +1,6 @@
 """Conversion of replies to Lua's values: the result of `redis.call` for a script, in RESP2 or RESP3.
 
-A command's reply is a Python object (`engine.core.protocol.replies`). Text and numbers are passed as they are, and a
+A command's reply is a Python object (`engine.core.protocol.replies`). Text and integers are passed unchanged, and a
 list becomes a table, recursively. Replies that exist only as encoded bytes (entries, pages) are parsed.
 """
 
@@ -162,7 +162,7 @@ _CONVERT: dict[type, Callable[[Any, int], Any]] = {
 
 
 def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
-    """Parse values from encoded bytes."""
+    """Parse ``count`` encoded values."""
     at = 0
 
     def value() -> Any:

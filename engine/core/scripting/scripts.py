@@ -38,7 +38,7 @@ class ScriptError(CommandError):
 
 
 class Scripts:
-    """One core's scripts by SHA-1, and the running one."""
+    """One core's scripts by SHA-1, and the running script or function."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
@@ -49,7 +49,7 @@ class Scripts:
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
         #: Scripts that only EVAL has loaded, least recently used first.
         self._evaluated: dict[bytes, None] = {}
-        #: The running script.
+        #: The running script or function.
         self.running: Execution | None = None
         #: The interpreter that ran last, and the random generator's state saved from an earlier one. All interpreters
         #: continue one sequence of random numbers.
@@ -197,7 +197,7 @@ class Scripts:
         if is_over:
             return apart.reply
         rest = self._rest(ctx, ctx.session, apart, first, messages)
-        next(rest)  # Runs to the first yield, which sets the effects so far aside.
+        next(rest)  # Sets the effects so far aside, before the first yield.
         return Steps(argv, rest, is_whole=True)
 
     def _rest(
@@ -278,7 +278,7 @@ class Scripts:
         return self._reply(running, outcome)
 
     def start_run(self, running: Execution, interpreter: Interpreter) -> None:
-        """Start a run. The calls of scripts belong to it until ``end_run``."""
+        """Start a run. Until ``end_run``, ``calls`` runs commands for this run's caller."""
         calls, session = self.calls, self.calls.session
         session.id, session.db = running.caller.id, running.caller.db
         session.name, session.user = running.caller.name, running.caller.user
@@ -333,7 +333,8 @@ class Scripts:
     def kill(self, *, function: bool) -> None:
         """End the slow script (or function) that is running.
 
-        Raise CommandError if no such script is running, if it has written, or if it is of the other kind.
+        Raise CommandError if no slow script or function is running, if it has written, or if a script is running and
+        ``function`` is True, or the reverse.
         """
         running = self.running
         if running is None or not running.is_slow:

@@ -61,7 +61,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "modules",
-        "the engine loads no foreign code, and refuses files with data of modules",
+        "the engine loads no foreign code; `load-unknown skip` omits their data",
         (
             *("module|load", "module|loadex", "module|unload", "json.", "ft.", "bf.", "cf.", "cms.", "topk."),
             *("tdigest.", "ts."),

@@ -84,6 +84,3 @@ NO_LONGER_ALLOWED = {
 def no_command_permission(user: bytes, command: bytes) -> bytes:
     """Return the error for a command that the user may not call."""
     return b"NOPERM User %b has no permissions to run the '%b' command" % (user, command)
-
-
-# -- HELP ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Texts that all packages of commands share: syntax, numbers, arity, and the frame of HELP."""
+"""Texts that all packages of commands share: syntax, numbers, arity, and the layout of HELP."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def unknown_command(argv: list[bytes]) -> bytes:
 
 
 def left_out(name: bytes, subject: bytes) -> bytes:
-    """Return the error for a Redis command that the engine does not have. It starts like any unknown command's."""
+    """Return the error for a Redis command that the engine lacks. The text starts like that for an unknown command."""
     return b"ERR unknown command '%b': this is a stream engine, without %b" % (name[:128].replace(b"|", b" "), subject)
 
 

@@ -31,7 +31,7 @@ WAITAOF_NO_LOG = b"ERR WAITAOF cannot be used when numlocal is set but appendonl
 # -- rejected writes ----------------------------------------------------------------------------------------------
 MISCONF_SNAPSHOT = (
     b"MISCONF The last snapshot could not be written to disk (stop-writes-on-bgsave-error is set). Commands that "
-    b"change data are disabled; the server's log says what went wrong."
+    b"change data are disabled; the server's log contains the reason."
 )
 
 

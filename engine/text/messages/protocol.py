@@ -1,4 +1,4 @@
-"""Texts of the parser: errors for input that is not a request, after which the connection is closed."""
+"""Texts of the parser: errors for invalid input. The connection is closed after such an error."""
 
 from __future__ import annotations
 

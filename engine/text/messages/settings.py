@@ -1,4 +1,7 @@
-"""Texts of CONFIG, and of rejected directive values. The latter are str, because errors at start-up quote them too."""
+"""Texts of CONFIG, and of rejected directive values.
+
+Texts about values are str, because errors at startup quote them too.
+"""
 
 from __future__ import annotations
 

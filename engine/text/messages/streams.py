@@ -146,5 +146,3 @@ BAD_COLUMNS = (
     b"last position"
 )
 NO_ADDS_TO_APPEND = b"ERR the field must contain only commands XADD key * field value ... for that key"
-
-# -- HELP ---------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ _TABLE = _table()
 
 
 class RunningSum:
-    """Checksum of data that arrives in pieces. Pieces are collected first, because short ones are slow to process."""
+    """Checksum of data that arrives in pieces. Short pieces are slow to process, so they are collected first."""
 
     def __init__(self) -> None:
         self._sum = 0

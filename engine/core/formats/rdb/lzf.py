@@ -1,6 +1,6 @@
 """LZF, the compression of strings in Redis's RDB format: decompression of one string, or of many at once.
 
-Compressed data consists of literal bytes and copies of earlier output::
+Compressed data is a sequence of pieces: runs of literal bytes, and copies of earlier output::
 
     000LLLLL  literals                     L + 1 bytes follow
     LLLooooo  oooooooo                     copy L + 2 bytes from o + 1 bytes back
@@ -66,7 +66,7 @@ def decompressed(data: bytes, size: int) -> bytes:
 
 
 def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
-    """Decompress strings to these sizes (in bytes) and join them; yields when other tasks can run."""
+    """Decompress strings to these sizes (in bytes) and return them joined; yield False when other tasks can run."""
     if not all(parts):
         raise ValueError("a compressed string is empty")
     # A zero byte follows each string, where the string's walk stops. One more zero byte is for an incomplete last

@@ -27,7 +27,7 @@ from engine.core.streams.stream import Stream
 
 MAGICS = (b"REDIS", b"VALKEY")
 _HEADER = 9
-#: The newest supported version of each product. Valkey has its own versions since 9.0, under its own name.
+#: The newest supported version of each product's format. Files of Valkey 9.0 and later start with VALKEY.
 _NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
 _EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
@@ -39,7 +39,7 @@ _SUMMED_SINCE = 5
 #: Maximum idle time in seconds: Redis's clock has 24 bits.
 _LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
-#: The latest possible deadline of a field.
+#: The latest possible deadline of a field, in milliseconds since the epoch.
 _LAST_MOMENT = (1 << 63) - 1
 #: Keys per step.
 _KEYS = 64
@@ -70,7 +70,7 @@ class Summary:
     expired: int = 0
     #: Unsupported type -> number of its values that were left out.
     left_out: dict[str, int] = field(default_factory=dict)
-    #: Whether the file has a checksum. Servers write none with 'rdbchecksum no'.
+    #: Whether the file has a checksum. With 'rdbchecksum no', servers write 0 instead.
     has_sum: bool = False
 
     @property
@@ -115,7 +115,7 @@ class _Source(Reader):
         super().__init__(b"")
         #: Offset of ``data`` in the file.
         self.base = 0
-        #: The checksum of the preceding bytes.
+        #: The checksum of the bytes before ``data``.
         self.sum = RunningSum()
         #: Whether all bytes have been fed.
         self.is_whole = False

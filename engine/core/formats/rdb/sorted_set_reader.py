@@ -33,7 +33,7 @@ def load(reader: Reader, kind: int, limits: SortedSetLimits) -> Steps[SortedSet]
         raise BadFormatError("a value without elements")
     made = SortedSet()
     made.expect(len(pairs), limits)
-    # Freeing all pairs at the end would block the server.
+    # The pairs are removed one by one, because freeing all of them at the end would block the server.
     pairs.reverse()
     while pairs:
         member, score = pairs.pop()

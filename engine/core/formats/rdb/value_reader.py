@@ -41,6 +41,7 @@ from engine.core.keyspace.sorted_set import SortedSetLimits, sorted_set_limits
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
+#: Types that only the files of Redis have, or only those of Valkey.
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
 #: Elements per step if the elements are already in memory.
 _IN_MEMORY = 1024
@@ -199,7 +200,7 @@ def _valkey(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _fields(reader: Reader, count: int, one: Callable[[], tuple[bytes, bytes, int]]) -> Steps[list[bytes]]:
-    """Read each field with its value and its deadline in decimal digits."""
+    """Read ``count`` fields; return [field, value, deadline, ...], the deadlines in decimal digits."""
     words: list[bytes] = []
     for number in range(count):
         field, value, deadline = yield from whole(reader, one)
@@ -237,7 +238,7 @@ def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
 
 
 def skip_module_data(reader: Reader) -> Steps[None]:
-    """Skip a module's data."""
+    """Read past a module's data, including the end opcode."""
 
     def one() -> bool:
         what = reader.length()
@@ -259,7 +260,7 @@ _NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-
 
 
 def module_name(number: int) -> str:
-    """Return the name of a module's type: nine letters of six bits, followed by a version of ten bits."""
+    """Return the name of a module's type from its number: nine letters of six bits, followed by ten bits of version."""
     return "".join(_NAME_LETTERS[number >> 10 + 6 * place & 63] for place in range(8, -1, -1))
 
 

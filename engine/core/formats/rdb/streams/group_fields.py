@@ -71,7 +71,8 @@ class Field(NamedTuple):
     kind: Kind
     #: The first RDB encoding that has the field.
     since: int = V5_0
-    #: The value after reading a format that lacks the field.
+    #: Function that returns the value if a format lacks the field, given the stream and the group or consumer. None: an
+    #: RDB encoding that lacks the field leaves its initial value, and a snapshot without it is invalid.
     missing: Callable[[Stream, Any], int] | None = None
     #: The first version of the record in ``stream_writer.rest`` that has the field; 0: none.
     rest: int = 0
@@ -173,7 +174,7 @@ def _tables(name: bytes, group: Group) -> list[tuple[Sequence[Field], Mapping[by
 
 
 def _differing(field: Field, stream: Stream, owners: Mapping[bytes, Owner]) -> list[bytes]:
-    """Return the names of the owners whose value differs from ``field.missing``."""
+    """Return the names of the owners whose value differs from the result of ``field.missing``."""
     assumed = field.missing
     return [name for name, one in owners.items() if assumed and getattr(one, field.name) != assumed(stream, one)]
 

@@ -31,8 +31,8 @@ from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16
-#: Maximum nodes read at once, their approximate total size in bytes, and the number of nodes below which nodes are read
-#: one by one.
+#: Maximum nodes read at once, their approximate maximum total size in bytes, and the number of nodes below which nodes
+#: are read one by one.
 _NODES, _NODES_BYTES, _FEWEST = 64, 1 << 17, 8
 
 Defaults = Callable[[], tuple[int, int]]
@@ -85,7 +85,7 @@ def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
 
 
 def _load_count(reader: Reader) -> int:
-    """Read a number that clients see as a signed 64-bit integer. Greater numbers could not be logged or saved."""
+    """Read a count below 2**63. Greater numbers raise BadFormatError: they could not be logged or saved."""
     count = reader.length()
     if count >= 1 << 63:
         raise BadFormatError
@@ -201,7 +201,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:
-    """Return a format string for frames with these field names. It takes the sizes and words of ID and values."""
+    """Return a format string for frames with these field names. It takes the size and text of the ID and each value."""
     fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
 

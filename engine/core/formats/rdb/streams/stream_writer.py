@@ -189,7 +189,7 @@ def _needed_form(stream: Stream) -> int:
 
 
 def form_of(stream: Stream) -> int:
-    """Return the type byte of the oldest lossless encoding of the stream; of the newest if none is lossless."""
+    """Return the type byte of the oldest lossless encoding of the stream, or of the newest if none is lossless."""
     return min(_needed_form(stream), V8_8)
 
 

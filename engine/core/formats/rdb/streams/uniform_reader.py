@@ -30,10 +30,11 @@ Entries = tuple[bytearray, _Ints, "array[int]", "array[int]"]
 
 #: Maximum elements and fields of a node; larger nodes are declined.
 _MOST_ELEMENTS, _MOST_FIELDS = 8192, 120
-#: Elements of each node per step, and entries per step.
+#: Number of elements of each node walked per step, and maximum number of entries in a batch.
 _AT_ONCE, _ENTRIES = 64, 2048
-#: Maximum size of a table of frames in bytes.
+#: Approximate maximum size of the table for a batch's values, in bytes.
 _TABLE_BYTES = 1 << 20
+#: Size of an empty listpack in bytes.
 _SHORTEST = 7
 #: Padding after the nodes, so that reads of a damaged node stay within the buffer.
 _BEHIND = b"\xff" * 16
@@ -77,7 +78,7 @@ class UniformNodes:
         self._names: list[bytes] = []
         #: For each node, whether it is uniform.
         self.are = np.zeros(len(nodes), np.bool_)
-        #: The entries of uniform nodes, one row per entry: the places of its elements, its node, and its ID.
+        #: The entries of uniform nodes: for each entry, the offsets of its elements, its node's index, and its ID.
         self._rows = np.zeros((0, 0), np.int64)
         self._node_of = np.zeros(0, np.int64)
         self._ms = self._seq = np.zeros(0, np.uint64)
@@ -168,7 +169,7 @@ class UniformNodes:
         self.are, self._rows, self._node_of = are, rows[kept], node_of[kept]
 
     def _have_ends(self, at: _Ints) -> _Bools:
-        """Return whether each of these elements is followed by its length."""
+        """Return whether each of the elements at these offsets is followed by its length."""
         buffer, behind = self._buffer, self._behind[at]
         sizes = behind - at
         good: _Bools = buffer[behind - 1] == sizes - 1
@@ -223,7 +224,7 @@ def _ids(ms: _Unsigned, seq: _Unsigned) -> Values:
     width = times.shape[1]
     table[:, :width], table[:, width] = times, _DASH
     for size in range(low, high + 1):
-        # A shorter number is followed by arbitrary bytes.
+        # The rest of the row of a shorter number stays undefined.
         which = slice(None) if low == high else behind == size
         table[which, width + 1 : width + 1 + size] = numbers[which, high - size :]
     starts = np.arange(len(ms)) * table.shape[1] + width - before
@@ -231,7 +232,7 @@ def _ids(ms: _Unsigned, seq: _Unsigned) -> Values:
 
 
 def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
-    """Return the integers of the elements at these places, and a mask of the valid integers."""
+    """Return the integers in the elements at these offsets, and a mask of the valid integers."""
     first = buffer[at]
     values, are = first.astype(np.int64), first < 0x80
     if are.all():
@@ -274,7 +275,7 @@ def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints]:
 
 
 def _words(buffer: _Bytes, at: _Ints) -> Values:
-    """Return the words of the elements at these places, numbers as text."""
+    """Return the words in the elements at these offsets, numbers as text."""
     first = buffer[at].astype(np.int64)
     short, long = (first & 0xC0) == 0x80, (first & 0xF0) == 0xE0
     sizes, begins = first & 63, at + 1

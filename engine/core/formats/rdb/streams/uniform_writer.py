@@ -178,7 +178,7 @@ def _nodes(
 def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
     """Return the contents of these spans of the buffer, back to back."""
     ends = np.cumsum(sizes)
-    # For each byte of the result, the distance to its place in the buffer.
+    # First the difference between the offsets of each byte in the buffer and in the result, then the former offset.
     moved = np.repeat(begins - ends + sizes, sizes)
     moved += np.arange(len(moved))
     return buffer[moved].tobytes()
