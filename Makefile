@@ -79,7 +79,7 @@ fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed par
 	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000 --servers
 	@$(BIN)/python -m tests.spark_streams.formats.fuzz --values 100000
 
-chaos: install ## kill servers, masters under Sentinel, workers, drivers and connections three hundred times around a streaming job (hours)
+chaos: install ## kill servers, masters under Sentinel, workers, drivers and connections three hundred times around a streaming job (half an hour)
 	@$(BIN)/python -m tests.chaos
 
 test-cluster: install ## run jobs on a Spark cluster of real processes, on servers that move and die (some minutes)

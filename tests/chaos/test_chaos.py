@@ -1,4 +1,4 @@
-"""A few kills of everything around a streaming job; `make chaos` does two hundred."""
+"""A few kills of everything around a streaming job; `make chaos` does three hundred."""
 
 from __future__ import annotations
 
