@@ -14,6 +14,7 @@ from typing import Any
 
 from pystreams.streams import security, servers
 from pystreams.streams.findings import Finding, Verdict
+from pystreams.streams.ids import is_forbidden_key
 from pystreams.streams.paged_calls import ask_server
 from streamclient.commands import COMMANDS, KEY, Command, Need
 from streamclient.connection import BROKEN, Connection
@@ -164,7 +165,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
             continue
         reply = _try(connection, (*command.split(), *(key if word is KEY else word for word in sent.probe)))
         if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
-            if "key" in str(reply):
+            if is_forbidden_key(reply):
                 keys = True
             else:
                 is_needed = not sent.without and any(need in _USES for need in sent.needs)
@@ -267,7 +268,7 @@ def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
         return
     reply = _try(connection, ("WAIT", 1, _WAIT_MS))
     if isinstance(reply, ResponseError) or not reply:
-        advice = "Do not set the option waitReplicas: it would fail, as on some clouds, whose replicas never confirm."
+        advice = "Do not set the option waitReplicas: writes would fail. Replicas of some clouds never confirm."
         yield Finding("replicas", Verdict.WARNING, f"{count}, but none confirms writes (WAIT)", advice)
     else:
         yield Finding("replicas", Verdict.OK, f"{count}, which confirm writes (WAIT)")

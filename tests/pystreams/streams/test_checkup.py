@@ -22,3 +22,15 @@ def test_without_info_and_config_nothing_is_claimed_about_them(place: servers.Ru
     assert found["server"] == "INFO is refused"
     assert (found["persistence"], found["memory"]) == ("unknown", "unknown")
     assert "replicas" not in found
+
+
+def test_a_user_whose_name_contains_key_gets_the_refused_commands(place: servers.Running, client: redis.Redis) -> None:
+    """The refusal of a command contains the user's name, which does not make it a refusal of a key."""
+    client.execute_command("ACL", "SETUSER", "monkey", "reset", "on", ">pass", "~*", "+@all", "-xreadgroup")
+    try:
+        with closing(connect(Wanted(f"redis://monkey:pass@{place.host}:{place.port}"), "")) as connection:
+            found = {finding.what: finding.found for finding in check(connection)}
+    finally:
+        client.acl_deluser("monkey")
+    assert found["user"] == "monkey may not call XREADGROUP (reading with a group)"
+    assert "keys" not in found
