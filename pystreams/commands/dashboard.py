@@ -97,7 +97,9 @@ _READS = (
     metavar="DIRECTORY",
     help="Directory for the history and the audit log, or 'none'.  [default: ~/.local/state/pystreams/dashboard]",
 )
-@click.option("--history", default="1d", show_default=True, help="Period of the history on disk; 0 for no history.")
+@click.option(
+    "--history", default="1d", show_default=True, help="Period of the history on disk; 0 for a history only in memory."
+)
 @click.option(
     "--tls-certificate", metavar="FILE", help="PEM file with the certificate of the dashboard, which enables HTTPS."
 )

@@ -83,7 +83,9 @@ def path(run: Run, name: str, example: bool) -> None:
     "  pystreams jobs run archive --stream orders --to archive/orders --url redis://localhost:6379\n"
     "  pystreams jobs run --submit '--master yarn --packages org.apache.hadoop:hadoop-aws:3.4.1' archive --conf a.toml",
 )
-@click.option("--submit", default="", metavar="WORDS", help="Further arguments of spark-submit, as one shell word.")
+@click.option(
+    "--submit", default="", metavar="WORDS", help="Additional arguments for spark-submit, quoted as one word."
+)
 @click.option("-h", "--help", "helps", is_flag=True, help="Show this message and exit.")
 @click.argument("name", required=False)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)

@@ -65,7 +65,7 @@ def open_archive(
     names = columns or ()
     once = len({ID, OTHER, *names}) == len(names) + 2
     if not once or not all(is_text(from_shell(name)) for name in names):
-        expected = f"it must be different field names in UTF-8, other than {ID} and {OTHER}"
+        expected = f"it must list distinct field names in UTF-8, other than {ID} and {OTHER}"
         fail("INVALID_VALUE", name="--columns", value=",".join(names), expected=expected)
     if form == "jsonl":
         return JsonLines(path)

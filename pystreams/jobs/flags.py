@@ -137,7 +137,7 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--max-entries", type=click.IntRange(1), metavar="N", help="Maximum number of entries per batch."),
         click.option(
-            "--schema", metavar="DDL", help="Columns to make of the fields, such as 'price double, at timestamp'."
+            "--schema", metavar="DDL", help="Columns to create from the fields, such as 'price double, at timestamp'."
         ),
     )(with_reading)
 

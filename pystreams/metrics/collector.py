@@ -34,7 +34,7 @@ NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +x
 _ANSWER_SECONDS = 10.0  # timeout of a reply, and thus the longest delay of a scrape if a server hangs
 _RETRY_MS = 1000  # short, so a scrape during a failover reports that the server is down
 _SCAN_SECONDS = 0.5  # maximum time per scrape; the scan of a large key space continues in later scrapes
-_GROUPS = 20_000  # maximum number of groups of all streams
+_GROUPS = 20_000  # number of groups after which a scrape requests no further streams
 _COUNTED = 10_000  # maximum entries counted per scrape, for lags that the server does not report
 _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
 

@@ -284,7 +284,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
         say(f"Dashboard of {shown}: {'http' if certificate is None else 'https'}://{host}:{port}/{fragment}")
         if not here and certificate is None:
             say(
-                "Other machines can reach it without TLS, so passwords and data can be intercepted. "
+                "Other machines can reach the dashboard without TLS, so passwords and data can be intercepted. "
                 "Use --tls-certificate, a proxy with TLS in front, or --bind 127.0.0.1 and a tunnel."
             )
 
