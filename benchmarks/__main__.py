@@ -51,7 +51,7 @@ def measure(case: Case, connections: dict[str, Connection], repetitions: int) ->
     return rates
 
 
-def beside(
+def compare(
     commands: dict[str, list[str] | None], cases: Iterable[Case], repetitions: int, known: dict[str, Any]
 ) -> dict[str, Any]:
     """Measure cases on two servers; print a column for each, their ratio, and the machine's limit from ``known``."""
@@ -134,10 +134,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     cases = [case for case in [*server_cases(), *stream_cases(), *durable_cases()] if only in case.name]
     if cases:
         commands = {"engine": servers.engine_command(), "redis": servers.redis_command()}
-        figures |= beside(commands, cases, repetitions, known)
+        figures |= compare(commands, cases, repetitions, known)
     if only in FAKE:
         commands = {"engine": servers.engine_command(), "fakeredis": _FAKE_SERVER}
-        figures["fakeredis"] = beside(commands, fake_cases(), min(repetitions, 3), known)
+        figures["fakeredis"] = compare(commands, fake_cases(), min(repetitions, 3), known)
     if only in memory.TITLE:
         figures["memory"] = memory.measure(10_000_000 if full else 1_000_000)
     if only in LATENCY:

@@ -28,10 +28,10 @@ _CHECK_EVERY = 10.0
 #: Pause after moving records to another segment file: as a multiple of the move's duration, and in seconds if the disk
 #: has rejected the move.
 _REST, _REST_AFTER_ERROR = 4, 1.0
-#: While data is loaded: maximum number of sealed segments to leave to housekeeping (one to two hundred megabytes of
-#: frames), and number of segments to store at a time above it. Storing segments takes as long as
-#: replaying the commands that fill them.
-MOST_WAITING, _STORED_AT_ONCE = 512, 64
+#: Maximum number of sealed segments that wait while data is loaded (one to two hundred megabytes of frames).
+MOST_WAITING = 512
+#: Number of segments to store at a time if more wait. Storing takes as long as replaying the commands that fill them.
+_STORED_AT_ONCE = 64
 
 
 class StreamStorage:

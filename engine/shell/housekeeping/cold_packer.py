@@ -50,10 +50,12 @@ from streamwire.machine import Machine
 _PERIOD = 0.1
 #: Maximum number of segments packed together: each takes the event loop half a millisecond.
 _BATCH = 2
-#: Number of segments that may wait until they are old enough (16 MB of frames); if there are more, the oldest are
-#: packed without delay. Above the second number the event loop packs them itself, so that a load at full speed does not
+#: Number of segments that may wait until they are old enough (16 MB of frames). If there are more, the thread packs the
+#: oldest without delay.
+_MOST_WAITING = 64
+#: Number of waiting segments above which the event loop packs segments itself, so that a load at full speed does not
 #: fill the memory.
-_MOST_WAITING, _MOST_UNPACKED = 64, 128
+_MOST_UNPACKED = 128
 #: Maximum number of segments stored together.
 _STORED_AT_ONCE = 64
 #: Number of searches to skip after the disk has rejected segments.

@@ -1,9 +1,10 @@
 """Event-loop watchdog: reports iterations that took at least ``latency-monitor-threshold``, and their cause.
 
-During an iteration only the clients whose commands it runs are served. While the threshold is set, code that has worked
-in the loop calls `Watchdog.note_work` afterwards. The telemetry reports single long commands. At the first report, the
-watchdog schedules a callback as the end of the iteration: it runs after everything else that was received. An iteration
-that took too long becomes a LATENCY event. It is also logged, at most once per second.
+An iteration serves only the clients whose commands it runs, so a long iteration delays all other clients. While the
+threshold is set, code calls `Watchdog.note_work` after it has worked in the loop, and the telemetry reports single long
+commands. At the first report of an iteration, the watchdog schedules a callback that marks the end of the iteration: it
+runs after everything else that was received. An iteration that took too long becomes a LATENCY event, and is logged at
+most once per second.
 """
 
 from __future__ import annotations

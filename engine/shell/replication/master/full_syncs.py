@@ -33,9 +33,10 @@ _BUSY_S = 0.05
 _BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
 #: Capability that only Redis 8.0 and later announce.
 _BY_CHANNEL = b"rdb-channel-repl"
-#: RDB version that Redis 8.0 reads; first major version of Valkey that announces itself; RDB version that Valkey 8
-#: reads.
-_VERSION_OF_REDIS_8, _OF_VALKEY, _VERSION_OF_VALKEY_8 = 12, 8, 11
+#: RDB versions that Redis 8.0 and Valkey 8 read.
+_VERSION_OF_REDIS_8, _VERSION_OF_VALKEY_8 = 12, 11
+#: First major version of Valkey that announces its version.
+_OF_VALKEY = 8
 _MARK_DIGITS = 40
 
 

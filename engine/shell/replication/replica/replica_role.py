@@ -48,7 +48,7 @@ from engine.text.messages import server
 _PERIOD = 1.0
 #: Seconds before an attempt to reach the master: first and maximum. The pause doubles each time.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-#: Pauses after a failed full synchronisation. They are longer, because another one is expensive for the master.
+#: Pauses after a failed full synchronisation, in seconds: longer, because another one is expensive for the master.
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
 #: Maximum number of the master's bytes waiting to be processed; above that, reading pauses.
 _MOST_WAITING = 8 << 20
