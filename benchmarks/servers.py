@@ -91,7 +91,7 @@ def running(name: str, command: list[str], directory: str | None = None) -> Iter
 
 
 def free_port() -> int:
-    """Return a port that is free at present."""
+    """Return a port that is currently free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -5,7 +5,7 @@ It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.s
 the configuration and the event loop, and decides whether a rewrite or a snapshot starts next. State machines describe
 background work (`engine.shell.durability.states`). Invariants:
 
-* Effects reach the log in the order in which they happened, before their replies leave.
+* Effects reach the log in the order in which they happened, before their replies are sent.
 * While the log cannot be written, write commands are rejected.
 * Only the engine that holds the directory's lock touches its files.
 
@@ -222,7 +222,7 @@ class DiskDurability:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def append(self, effects: Effects) -> None:
-        """Log the effects of commands whose replies have not left yet, and send them to the replicas."""
+        """Log the effects of commands whose replies are not sent yet, and send the effects to the replicas."""
         log = self.log
         if self.feed is not None:
             effects = self.feed(effects)
@@ -234,7 +234,7 @@ class DiskDurability:
             self.flush()
 
     def settle_iteration(self) -> bool:
-        """Flush at the end of an event-loop iteration; return whether its replies may leave."""
+        """Flush at the end of an event-loop iteration; return whether its replies may be sent."""
         return self.flush() or self.log.policy != ALWAYS
 
     def flush(self) -> bool:

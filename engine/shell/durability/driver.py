@@ -17,7 +17,7 @@ _PERIOD = 0.1
 
 
 class ReplyBatch(Replies, Protocol):
-    """Replies of an event-loop iteration. ``settle`` is called before the replies that wait for the disk leave."""
+    """Replies of an event-loop iteration. ``settle`` is called before replies that wait for the disk are sent."""
 
     settle: Callable[[], bool] | None
 
@@ -33,7 +33,7 @@ class Clients(Protocol):
         """Batch through which all replies pass."""
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Set the function that is called with the effects of commands, before their replies leave."""
+        """Set the function that is called with the effects of commands, before their replies are sent."""
 
     def settle(self) -> None:
         """Deliver the results of core work that was done outside a client's command."""

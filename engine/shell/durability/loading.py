@@ -50,7 +50,7 @@ class Loader:
         LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Load the data again, without recording effects. With ``flush``, the present data is removed first; otherwise
+        """Load the data again, without recording effects. With ``flush``, the current data is removed first; otherwise
         the loaded data is merged into it.
         """
         core = self._core

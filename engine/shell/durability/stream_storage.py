@@ -92,7 +92,7 @@ class StreamStorage:
         self._storage.cache.limit = self._config.integer("stream-cache-size")
 
     def _note_document(self, path: Path) -> None:
-        """Note which files a document refers to."""
+        """Record which segment files a document refers to."""
         try:
             named = snapshot.named_files(self._files.map(path))
         except DamagedError as error:

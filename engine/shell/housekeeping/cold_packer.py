@@ -200,7 +200,7 @@ class ColdPacker:
         return bool(batch)
 
     def _took(self, number: int) -> None:
-        """Note that this number of segments was taken from the front of the queue."""
+        """Subtract the segments that were taken from the front of the queue from its recorded lengths."""
         self._queued = deque(max(queued - number, 0) for queued in self._queued)
 
     def _pack_at_once(self) -> None:

@@ -33,9 +33,9 @@ class Delivery:
         self._fail = fail
         #: Whether effects could not be passed on, after which nothing may be sent.
         self.is_over = False
-        #: Receives effects before the replies of their commands leave (for the log and the replicas).
+        #: Receives effects, for the log and the replicas, before the replies of their commands are sent.
         self.on_effects: Callable[[Effects], None] | None = None
-        #: Work to do once the reply of the present command has been encoded. The list is never replaced.
+        #: Work to do once the reply of the current command has been encoded. The list is never replaced.
         self.after_reply: list[Callable[[], None]] = []
 
     def flush(self, connection: Connection, out: Out) -> None:

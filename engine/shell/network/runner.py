@@ -4,7 +4,7 @@ The core's outbox is emptied after each command, so that woken clients and subsc
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
 The clock is read once when a client's commands start to run. The commands run until all are done, one of them blocks,
-or the client's share of the iteration is used up. Their replies leave together. A long command may run in steps, one
+or the client's share of the iteration is used up. Their replies are sent together. A long command may run in steps, one
 per iteration; the client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
@@ -265,7 +265,7 @@ class Runner:
         first: int,
         at: int,
     ) -> None:
-        """Serve the clients that wait for added entries, send the replies, and note where to continue."""
+        """Serve the clients that wait for added entries, send the replies, and remember where to continue."""
         core, session = self.core, connection.session
         if core.serve_later:
             core.serve_later = False
@@ -394,7 +394,7 @@ class Runner:
     # -- clients ------------------------------------------------------------------------------------------------------
 
     def finish(self, session: Session) -> None:
-        """Close a client's connection after its replies have left."""
+        """Close a client's connection after sending its replies."""
         connection = self.connections.get(session.id)
         if connection is not None:
             connection.close()
@@ -406,7 +406,7 @@ class Runner:
             connection.transport.abort()
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Set the function that is called with the effects of commands, before their replies leave."""
+        """Set the function that is called with the effects of commands, before their replies are sent."""
         self.delivery.on_effects = take
 
     def settle(self) -> None:

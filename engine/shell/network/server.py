@@ -203,7 +203,7 @@ class Server:
 
     @staticmethod
     def _tune_gc() -> None:
-        """Exempt all present objects from garbage collection. The engine's data has few objects and no cycles, so full
+        """Exempt all existing objects from garbage collection. The engine's data has few objects and no cycles, so full
         collections are rare, and collections of new objects are small and short.
         """
         gc.collect()

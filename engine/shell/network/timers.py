@@ -70,7 +70,7 @@ class Timers:
             connection.timer = self._loop.call_later(max(at * 1000 - now, 0) / 1e6, self._wake, connection)
 
     def follow_session(self, session: Session) -> None:
-        """Set the timer for the present blocking command of a session, if its client is still connected."""
+        """Set the timer for the current blocking command of a session, if its client is still connected."""
         connection = self._connections.get(session.id)
         if connection is not None:
             self.follow(connection, now_us())

@@ -58,7 +58,7 @@ class Watchdog:
             self._longest = _Piece(spent, event, done)
 
     def _note_event(self, event: bytes, what: bytes, milliseconds: int) -> None:
-        """Note the end of an operation that telemetry has recorded as a latency event of its own."""
+        """Keep an operation that telemetry has recorded as a latency event, if it is the longest of the iteration."""
         spent = milliseconds * 1000
         self._open(now_us() - spent)
         if spent > self._longest_command.microseconds:

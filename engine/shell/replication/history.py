@@ -123,7 +123,7 @@ class History:
         return found
 
     def lead(self) -> None:
-        """Continue as a master: draw a new ID, and keep the present one as the second, valid up to here."""
+        """Continue as a master: draw a new ID, and keep the current one as the second, valid up to here."""
         self.second_id, self.second_offset = self.id, self.offset + 1
         self.id = self._draw_id()
 

@@ -41,7 +41,7 @@ class LogSwitch:
         return self._machine.state is Switch.RETRYING
 
     def opened(self) -> None:
-        """Note that the engine has started with an open log."""
+        """Record that the engine has started with an open log."""
         self._machine.fire(SwitchEvent.OPENED)
 
     # -- CONFIG SET ---------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class LogSwitch:
         self.note_rewritten(good=True)
 
     def note_rewritten(self, *, good: bool) -> None:
-        """Note that a rewrite has ended."""
+        """Record that a rewrite has ended, and whether it succeeded."""
         state = self._machine.state
         if state is Switch.FIRST_BASE:
             self._machine.fire(SwitchEvent.BASE_WRITTEN if good else SwitchEvent.BASE_FAILED)

@@ -33,7 +33,7 @@ class Switch(Enum):
     FIRST_BASE = auto()
     #: Enabled: its first base could not be written, and will be retried.
     RETRYING = auto()
-    #: In use: effects are logged before their replies leave.
+    #: In use: effects are logged before their replies are sent.
     ON = auto()
 
 

@@ -4,9 +4,9 @@ It owns the buffers, and the reasons why a client's commands do not run: a block
 replies, or a used-up share of this event-loop iteration. It does not depend on what a command does: a `CommandRunner`
 runs the commands, and calls back.
 
-A long reply leaves in pieces, one per event-loop iteration, so that other clients are served in between. The next piece
-is not made until the client has read most of the earlier ones. The client's next command, and everything else sent to
-it, waits for the last piece.
+A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. The next
+piece is not made until the client has read most of the earlier ones. The client's next command, and everything else
+sent to it, waits for the last piece.
 
 The module is long because input, output and their pauses share all of their state.
 
@@ -445,5 +445,5 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Close the connection after the replies sent so far have left."""
+        """Close the connection after sending the replies that are waiting."""
         self.replies.close(self)

@@ -5,13 +5,13 @@ their replies together. A reply sent alone wakes the process that waits for it, 
 the rest of the request. If replies are sent together, only the first one wakes a process. With few clients it is better
 to send each reply at once, because each client makes its next request while the others are served.
 
-And with ``appendfsync always``, no reply leaves before its effects are on disk. The first effect of an iteration holds
+And with ``appendfsync always``, no reply is sent before its effects are on disk. The first effect of an iteration holds
 the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
 iteration. One fsync serves them all. If the disk rejects it, the connections are closed: it is unknown whether their
 commands will survive, so they must get neither a success nor an error. With the other policies, one write to the log
 serves many clients in the same way, and no connection is closed.
 
-Each connection's bytes leave in their original order.
+Each connection's bytes are sent in their original order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BYTES = 64 * 1024
 #: Maximum number of clients that count as few. Measured with single XADDs: waiting makes 2 clients a third slower, 4 a
 #: tenth slower, 6 a sixth faster, 50 two thirds faster.
 _FEW = 5
-#: Number of replies after which to count the clients that received them. Replies that left together count as one for
+#: Number of replies after which to count the clients that received them. Replies sent together count as one for
 #: each client.
 _ROUND = 32
 
@@ -45,7 +45,7 @@ class Held(Protocol):
 
 class ReplyBatch:
     """Batch of one server. ``settle`` is called at the end of an iteration with a held batch; it returns whether
-    replies may leave.
+    replies may be sent.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool] | None = None) -> None:
@@ -61,7 +61,7 @@ class ReplyBatch:
         self._crowded = False
         #: Whether a call of `end_iteration` is scheduled.
         self._end_due = False
-        #: Whether nothing leaves before the end of this iteration.
+        #: Whether nothing is sent before the end of this iteration.
         self.is_held = False
 
     def hold(self) -> None:
@@ -105,7 +105,7 @@ class ReplyBatch:
         self._replies = 0
 
     def close(self, connection: Held) -> None:
-        """Close a connection after its bytes have left."""
+        """Close a connection after sending its bytes."""
         if self.is_held:
             self._closing.add(connection)
         else:

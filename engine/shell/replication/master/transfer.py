@@ -69,7 +69,7 @@ class Transfer:
         self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
-        #: The present slice, whether it is the last one, and the receivers to send it to, in reverse order.
+        #: The current slice, whether it is the last one, and the receivers to send it to, in reverse order.
         self._stretch = b""
         self._is_last = False
         self._unsent: list[Replica] = []

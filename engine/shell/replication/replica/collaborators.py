@@ -20,7 +20,7 @@ class ReplicaHost(Protocol):
         """End the process: the data may contain a half-done change."""
 
     def finish(self, session: Session) -> None:
-        """Close a client's connection after its replies have left."""
+        """Close a client's connection after sending its replies."""
 
 
 class Downstream(Protocol):

@@ -1,4 +1,4 @@
-"""Full synchronisation of a replica: all data of the master arrives, is loaded, and replaces the present data.
+"""Full synchronisation of a replica: all data of the master arrives, is loaded, and replaces the old data.
 
 Loading is done in small steps, and clients are served in between. `engine.shell.replication.replica.replica_role`
 owns the link and its state.
@@ -23,7 +23,7 @@ class FullSyncOwner(Protocol):
     """Owner of the synchronisation, with callbacks for its progress."""
 
     def data_arrived(self) -> None:
-        """Note that all bytes have arrived and are being loaded."""
+        """Record that all bytes have arrived and are being loaded."""
 
     def data_loaded(self) -> None:
         """Put the loaded data in place."""
@@ -48,12 +48,12 @@ class FullSync:
         self.full = full
         load = core.config.text("repl-diskless-load")
         is_empty = not any(len(db) for db in core.databases)
-        #: Whether the present data is served until the new data is complete.
+        #: Whether the old data is served until the new data is complete.
         self.keeps_old_data = load == b"swapdb"
         self.transfer = Transfer(core, clock, directly=self.keeps_old_data or (load == b"on-empty-db" and is_empty))
         self.transfer.on_loaded = self._read
         self._is_due = self._is_over = False
-        #: Whether the present data was freed, and the new data is not complete yet.
+        #: Whether the old data was freed, and the new data is not complete yet.
         self._is_replacing = False
 
     def feed(self, data: bytes) -> bytes:
@@ -120,7 +120,7 @@ class FullSync:
         self._core.durability.finish_replacement()
 
     def close(self) -> bool:
-        """End the synchronisation; return whether the present data was freed for data that did not arrive."""
+        """End the synchronisation; return whether the old data was freed for data that did not arrive."""
         self._is_over = True
         self.transfer.close()
         if not self._is_replacing:
@@ -130,7 +130,7 @@ class FullSync:
 
 
 def log_discarded_data(core: Core, full: Full, history: History | None, unconfirmed: int) -> None:
-    """Log the loss of data in a full synchronisation. ``history``: history of the present data, if any;
+    """Log the loss of data in a full synchronisation. ``history``: history of the old data, if any;
     ``unconfirmed``: number of its last bytes that this server wrote and no replica has acknowledged.
     """
     keys = sum(len(db) for db in core.databases)

@@ -33,7 +33,7 @@ class Link(Enum):
     HANDSHAKE = auto()
     #: All data of the master is being received.
     TRANSFER = auto()
-    #: All data has been received, and replaces the present data.
+    #: All data has been received, and replaces the current data.
     LOADING = auto()
     #: The master's stream is being applied.
     FOLLOWING = auto()

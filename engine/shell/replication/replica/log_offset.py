@@ -24,7 +24,7 @@ class LogOffset:
         self._waiting.clear()
 
     def note(self, durability: Durability, offset: int) -> None:
-        """Note that the stream up to ``offset`` has been handed to the log."""
+        """Record that the stream up to ``offset`` has been handed to the log."""
         if durability.logging and (not self._waiting or self._waiting[-1][1] != offset):
             self._waiting.append((durability.log_offset(), offset))
 

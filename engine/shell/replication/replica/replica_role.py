@@ -133,7 +133,7 @@ class ReplicaRole:
 
     @property
     def is_synchronising(self) -> bool:
-        """Whether a full synchronisation is in progress: the present data is not the master's."""
+        """Whether a full synchronisation is in progress: the current data is not the master's."""
         return self._machine.state in (Link.TRANSFER, Link.LOADING)
 
     @property
@@ -143,11 +143,11 @@ class ReplicaRole:
 
     @property
     def _keeps_old_data(self) -> bool:
-        """Whether the present data is served until the new data is complete (repl-diskless-load swapdb)."""
+        """Whether the old data is served until the new data is complete (repl-diskless-load swapdb)."""
         return self._sync is not None and self._sync.keeps_old_data
 
     def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
-        """Become a replica of another server. The link is opened after the present command.
+        """Become a replica of another server. The link is opened after the current command.
 
         With a ``handover``, this server was the master of that server until now.
         """
@@ -441,7 +441,7 @@ class ReplicaRole:
         self.tell_master()
 
     def tell_master(self) -> None:
-        """Send an acknowledgement of the present offset."""
+        """Send an acknowledgement of the current offset."""
         if self.is_up and self._applying is not None:
             self._send(self._applying.acknowledgement())
 

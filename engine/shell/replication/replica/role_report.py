@@ -36,7 +36,7 @@ class RoleReport:
     offset: int | None
     link: MasterLink | None
     transfer: Transfer | None
-    #: Whether the present data is served until the new data is complete.
+    #: Whether the old data is served until the new data is complete.
     keeps_old_data: bool
     intake: Intake | None
     #: Reason why the link is down, if known, and time of the loss; -1 if the link was never up.
