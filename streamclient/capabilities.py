@@ -36,7 +36,7 @@ class Capabilities:
         #: Whether a script may move staged rows into their stream; true until a script is refused.
         self.moves_rows = True
         #: Whether XREAD may be used to find streams with new entries; true until it is refused.
-        self.tells_news = True
+        self.finds_changes = True
         #: Whether the user may read for a group; false until that has been tested.
         self.delivers = False
         #: Whether the user may delete consumers; true until a deletion is refused.
@@ -56,8 +56,8 @@ class Capabilities:
         unknown = [name for name in names if name not in self._commands]
         if unknown:
             (reply,) = self._ask(("COMMAND", "INFO", *unknown))
-            told = reply if isinstance(reply, list) and len(reply) == len(unknown) else [None] * len(unknown)
-            self._commands.update((name, bool(found)) for name, found in zip(unknown, told, strict=True))
+            infos = reply if isinstance(reply, list) and len(reply) == len(unknown) else [None] * len(unknown)
+            self._commands.update((name, bool(info)) for name, info in zip(unknown, infos, strict=True))
         return all(self._commands[name] for name in names)
 
     def mark_missing(self, name: str) -> None:

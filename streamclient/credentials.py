@@ -79,14 +79,14 @@ def _ask(provider: Any, answer: Future[Any]) -> None:
         answer.set_exception(problem)
 
 
-def _checked(said: Any) -> Any:
+def _checked(values: Any) -> Any:
     """Return the login that a provider returned. Raises TypeError if it is not a login, without showing its text."""
-    if not isinstance(said, tuple | list):
-        raise TypeError(f"the result of get_credentials ({type(said).__name__}) is not a tuple of user and password")
-    kinds = ", ".join(type(word).__name__ for word in said)
-    if len(said) not in (1, 2) or not all(isinstance(word, str | bytes) for word in said):
+    if not isinstance(values, tuple | list):
+        raise TypeError(f"the result of get_credentials ({type(values).__name__}) is not a tuple of user and password")
+    kinds = ", ".join(type(word).__name__ for word in values)
+    if len(values) not in (1, 2) or not all(isinstance(word, str | bytes) for word in values):
         raise TypeError(f"the result of get_credentials (a tuple of {kinds or 'nothing'}) is not user and password")
-    return said
+    return values
 
 
 def provider_of(login: Login) -> Provider | None:

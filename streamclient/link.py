@@ -201,7 +201,7 @@ class Link:
             return []
         self._receive_due(None)
         self.send(commands)
-        with self._patience(commands):
+        with self._blocking_timeout(commands):
             return self._replies(len(commands))
 
     def _replies(self, count: int) -> list[Any]:
@@ -224,7 +224,7 @@ class Link:
             reader.feed(data)
 
     @contextmanager
-    def _patience(self, commands: Sequence[Command]) -> Iterator[None]:
+    def _blocking_timeout(self, commands: Sequence[Command]) -> Iterator[None]:
         """Extend the socket's timeout by the time for which the commands may block."""
         blocks = [_blocks(command) for command in commands if command[0] in ("XREAD", "XREADGROUP", "WAIT")]
         if not any(blocks):

@@ -32,7 +32,7 @@ _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] =
 _zones: dict[Endpoint, tuple[float, str]] = {}
 _silent: dict[Address, float] = {}
 #: Servers without an offset that this process has already warned about.
-_untold: set[Endpoint] = set()
+_warned: set[Endpoint] = set()
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def _offset_line(lines: Mapping[str, str]) -> str:
 
 
 def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: Any = None) -> None:
-    if server in _untold:
+    if server in _warned:
         return
-    _untold.add(server)
+    _warned.add(server)
     wanted = ("role", "master_replid", _offset_line(lines)) if "role" in lines else ("role", "master_replid")
     missing = [name for name in wanted if not lines.get(name)]
     reason = f" ({reply})" if isinstance(reply, ResponseError) else ""
@@ -113,7 +113,7 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
     )
 
 
-def leave_alone(replica: Address) -> None:
+def exclude(replica: Address) -> None:
     """Exclude a replica that does not reply from `of_node` for a minute."""
     _silent[replica] = time.monotonic() + _SILENT_SECONDS
 
@@ -154,7 +154,7 @@ def _address_of(address: Address, endpoint: Endpoint) -> Address:
         credentials=credentials,
         retry_ms=0,
         answer_seconds=patience,
-        says_readonly=address.kind == "cluster",
+        sends_readonly=address.kind == "cluster",
     )
 
 

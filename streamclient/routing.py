@@ -197,6 +197,6 @@ def _endpoint_in(node: Sequence[Any], requested: Endpoint) -> Endpoint:
     host, port, *more = node
     name = (host or b"").decode()
     if name == "?":
-        said = more[1] if len(more) > 1 else []
-        name = dict(zip(said[::2], said[1::2], strict=False)).get(b"ip", b"").decode()
+        metadata = more[1] if len(more) > 1 else []
+        name = dict(zip(metadata[::2], metadata[1::2], strict=False)).get(b"ip", b"").decode()
     return Endpoint(name or requested.host, int(port))

@@ -112,7 +112,7 @@ class Address:
     answer_seconds: float | None = field(default=None, compare=False)
 
     #: Whether a connection starts with READONLY. Otherwise a cluster's replica redirects reads to its master.
-    says_readonly: bool = False
+    sends_readonly: bool = False
 
     @property
     def shown(self) -> str:
@@ -155,7 +155,7 @@ class Address:
             password=given.password or unquote(password) or query.get("password") or None,
             database=_database(parts, query, self.kind),
             tls=given.tls if self.encrypted else None,
-            seconds=self._patience,
+            seconds=self._connect_seconds,
             password_file=given.password_file,
             provider=given.provider,
             answer_seconds=self.answer_seconds,
@@ -166,10 +166,10 @@ class Address:
         given = self.credentials
         tls = given.tls if self.encrypted else None
         user, password = given.sentinel_username, given.sentinel_password
-        return Login(user, password, 0, tls, self._patience, answer_seconds=self.answer_seconds)
+        return Login(user, password, 0, tls, self._connect_seconds, answer_seconds=self.answer_seconds)
 
     @property
-    def _patience(self) -> float:
+    def _connect_seconds(self) -> float:
         """Timeout of one attempt to connect, in seconds: shorter than the time for retries, but at least a second."""
         return min(Login.seconds, max(1.0, self.retry_ms / 2000))
 

@@ -42,7 +42,7 @@ class StreamKeys:
         from time to time.
         """
         known = self._connection.capabilities
-        if not known.tells_news:
+        if not known.finds_changes:
             return None
         if not streams:
             return set()
@@ -61,7 +61,7 @@ class StreamKeys:
         refusals = [str(reply) for reply in replies if isinstance(reply, ResponseError)]
         missing = [refusal for refusal in refusals if "no such key" in refusal]
         if len(missing) < len(refusals):
-            known.tells_news = not any(refusal.startswith(("NOPERM", "ERR unknown")) for refusal in refusals)
+            known.finds_changes = not any(refusal.startswith(("NOPERM", "ERR unknown")) for refusal in refusals)
             return None
         found = {stream.decode() for news in replies[state_count:] for stream, _ in news or ()}
         groups = replies[len(names) : state_count] or [None] * len(names)

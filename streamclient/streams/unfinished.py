@@ -64,14 +64,14 @@ def _pending(connection: Connection, stream: bytes, state: StreamState, group: d
 
     If the server refuses to list them, return the number that XINFO GROUPS reported.
     """
-    told, first = int(group[b"pending"]), state.first_id
-    if not told or first is None or not state.length:
+    reported, first = int(group[b"pending"]), state.first_id
+    if not reported or first is None or not state.length:
         return 0
     (summary,) = connection.pipeline([("XPENDING", stream, group[b"name"])])
     if isinstance(summary, ResponseError) or not summary[0]:
-        return told
+        return reported
     if first <= StreamId.parse(summary[1]) and state.max_deleted_id < first:
-        return told
+        return reported
     number = examined = 0
     for page in _pages(connection, stream, group[b"name"], first):
         number += len(page)
@@ -80,7 +80,7 @@ def _pending(connection: Connection, stream: bytes, state: StreamState, group: d
             replies = connection.pipeline([("XRANGE", stream, each, each) for each in page])
             number -= sum(not reply for reply in replies)
         if examined >= _MOST:
-            return min(told, state.length, number + told - examined)
+            return min(reported, state.length, number + reported - examined)
     return number
 
 

@@ -122,7 +122,7 @@ def _from(
     except (ServerError, StreamError) as problem:
         _log.warning("A replica cannot be read: %s", problem)
         if problem.condition == "SERVER_UNREACHABLE":
-            replicas.leave_alone(candidate)
+            replicas.exclude(candidate)
         if not begun:
             return None
     return [replace(part, after=reached.get(part, part.after)) for part in ranges]

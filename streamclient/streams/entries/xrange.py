@@ -140,7 +140,7 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
     left = deque(enumerate(requested))
     under_way: deque[tuple[int, _Counted, bytes]] = deque()
 
-    def go_on(at: int, counted: _Counted, reply: tuple[bytearray, int] | None) -> None:
+    def advance(at: int, counted: _Counted, reply: tuple[bytearray, int] | None) -> None:
         try:
             under_way.append((at, counted, counted.send(reply)))  # type: ignore[arg-type]  # None starts the generator
         except StopIteration as end:
@@ -149,10 +149,10 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
     while left or under_way:
         while left and len(under_way) < _AT_ONCE:
             at, one = left.popleft()
-            go_on(at, _counted(connection, *one), None)
+            advance(at, _counted(connection, *one), None)
         if under_way:
             at, counted, token = under_way.popleft()
-            go_on(at, counted, connection.receive(token))
+            advance(at, counted, connection.receive(token))
     return found
 
 
@@ -178,16 +178,16 @@ def _counted(
         if count < 1:
             break
         ahead: tuple[int, bytes] | None = None
-        goes_on = count >= requested and total + count < most
+        continues = count >= requested and total + count < most
         size.update(count, stop)
-        guess = last_id(buffer, stop) if goes_on else None
+        guess = last_id(buffer, stop) if continues else None
         if guess is not None:
             ahead = ask(guess, most - total - count)
         page = decode_page(buffer, start, stop, count)
         first = (grid - 1 - total) % grid
         found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
         total += count
-        if not goes_on:
+        if not continues:
             break
         after = StreamId.parse(page.last_id())
         if ahead is not None and guess != after:

@@ -88,7 +88,7 @@ def pair(servers_of_pair: tuple[servers.Running, servers.Running]) -> Iterator[P
         replicas._found.clear()
         replicas._zones.clear()
         replicas._silent.clear()
-        replicas._untold.clear()
+        replicas._warned.clear()
         yield made
         pool.close_all()
 
