@@ -98,8 +98,7 @@ class Options(TypedDict, total=False):
     """Timeout of a request to the registry, including the schema's references. Default: 10s."""
     schemaRegistry_subject: str
     """Subject of the stream's schemas. If `valueSchema` is not set, the subject's latest schema is the reader's schema,
-    and determines the columns of a read without a schema. Writes register their schemas in the subject. Default:
-    `<stream>-value`."""
+    and determines the columns of reads without a schema. Writes register schemas there. Default: `<stream>-value`."""
     schemaRegistry_register: bool
     """Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or with
     `valueSchema` if the subject has it. Default: true."""
@@ -251,7 +250,7 @@ class Options(TypedDict, total=False):
     waitTimeoutMs: int | str | timedelta
     """Maximum wait for `waitReplicas`, after which the task fails. Default: 10s."""
     chunkSize: int | str
-    """Maximum rows sent before their replies are read. Default: 5000."""
+    """Maximum rows in a chunk, which is sent as a whole. Default: 5000."""
     keyColumn: str
     """Column whose value selects a row's stream among `partitions`. Rows with equal keys go to the same stream."""
     partitions: int | str

@@ -91,7 +91,7 @@ class PystreamsDataSource(DataSource):
         _check_kept(options.read_options(self.options).address)
         from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY
 
-        if options.says_schema(self.options):
+        if options.determines_schema(self.options):
             given = options.read_options(self.options)
             if given.infers:
                 from spark_streams.read import infer

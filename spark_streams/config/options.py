@@ -158,7 +158,7 @@ def check_values(given: Mapping[str, str]) -> None:
         _write(given, streaming=False)
 
 
-def says_schema(given: Iterable[str]) -> bool:
+def determines_schema(given: Iterable[str]) -> bool:
     """Return whether any of these options determines the schema of a read without a schema from the user."""
     table = options_of(ReadOptions)
     fields = ("infers", "fields_type", "value_format", "registry_url", "value_schema", "value_schema_file")

@@ -76,7 +76,7 @@ class SchemaOptions:
         TEXT,
         None,
         "Subject of the stream's schemas. If `valueSchema` is not set, the subject's latest schema is the reader's "
-        "schema, and determines the columns of a read without a schema. Writes register their schemas in the subject.",
+        "schema, and determines the columns of reads without a schema. Writes register schemas there.",
         default_text="`<stream>-value`",
     )
     registers: bool = option(

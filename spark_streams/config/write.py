@@ -76,7 +76,7 @@ class GuaranteeOptions:
     wait_timeout: int = option(
         "waitTimeoutMs", duration(), 10_000, "Maximum wait for `waitReplicas`, after which the task fails."
     )
-    chunk_size: int = option("chunkSize", whole(1), 5000, "Maximum rows sent before their replies are read.")
+    chunk_size: int = option("chunkSize", whole(1), 5000, "Maximum rows in a chunk, which is sent as a whole.")
 
 
 @dataclass(frozen=True, kw_only=True)

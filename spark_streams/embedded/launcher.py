@@ -51,7 +51,7 @@ _SUPERVISOR = "spark_streams.embedded.supervisor"
 #: Seconds that a supervisor may run after removing its record. If it runs longer, its directory was removed.
 _ENDING_SECONDS = 5.0
 #: Time limit for a start. The supervisor gives up earlier, unless it hangs or a previous engine is still ending.
-_PATIENCE_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
+_TIMEOUT_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
 
 
 def url(data: str | None = None) -> str:
@@ -153,7 +153,7 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
     log = directory / "log"
     supervisor: subprocess.Popen[bytes] | None = None
     begin = time.monotonic()
-    while (waited := time.monotonic() - begin) < _PATIENCE_SECONDS:
+    while (waited := time.monotonic() - begin) < _TIMEOUT_SECONDS:
         ended = supervisor is not None and supervisor.poll() is not None
         found = record.read(directory)
         if found is not None and found.usable():
@@ -175,7 +175,7 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
         supervisor.kill()
         supervisor.wait()
     return fail(
-        "EMBEDDED_NOT_STARTED", reason=f"its supervisor did not report within {_PATIENCE_SECONDS:g} seconds", log=log
+        "EMBEDDED_NOT_STARTED", reason=f"its supervisor did not report within {_TIMEOUT_SECONDS:g} seconds", log=log
     )
 
 

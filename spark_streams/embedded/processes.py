@@ -85,7 +85,7 @@ def is_running(words: Sequence[str]) -> bool:
 def spark_master(pid: int) -> str | None:
     """Return the Spark master of a JVM; None if its command line and Spark's files do not name one.
 
-    Searched in this order: `--master M`, `--conf spark.master=M`, `--properties-file FILE` (for drivers in YARN and
+    Searched in this order: `--master M` or `--conf spark.master=M`, `--properties-file FILE` (for drivers in YARN and
     Kubernetes), spark-defaults.conf in SPARK_CONF_DIR.
     """
     words = _command(pid)

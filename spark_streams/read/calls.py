@@ -1,4 +1,4 @@
-"""Streaming readers: the answers to Spark's calls that are the same in all Spark releases.
+"""Answers of streaming readers to the calls that are the same in all Spark releases.
 
 Spark's behaviour, and its consequences:
 

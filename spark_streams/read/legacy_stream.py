@@ -44,7 +44,7 @@ class LegacyStreamReader(StreamCalls):
                 _refuse(options, field)
         super().__init__(options, schema, address)
         self._at: dict[str, Any] | None = None  # start of the next batch; None: unknown so far
-        self._goes_on = False  # whether the query has a checkpoint
+        self._has_checkpoint = False  # whether the query has a checkpoint
 
     @headed
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark had it
@@ -68,7 +68,7 @@ class LegacyStreamReader(StreamCalls):
         """
         if self._initial is None:
             end = Offsets({}) if self._at is None else self._offset(self._at)
-            self._initial = self._source_of().initial(end, is_new=not self._goes_on).to_json()
+            self._initial = self._source_of().initial(end, is_new=not self._has_checkpoint).to_json()
         return self._initial
 
     @headed
@@ -77,7 +77,7 @@ class LegacyStreamReader(StreamCalls):
         if start != end:
             return super().partitions(start, end)
         self._offset(end)
-        self._at, self._goes_on = end, True
+        self._at, self._has_checkpoint = end, True
         return []
 
 

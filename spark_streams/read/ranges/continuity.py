@@ -62,7 +62,7 @@ class Continuity:
             _log.warning("%s", problem)
         self._gone |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
 
-    def go_on(self, planned: BatchPlan) -> None:
+    def record_batch(self, planned: BatchPlan) -> None:
         """Record the end of the planned batch."""
         self._gone -= planned.seen.keys()
         for stream in planned.moved:

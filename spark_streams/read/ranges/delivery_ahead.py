@@ -70,7 +70,7 @@ class DeliveryAhead:
             names = [f"{self._options.consumer}-{first + part}" for part in range(parts)]
             if taken.isdisjoint(name.encode() for name in names):
                 return names
-        raise AssertionError("numbers do not end")
+        raise AssertionError("not reached: the numbers are unlimited")
 
     def planned(self, stream: str, after: StreamId) -> None:
         """Record that a planned batch of the stream that begins after `after` includes the entries delivered ahead."""
@@ -78,7 +78,7 @@ class DeliveryAhead:
         if delivery is not None and after >= delivery.after:
             del self._deliveries[stream]
 
-    def undo(self, server: StreamServer, *, tells_count: bool) -> None:
+    def undo(self, server: StreamServer, *, sets_count: bool) -> None:
         """Move the group to the end of the last planned batch, unless another client has moved it."""
         group = self._options.group or ""
         for stream, delivery in self._deliveries.items():
@@ -91,6 +91,6 @@ class DeliveryAhead:
                 or delivery.reached not in (None, position)
             ):
                 continue
-            server.groups.set_positions({stream: (delivery.after, delivery.added if tells_count else None)}, group)
+            server.groups.set_positions({stream: (delivery.after, delivery.added if sets_count else None)}, group)
             server.groups.delete_consumers([(stream, name.encode()) for name in delivery.consumers], group)
         self._deliveries.clear()

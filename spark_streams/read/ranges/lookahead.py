@@ -69,7 +69,7 @@ class Lookahead:
         self._found = found or server.entries.look_ahead(question.stream, question.after, question.count, question.upto)
         yield
 
-    def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
+    def pass_answer(self, server: StreamServer, generation: int, facts: Facts) -> None:
         """Pass the answer to `server` if the next batch begins at the question's position and the answer is valid."""
         requested, self._asked = self._asked, None
         if requested is None or facts.starts.get(requested[0].stream) != requested[0].after:
@@ -91,7 +91,7 @@ class Lookahead:
             self._background.wait()
         except PystreamsError as problem:
             self._found = None
-            _log.info("The end of the next batch was not found ahead: %s", problem)
+            _log.info("The search for the end of the next batch failed: %s", problem)
 
     def stop(self) -> None:
         """Stop delivering: the query has ended, and another one may use the group next."""

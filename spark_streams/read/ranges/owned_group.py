@@ -44,7 +44,7 @@ class OwnedGroup:
         self._address = address
         # Redis does not replicate the number of entries that a group reads by XREADGROUP, only an explicitly set
         # number. A replica that takes over would continue from an old number. Without a number, Redis estimates it.
-        self._tells_count = options.ack == "cursor" or address.kind == "single"
+        self._sets_count = options.ack == "cursor" or address.kind == "single"
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # start of the last delivered batch
@@ -122,7 +122,7 @@ class OwnedGroup:
         self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None
     ) -> Steps[int | None]:
         """Return the number of entries ever added up to `after`, to set in the group; None to set no number."""
-        if not self._tells_count:
+        if not self._sets_count:
             return None
         return (yield from added_upto(server, stream, after, state))
 
@@ -291,12 +291,12 @@ class OwnedGroup:
 
     def undo(self, server: StreamServer) -> None:
         """Undo deliveries that no batch has requested."""
-        self._ahead.undo(server, tells_count=self._tells_count)
+        self._ahead.undo(server, sets_count=self._sets_count)
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
         """Make sure that the group is at or after the batch's start. Returns the group's position."""
         after, stream = parts[0].after, parts[0].stream
-        added = counted if self._tells_count else None
+        added = counted if self._sets_count else None
         position = after
         if state.group is None:
             _log.warning("The group %s of %s was missing. It is recreated at %s.", group, stream, after)

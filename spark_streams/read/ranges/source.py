@@ -183,7 +183,7 @@ class RangeSource:
                 return begin
             facts = self._facts(connection, server, begin, streams, due)
             if facts.has_news and not unlimited:
-                self._lookahead.tell(server, connection.generation, facts)
+                self._lookahead.pass_answer(server, connection.generation, facts)
             limits = planning.unlimited(self._options) if unlimited else self._options
             planned = rounds.run(server, plan(begin, facts, limits))
             self._carry_out(connection, server, begin, streams, planned)
@@ -238,7 +238,7 @@ class RangeSource:
         self._rotation += planned.is_limited
         # The leases are taken only when there is a batch, because a query that restarts before that has a new ID.
         self._lease.hold(server, identity.query_of(begin), planned.moved)
-        self._continuity.go_on(planned)
+        self._continuity.record_batch(planned)
         if len(streams) > _FEW:
             self._watch.settle(planned.end, planned.read, planned.noted - planned.read.keys())
         question = planned.question

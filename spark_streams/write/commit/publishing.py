@@ -74,17 +74,17 @@ class Publisher:
         account = close_ledger(self._connection, self._protocol, own)
         staged = {*account.staged, *(each.key for each in brought if each.chunks)}
         mine = joined(each.digest for each in brought)
-        is_over = account.is_committed and self._options.mode == "staged"
+        is_done = account.is_committed and self._options.mode == "staged"
         if account.rows is not None and not account.rows.same_rows(mine):
-            if not is_over or self._options.write_id is not None:  # one name may be used for two writes by mistake
+            if not is_done or self._options.write_id is not None:  # one name may be used for two writes by mistake
                 self._refuse(account.rows, account.streams, brought)
             self._warn(account.rows.rows, mine.rows)
-        rows = account.rows if is_over else mine
+        rows = account.rows if is_done else mine
         is_whole = account.is_committed or account.prepared in ("", self._writer.attempt)
         seen = None if is_whole else self._finish_other(account)
         if seen is None:
             try:
-                seen = self._publish_own(account, own, is_over)
+                seen = self._publish_own(account, own, is_done)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
                     self._forget(each.key for each in brought if each.chunks)
@@ -104,10 +104,10 @@ class Publisher:
             rows,
         )
 
-    def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_over: bool) -> dict[bytes, Evidence]:
+    def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_done: bool) -> dict[bytes, Evidence]:
         """Publish this attempt's rows to all streams, or to none. Returns the evidence in the streams afterwards.
 
-        `is_over`: whether the batch is already committed and may be repeated with any rows. Then only rows for streams
+        `is_done`: whether the batch is already committed and may be repeated with any rows. Then only rows for streams
         that were deleted are published.
         """
         address, streams = self._connection.address, account.streams
@@ -116,7 +116,7 @@ class Publisher:
             left = [
                 stream
                 for stream in streams
-                if (seen[stream].is_gone or not is_over)
+                if (seen[stream].is_gone or not is_done)
                 and is_left(stream, seen[stream], own.get(stream, ()), self._writer, address)
             ]
             claims = {

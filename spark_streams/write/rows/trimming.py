@@ -35,7 +35,7 @@ def _policy(options: WriteOptions) -> tuple[str, ...]:
 
 
 def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -> None:
-    """Raise NO_REF_POLICY if the server does not know the policy. Otherwise a transaction would fail midway."""
+    """Raise NO_REF_POLICY if the server does not know the policy, since a transaction would otherwise fail midway."""
     if options.ref_policy is None:
         return
     (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing
