@@ -198,7 +198,7 @@ View = tuple[Measure[Row], ...]
 
 
 def document(view: View[Row], row: Row) -> dict[str, Any]:
-    """Return a row's values for programs. Names are omitted, because their JSON form differs between rows."""
+    """Return a row's values for programs, without names: callers add these in their own JSON form."""
     found: dict[str, Any] = {}
     for each in view:
         if each.form is NAME:

@@ -1,7 +1,7 @@
 """Checkpoints of Spark's streaming queries: the batches that a query has planned and committed.
 
 Reads `metadata`, `offsets/` and `commits/` of a local or remote checkpoint directory. Only offsets of the source
-pystreams are used, which `spark_streams.read.query.offsets` defines. Nothing is written.
+pystreams are used, in the format of `spark_streams.read.query.offsets`. Nothing is written.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def interval(text: str, flag: str) -> str:
-    """Return a duration in Spark SQL's form. Raises INVALID_VALUE."""
+    """Return a duration as text for Spark SQL, such as `5000 milliseconds`. Raises INVALID_VALUE."""
     return f"{times.duration(text, flag)} milliseconds"
 
 

@@ -144,8 +144,9 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
 
 
 def _line(text: str) -> str:
-    """Return the rest of a line from Spark's condition on. Without a condition, return the first line, or the last line
-    of a traceback.
+    """Return the first line with a condition of Spark, from the condition on; without a condition, the first line.
+
+    If that line introduces a Python traceback, return the next condition, or the last line of the traceback.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]

@@ -174,7 +174,7 @@ def _batch_of(name: str) -> int:
 
 
 def _up_to(some: list[Found], size: int) -> list[Found]:
-    """Return the oldest of these files: at least one, and as many as have at most twice `size` bytes in total."""
+    """Return the oldest files, with at most twice `size` bytes in total, but at least one file."""
     chosen: list[Found] = []
     for found in sorted(some, key=lambda each: _batch_of(each.name)):
         if chosen and sum(each.size for each in chosen) + found.size > 2 * size:

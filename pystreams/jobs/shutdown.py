@@ -82,7 +82,7 @@ class Stop:
 
     @contextmanager
     def hook(self, spark: SparkSession) -> Iterator[None]:
-        """Let the JVM wait for the job before it ends, within the block."""
+        """Within the block, make the JVM wait for the job before the JVM ends."""
         gateway = spark.sparkContext._gateway
         jvm = spark.sparkContext._jvm
         assert gateway is not None

@@ -1,4 +1,4 @@
-"""Movable server clock: an offset that the engine adds to the system's time, in a file that engine and test map.
+"""Movable server clock: an offset that the engine adds to the system's time, from a file that a test writes.
 
 Idle times, claims, expiry and retention depend on the server's clock, so a test can move it instead of sleeping.
 """

@@ -1,4 +1,4 @@
-"""Export of a range of a stream as a file for download, in the form of `pystreams export`.
+"""Export of a range of a stream as a file for download, in the formats of `pystreams export`.
 
 The file is written page by page in a thread, within limits, in a temporary folder. The folder is removed before the
 file is sent. The open file then has no name, so the system frees its space when it is closed, even after a crash.

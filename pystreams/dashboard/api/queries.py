@@ -16,7 +16,9 @@ from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, fro
 from streamwire.stream_id import LAST, StreamId
 
 _TREND = 60  # number of last batches in the curve of a query
-_SILENT_MS, _SILENT_GAPS, _GAPS = 60_000, 5, 20  # limit in milliseconds, in intervals, and number of last intervals
+_SILENT_MS = 60_000  # minimum age of a silent query's last report
+_SILENT_GAPS = 5  # minimum age of that report, in median intervals between reports
+_GAPS = 20  # number of last intervals that determine the median
 _MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 

@@ -57,8 +57,7 @@ class Settings:
     token: str = ""
     names: Collection[str] = ()
     interval: float = INTERVAL
-    #: Whether the printed URL contains the token. If not, and if no token was set, only logins by password are
-    #: possible.
+    #: Whether the printed URL contains the token. If not, and if no token was set, logins by token are impossible.
     says_token: bool = True
     #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
     proxies: Collection[str] = ()

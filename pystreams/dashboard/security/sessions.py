@@ -1,4 +1,4 @@
-"""Sessions: the logged-in users, their address of the server, and their secrets.
+"""Sessions: for each login, the user, the server's address with the user's password, and the secrets of the session.
 
 A session's commands run as the user of the server who logged in, or as the dashboard's own user after a login by token.
 The browser stores only a random number in a cookie. Passwords are kept only in memory, until the session ends.

@@ -112,7 +112,7 @@ def differences(
 
 
 def same(left: float | None, right: float | None, *, exact: bool) -> bool:
-    """Return whether two figures agree: are equal, or unless `exact` differ only by the rounding of floating point."""
+    """Return whether two figures are equal. Unless `exact`, they may differ by rounding."""
     if left is None or right is None or exact:
         return left == right
     return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)

@@ -1,5 +1,4 @@
-"""The last samples of each group, since some states can only be judged from several
-(`pystreams.streams.groups.status`).
+"""The last samples of each group, since some statuses need several samples (`pystreams.streams.groups.status`).
 
 Bounded: about a dozen samples per group, over a little more than a minute. A group without recent samples is dropped.
 """
