@@ -67,7 +67,7 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
 @stream_argument
 @ids_argument
 def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
-    """Remove entries of a stream. 'trim' removes the first entries, 'dlq purge' dead letters."""
+    """Remove entries of a stream. To remove the first entries, use 'trim'; to remove dead letters, 'dlq purge'."""
     if not ids:
         raise click.UsageError("Give the IDs of the entries.")
     there = removals.present(run.connection, stream, ids)

@@ -55,7 +55,7 @@ class Stream:
         return self.first is not None and self.deleted > self.first
 
     def average_rate(self, now: int) -> float | None:
-        """Return entries per second from the first existing one until now; None if the IDs are not times.
+        """Return entries per second from the first existing entry until now; None if the IDs are not times.
 
         `now`: milliseconds since 1970. The average includes the time since the last entry, so it falls while the stream
         is idle.

@@ -36,7 +36,7 @@ def run_available_now(writer: DataStreamWriter, deadline: float = START_DEADLINE
 
 
 def assert_stream_equal(server: Server, stream: str, expected: DataFrame, **options: Any) -> None:
-    """Compare a stream, read with the schema of ``expected``, with these rows in any order.
+    """Check that a stream, read with the schema of ``expected``, has the same rows in any order.
 
     ``options`` are options of chispa's `assert_df_equality`. Raises AssertionError with actual and expected rows, side
     by side.

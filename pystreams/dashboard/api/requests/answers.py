@@ -1,6 +1,6 @@
 """Streamed responses: chunks are sent until they end or the browser disconnects.
 
-The HTTP server (`app.run.Watch`) disconnects a browser that never reads: its count of sent chunks (`SENT`) does not grow.
+The HTTP server (`app.run.Watch`) disconnects a browser whose count of sent chunks (`SENT`) does not grow.
 """
 
 from __future__ import annotations
