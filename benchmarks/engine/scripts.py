@@ -1,9 +1,9 @@
 """Scripts on redis-server and the engine, in processor time: python -m benchmarks.engine.scripts
 
 Both servers run scripts with Lua; the commands that scripts call run in C in redis-server, and in Python in the engine.
-The scripts are typical ones: one that returns at once, a lock's compare-and-delete, a job added and taken as BullMQ's
-scripts do, and a loop of a thousand calls. The output is the server's processor time per run in microseconds. It is the
-minimum of some rounds, which other work on the machine affects little.
+The scripts are typical ones: one that returns immediately, a lock's compare-and-delete, a job added and taken as
+BullMQ's scripts do, and a loop of a thousand calls. The output is the server's processor time per run in microseconds.
+It is the minimum of some rounds, which other work on the machine affects little.
 """
 
 from __future__ import annotations

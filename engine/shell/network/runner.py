@@ -142,7 +142,7 @@ class Runner:
         at, count, made = first, len(commands), 0
         now = self._prepare_batch()
         if count - at > 1 and core.databases[session.db].waiting:
-            # Serve waiting clients after all XADDs of this client, as after a pipeline that is added at once.
+            # Serve waiting clients after all XADDs of this client, as after a pipeline that is added in one operation.
             core.serve_later = all(argv[0] in _ADDS for argv in commands)
         out: Out = []
         pages: Pages | None = None
@@ -335,7 +335,7 @@ class Runner:
             self.watchdog.note_work(now, [steps.argv])
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
-        """Run a pipeline of XADDs at once and send its replies; return False if its commands must run one by one."""
+        """Run a pipeline of XADDs together and send its replies; return False if its commands must run one by one."""
         core, session = self.core, connection.session
         if core.pause.until or session.reply_mode != "on":
             return False
@@ -400,7 +400,7 @@ class Runner:
             connection.close()
 
     def abort(self, session: Session) -> None:
-        """Disconnect a client at once."""
+        """Disconnect a client immediately."""
         connection = self.connections.get(session.id)
         if connection is not None:
             connection.transport.abort()

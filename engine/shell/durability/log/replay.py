@@ -1,6 +1,6 @@
 """Replay of an append-only file: its commands are run on an empty core.
 
-Data verified by a block's checksum is processed in large pieces. Runs of similar XADDs are added at once
+Data verified by a block's checksum is processed in large pieces. Runs of similar XADDs are added in one operation
 (`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and
 hiredis parses the other commands. Data without a checksum was written by Redis, or is too long for a block. Runs of
 XADDs in it take the same two paths, and its other commands are parsed strictly, one by one. Every command must succeed:

@@ -14,8 +14,8 @@
                BEGUN
 
 BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
-starts a save immediately. The thread of an abandoned save stops soon, and removes its file. Another save may start at
-once.
+starts a save immediately. The thread of an abandoned save stops soon, and removes its file. Another save may start
+immediately.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ BULK_BYTES = 256
 _X, _NAME_END = b"X"[0], 20
 #: Number of bytes to parse per event-loop iteration, for a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
-#: Number of bytes received at once after which other clients are served.
+#: Number of bytes received in one call after which other clients are served.
 _LARGE_INPUT = 128 * 1024
 #: Number of commands in a row that start no pipeline of XADDs, after which the rest of the input is not searched.
 _MISSES = 3
@@ -68,7 +68,7 @@ class CommandRunner(Protocol):
         """Run the connection's commands, as many as may run now, and send their replies."""
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
-        """Run a pipeline of XADDs at once and send its replies; return False if its commands must run one by one."""
+        """Run a pipeline of XADDs together and send its replies; return False if its commands must run one by one."""
 
 
 class Connection(asyncio.Protocol):

@@ -106,7 +106,7 @@ class Intake:
     # -- parsing ------------------------------------------------------------------------------------------------------
 
     def _parse(self) -> None:
-        """Parse the next piece; a pipeline of XADDs at its start is run at once."""
+        """Parse the next piece; a pipeline of XADDs at its start is run in one operation."""
         parser = self._parser
         piece = self._pieces.popleft()
         if parser.at_boundary and not self._commands.in_transaction and len(piece) >= _PIPELINE:
