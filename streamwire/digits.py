@@ -53,7 +53,10 @@ def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
 
 
 def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
-    """Return the whole numbers in texts of these lengths, which may begin with `-`; None to decline."""
+    """Return the whole numbers in texts of these lengths, which may begin with `-`.
+
+    Returns None if a text is not such a number, or is longer than eight bytes.
+    """
     if not _short(words, lengths):
         return None
     minus = _minus(words)
@@ -67,8 +70,9 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
 
 
 def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, with or without a decimal point, in texts of these lengths; None to decline.
+    """Return the numbers, with or without a decimal point, in texts of these lengths.
 
+    Returns None if a text is not such a number, or is longer than eight bytes.
     Dividing an integer below 2**53 by an exact power of ten gives the nearest double, as parsing the text would.
     """
     if not _short(words, lengths):
@@ -141,7 +145,7 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, with or without a point in any position; None to decline."""
+    """Return the numbers, with or without a point in any position; None if a text is not such a number."""
     words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS

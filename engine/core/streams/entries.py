@@ -84,7 +84,7 @@ class Plain:
         return bytes(self.data[self.offsets[index] : self._end(index + 1)])
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """Return the frames [low, high) one by one."""
+        """Return a list of the frames [low, high)."""
         data = self.data
         return [bytes(data[begin:end]) for begin, end in pairwise([*self.offsets[low:high], self._end(high)])]
 

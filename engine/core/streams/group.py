@@ -219,7 +219,7 @@ class Group:
         return self.last_id < entry_id or entry_id in self.pending
 
     def records(self, low: int = 0, high: int = MAX_ID, consumer: Consumer | None = None) -> list[Record]:
-        """Return all pending records of a range, in ID order."""
+        """Return all pending records of a range (with ``consumer``: only its records), in ID order."""
         return list(self.pending.records(low, high, consumer.number if consumer is not None else None))
 
     def copy(self) -> Group:

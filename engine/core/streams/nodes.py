@@ -5,8 +5,8 @@ Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *no
 are derived from the frames, from the oldest entry on, each entry once. Nodes are derived only for a command that needs
 them, and before an entry of an open segment is deleted.
 
-Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of
-``stream-node-max-entries`` entries, where a node would end anyway.
+Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of 100
+entries, the default of ``stream-node-max-entries``, because a node usually ends there anyway.
 
 Invariant: an entry's node depends only on the entries before it, on the deletions before it was added, and on the
 limits at that time. So ``SegmentNodes.sync`` must run before an entry of an open segment is deleted, and
@@ -204,8 +204,8 @@ class SegmentNodes:
         self._void: list[tuple[int, int]] = []
         #: Number of entries in the map.
         self.upto = 0
-        #: (index, limits), ascending: the limits in force when the entries before the index were added. Indices of
-        #: entries in the map are dropped. The current limits apply from the last index on.
+        #: (index, limits), ascending: the limits in force when the entries before the index were added. Pairs
+        #: whose entries are all in the map are dropped. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
         #: Cached result of ``oldest_of`` if the node is complete: the segment's first live index and number of dead

@@ -154,7 +154,7 @@ class PendingList:
                     yield block, index
 
     def mixed(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
-        """Return IDs from ``low`` on that ``owner`` has in uneven blocks, and the ID to continue with.
+        """Return IDs from ``low`` on that ``owner`` has in uneven blocks (see ``Block``), and the ID to continue with.
 
         The search ends after at least ``most`` IDs or ``_MIXED_BLOCKS`` blocks. At the end of the list, the ID to
         continue with is None.

@@ -27,7 +27,7 @@ _NONE = array("q")
 
 
 class Block:
-    """Records in ID order.
+    """Records in ID order, even or uneven (see the module's docstring).
 
     ``owner``, ``time`` (milliseconds) and ``count`` apply to all records if ``owners`` is None.
     """
@@ -75,9 +75,9 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """Return how many records from ``index`` on have the IDs in the columns from ``at`` on, or a lower bound.
+        """Return how many records from ``index`` on have the IDs in the columns from ``at`` on, or a lower number.
 
-        It compares all remaining records, then half of them, and so on. This is cheap, and exact if all records match.
+        Compares all remaining records, then half of them, and so on. The number is exact if all of them match.
         """
         count = min(len(self.ms) - index, len(ms) - at)
         while count > _SHORT_MATCH:
@@ -191,7 +191,7 @@ class Block:
         self.oldest = min(self.times) if self.owners is not None else self.time
 
     def earliest_time(self, after: int) -> int | None:
-        """Return the earliest delivery time later than ``after``, or None."""
+        """Return the earliest delivery time later than ``after``; None if there is no such record."""
         times = self.times if self.owners is not None else (self.time,)
         return min((time for time in times if time > after), default=None)
 
@@ -240,7 +240,7 @@ class Block:
         return other
 
     def _own(self) -> None:
-        """Copy shared arrays."""
+        """Replace shared arrays with copies, which can be changed."""
         self.ms, self.seq = self.ms[:], self.seq[:]
         if self.owners is not None:
             self.owners, self.times, self.counts = self.owners[:], self.times[:], self.counts[:]

@@ -1,4 +1,4 @@
-"""Runs: consecutive live entries of one segment, found by reads, and the replies and IDs made from runs.
+"""Runs of consecutive live entries of one segment, and the replies and IDs made from them.
 
 A long reply is sent page by page, and the stream may change between pages. So the reply refers to the *bodies* of
 segments: entries can be appended to a body, but existing entries never change. The runs record which entries were live.

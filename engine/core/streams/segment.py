@@ -149,7 +149,7 @@ class Segment:
         """Whether the next entry belongs in a new segment."""
         if self.sealed:
             return True
-        body: Plain = self.body  # type: ignore[assignment]  # # (an open segment's body is plain)
+        body: Plain = self.body  # type: ignore[assignment]  # (an open segment's body is plain)
         count, size = len(body.ms), len(body.data)
         if count < SEGMENT_ENTRIES and size < SEGMENT_BYTES:
             return False
@@ -272,7 +272,7 @@ class Segment:
         return self.body.frame_at(index)
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """Return the frames [low, high) separately."""
+        """Return a list of the frames [low, high)."""
         return self.body.frames(low, high)
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
@@ -358,7 +358,7 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without its removed entries. Removing half or more amortises the cost."""
+        """Rewrite a sealed segment without its removed entries: half or more, which amortises the cost."""
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):

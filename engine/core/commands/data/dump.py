@@ -37,7 +37,7 @@ _LONGEST_IDLE = (1 << 24) - 1
 #: Minimum sizes of values that DUMP writes in steps: entries and pending entries of a stream, and elements of another
 #: type. DUMP and RESTORE also process a payload in steps if it has more bytes than the third number.
 _LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
-#: Number of pieces written (or read) per step, and number of bytes added to the checksum per step.
+#: Numbers per step: pieces of an encoded value written (or steps of a reader), and bytes added to the checksum.
 _NODES, _CHECKED = 4, 256 * 1024
 
 
@@ -86,7 +86,7 @@ def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
 
 
 def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
-    """Load the value of a payload in steps. Raise CommandError if it is invalid."""
+    """Load the value of a payload in steps. Raise CommandError if the payload is invalid."""
     if len(payload) < _TAIL.size:
         raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
@@ -125,7 +125,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     work: Generator[None, None, Reply] | None = None
     if isinstance(value, Stream):
         if value.length + sum(len(one.pending) for one in value.groups.values()) >= _LONG:
-            # The copy shares immutable parts and has its own cache.
+            # Other commands can change the stream between the steps, so encode a copy, which shares immutable parts.
             work = _dump_in_steps(*value_writer.dumped(value.copy(Storage())))
     elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*value_writer.dumped(deque(value)))

@@ -44,7 +44,7 @@ def _deadline(ctx: Context, command_name: bytes, word: bytes, *, seconds: bool, 
 
 
 def _only_fields(argv: list[bytes]) -> list[bytes]:
-    """Return the fields of ``name key FIELDS numfields field [field ...]``."""
+    """Return the fields in the words of a command ``NAME key FIELDS numfields field [field ...]``."""
     if argv[2].upper() != b"FIELDS":
         raise CommandError(data.FIELDS_MISSING)
     count = parse_int(argv[3], data.FIELD_COUNT)

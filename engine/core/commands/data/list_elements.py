@@ -69,7 +69,7 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _signed(word: bytes) -> int:
-    """Parse an integer whose sign is the direction. Refuse the smallest integer, which cannot be negated."""
+    """Parse an integer whose sign is a search's direction. Refuse the smallest integer, which cannot be negated."""
     value = parse_int(word)
     if value == I64_MIN:
         raise CommandError(general.WITHOUT_OPPOSITE)

@@ -264,7 +264,7 @@ def parse_pop(args: Args, is_first: Callable[[bytes], bool]) -> tuple[list[bytes
 
 
 def _pop_first(ctx: Context, keys: list[bytes], count: int, *, left: bool) -> Reply:
-    """Pop elements of the first existing list; return its key and the elements, or None."""
+    """Pop elements of the first existing list; return its key and the elements; None if no list exists."""
     for key in keys:
         items = list_at(ctx, key)
         if items is not None:

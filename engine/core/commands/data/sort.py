@@ -66,7 +66,7 @@ class _Pattern:
 
 
 class _Options:
-    """The options after the key."""
+    """The parsed options of SORT and SORT_RO."""
 
     def __init__(self, ctx: Context, argv: list[bytes], *, may_store: bool) -> None:
         self.by: _Pattern | None = None
@@ -231,7 +231,7 @@ def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
 
     is_set = type(value) is Members
     if is_set and options.target is not None and not options.sorts:
-        # Makes the stored order deterministic.
+        # Sort anyway, so that the stored order is deterministic.
         options.sorts = options.alpha = True
     found = _found(value, options)
 

@@ -44,7 +44,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply is ``[last generated ID, length, first ID, entries added, largest deleted ID, group]``, or nil if the key
     does not exist. The first ID is nil in an empty stream. The group is ``[last delivered ID, lag, pending entries,
-    entries read]``, or nil if it does not exist. Lag and entries read are nil if unknown.
+    entries read]``, or nil if it is not given or does not exist. Lag and entries read are nil if unknown.
     """
     args = Args(argv, 2)
     name = args.take() if len(args) else None

@@ -8,7 +8,7 @@ share, and then by the rest of the ID, which is the first column::
 
 The leading line end belongs to the preceding frame. All these pieces are in one buffer, the *source*: the prefix, the
 columns, and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece;
-the next item overwrites the excess bytes of an item. A call costs 20 us, plus about 10 ns per piece.
+each item overwrites the excess bytes of the previous item. A call costs 20 us, plus about 10 ns per piece.
 """
 
 from __future__ import annotations

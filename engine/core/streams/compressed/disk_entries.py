@@ -70,7 +70,7 @@ class Stored:
 
     @property
     def cached_bytes(self) -> int:
-        """Number of cached bytes of these entries."""
+        """Size of the cached data of these entries, in bytes."""
         packed = self.cache.block(self.number)
         return 0 if packed is None else len(packed.blob) + packed.cached_bytes
 
@@ -96,7 +96,7 @@ class Stored:
         return self.packed().id_columns(low, high)
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high), one buffer per contiguous part."""
+        """Return the frames [low, high) as a list of buffers, each with adjacent frames."""
         return self.packed().views(low, high)
 
     def frame_at(self, index: int) -> bytes:
@@ -104,7 +104,7 @@ class Stored:
         return self.packed().frame_at(index)
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """Return the frames [low, high) one by one."""
+        """Return a list of the frames [low, high)."""
         return self.packed().frames(low, high)
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
@@ -121,12 +121,12 @@ class Stored:
 
 
 def form_of(packed: Packed) -> int:
-    """Return the form of the chunks (the codec, and whether they are columns) as a number for files."""
+    """Return the number that states in files which codec the chunks have, and whether they are columns."""
     return _CODECS.index(packed.codec) + (_OF_COLUMNS if isinstance(packed, PackedColumns) else 0)
 
 
 def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
-    """Return empty packed entries of this form, to be filled. Raises ValueError if the form is unknown."""
+    """Return empty packed entries for a number from ``form_of``. Raises ValueError if the number is unknown."""
     if not 0 <= form < 2 * _OF_COLUMNS:
         raise ValueError(f"chunks of form {form}, which this version does not support")
     kind = PackedColumns if form >= _OF_COLUMNS else Packed
@@ -134,7 +134,7 @@ def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None
 
 
 def payload(packed: Packed) -> list[Buffer]:
-    """Serialise packed entries for the disk."""
+    """Return packed entries as buffers to be written to a file."""
     head = _HEAD.pack(form_of(packed), len(packed.firsts_ms), len(packed.blob))
     return [head, *(memoryview(column).cast("B") for column in packed.index_arrays), packed.blob]
 

@@ -259,7 +259,7 @@ class Packed:
         return span.plain, span.first
 
     def _index(self, span: Span) -> Plain:
-        """Index a span's frames as plain entries."""
+        """Return a span's frames as plain entries, which have a full index."""
         chunk, end = bisect_right(self.offsets, span.begin) - 1, span.end_chunk
         span.first = self.starts[chunk]
         counts = [behind - begin for begin, behind in pairwise(self.starts[chunk : end + 1])]
@@ -304,7 +304,7 @@ class Packed:
         return span
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high), one buffer per contiguous part."""
+        """Return the frames [low, high) as a list of buffers, each with adjacent frames."""
         indexed = self._indexed_for(low, high)
         if indexed is not None:
             plain, first = indexed
@@ -316,7 +316,7 @@ class Packed:
         return b"".join(self._slices(index, index + 1))
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """Return the frames [low, high) one by one."""
+        """Return a list of the frames [low, high)."""
         data = b"".join(self._slices(low, high))
         return [data[begin:end] for begin, end in pairwise(accumulate(self._lengths(low, high), initial=0))]
 

@@ -219,7 +219,7 @@ class PackedColumns(Packed):
         return span
 
     def _index(self, span: Span) -> Plain:
-        """Index a span's frames as plain entries."""
+        """Return a span's frames as plain entries, which have a full index."""
         assert isinstance(span, _Made)
         plain = Plain()
         ms, seq = self._id_columns(span.first, self.starts[span.end_chunk])
@@ -257,7 +257,7 @@ class PackedColumns(Packed):
         return span.reads >= layout.SHORT_READS
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high), one buffer per contiguous part."""
+        """Return the frames [low, high) as a list of buffers, each with adjacent frames."""
         return [
             data if isinstance(data, bytes) else data[edges[0] : edges[-1]]
             for data, edges in self._stretches(low, high)
@@ -268,5 +268,5 @@ class PackedColumns(Packed):
         return b"".join(self.views(index, index + 1))
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """Return the frames [low, high) one by one."""
+        """Return a list of the frames [low, high)."""
         return [bytes(data[begin:end]) for data, edges in self._stretches(low, high) for begin, end in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""Cache of decompressed spans, and of the blocks read from disk for them.
+"""Cache of decompressed spans, and of *blocks*: the compressed entries of one segment, read from disk.
 
 A span consists of adjacent chunks. The cache evicts the oldest spans, and the least recently used blocks
 (``engine.core.streams.compressed.disk_entries``).

@@ -137,7 +137,7 @@ _Combine = Callable[[_Request, Sequence[_Scores]], Generator[None, None, dict[by
 
 
 def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[_Scores, float]]:
-    """Return the sources with their weights, in the order in which Redis adds scores."""
+    """Return the sources with their weights, the smallest source first: Redis adds scores in this order."""
     return sorted(zip(scores, request.weights, strict=True), key=lambda one: len(one[0]))
 
 

@@ -134,7 +134,7 @@ def _is_upper(word: bytes) -> bool:
 
 
 def _pop_first(ctx: Context, argv: list[bytes], keys: list[bytes], *, upper: bool, count: int) -> Reply | None:
-    """Pop from the first existing sorted set; return its key and the members, or None."""
+    """Pop from the first existing sorted set; return its key and the members; None if all keys are missing."""
     found = _first(ctx, keys)
     if found is None:
         return None

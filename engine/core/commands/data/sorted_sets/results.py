@@ -81,7 +81,7 @@ def _small(members: SortedSet) -> SortedSet:
 
 
 def _replace(ctx: Context, argv: list[bytes], result: SortedSet, logged: list[bytes] | None) -> None:
-    """Store the result at the key, and log ``logged``, or the command if it is None."""
+    """Store the result at the key. Log the encoded commands ``logged``, or the command itself if ``logged`` is None."""
     key, db = argv[1], ctx.db
     if not put_result(ctx, "z", argv[0].lower(), key, result):
         return

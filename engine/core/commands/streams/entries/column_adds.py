@@ -44,7 +44,7 @@ _ENTRY_BYTES, _FIELD_BYTES = 80, 32  # Maximum overhead of an entry and of a fie
 FEW_ROWS = 60
 #: Number of rows per distinct value length below which rows are joined from pieces.
 _FEW = 256
-#: Maximum number of pieces held at a time.
+#: Maximum number of pieces that ``Rows._joined`` joins at a time.
 _MOST_PIECES = 1 << 20
 #: Number of digits at the end of sequence numbers in which the IDs of one template differ.
 _DIGITS, _PERIOD = 4, 10_000

@@ -88,7 +88,7 @@ def _end(data: bytes, at: int, words: int) -> int:
 
 
 def _number(data: bytes, at: int, line: int, kind: bytes) -> int:
-    """Parse the number in the header ``data[at:line]``, which must start with ``kind``."""
+    """Return the number after ``kind`` in the header ``data[at:line]``. Raise ValueError for any other header."""
     digits = data[at + 1 : line]
     if data[at : at + 1] != kind or not digits.isdigit() or len(digits) > _DIGITS or (digits[:1] == b"0" != digits):
         raise ValueError

@@ -103,15 +103,15 @@ class Claim:
 
     def claim_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries in this order; remove the records of deleted entries."""
-        # During a replay, the entries existed when they were claimed, so no segment need be read from disk to check
-        # this.
-        is_told = self.ctx.changes.replaying and force and self.justid
-        if not is_told:
+        # A replayed XCLAIM names entries that existed when they were claimed, so their existence is not checked: the
+        # check would read segments from disk.
+        is_logged = self.ctx.changes.replaying and force and self.justid
+        if not is_logged:
             self.stream.bring_in(entry_ids)
         ms, seq = ids.columns(entry_ids)
         at = 0
         while at < len(entry_ids):
-            if is_told and self.stream.stores(entry_ids[at]):
+            if is_logged and self.stream.stores(entry_ids[at]):
                 self.claim_one(entry_ids[at], force)
                 at += 1
                 continue

@@ -82,6 +82,6 @@ def _record(ctx: Context, ref: GroupRef, consumer: bytes, words: list[bytes], ti
 
 
 def record_position(ctx: Context, ref: GroupRef) -> None:
-    """Record the effect of a new position: an XGROUP SETID with the last-delivered ID and the options of the group."""
+    """Record a new position as an XGROUP SETID with the last-delivered ID and the options that recreate the group."""
     last = ids.text(ref.group.last_id)
     ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, *group_fields.options(ref.group))

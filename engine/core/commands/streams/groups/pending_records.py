@@ -31,7 +31,7 @@ class PendingRecords:
         self._names[NOBODY] = b""
         every = pending.blocks(0, ids.MAX_ID)
         self._blocks = pending.still(0, ids.MAX_ID, len(pending)) if self.is_long else [block for block, _, _ in every]
-        #: Owner -> its records: rows, or blocks with their number of records.
+        #: Owner -> its records: as rows, or as blocks with the number of the owner's records in each.
         self._rows: dict[int, list[Reply]] = {}
         self._places: dict[int, list[tuple[Block, int]]] = {}
         self._left = {owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY}
