@@ -40,7 +40,7 @@ def written() -> str:
         f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name}={field}\n"
         for field, metric in table.OF_INFO.items()
     )
-    legend = "The metric has the field's name after `redis_`, or the field stands after `=`:"
+    legend = "Each line is a metric. Its field is the name without `redis_`, or the name after `=`:"
     return f"{tables}\n## Fields of INFO\n\n{legend}\n\n```text\n{lines}```\n\n"
 
 

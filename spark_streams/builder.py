@@ -60,9 +60,9 @@ class Options(TypedDict, total=False):
     literally. If a write does not set it, the column `_stream` must name each row's stream."""
     valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
     """`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns as a
-    JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Its schema is given by
-    options (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): a column is a member of a
-    change event that Debezium's Redis sink wrote in its format `compact` or `extended`, and `_key` is the event's key.
+    JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Options set its schema
+    (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): a column is a member of a change
+    event that Debezium's Redis sink wrote in its format `compact` or `extended`, and `_key` is the event's key.
     Default: fields."""
     valueField: str
     """Field that holds all columns. Only with `valueFormat` json, avro or protobuf. Default: value."""
@@ -227,8 +227,8 @@ class Options(TypedDict, total=False):
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
     """How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a transaction.
     `atomic`: once, with one transaction for all rows of a task and stream. `staged`: once, even if the batch is
-    repeated with other partitions, rows or order; the driver publishes the rows at the end of the batch. `append`: once
-    per repetition. Default: exactlyOnce."""
+    repeated with other partitions, rows or order; the driver publishes the rows at the end of the batch. `append`:
+    again in each repetition. Default: exactlyOnce."""
     saveMode: Literal["append", "error", "ignore"]
     """Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore`
     (write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`. Default: append."""

@@ -159,8 +159,8 @@ _TABLE: dict[str, Condition] = {
     "STREAM_MISSING": Condition(
         StreamError,
         "There is no stream {stream} at {address}.",
-        "Correct the name. To read several streams, set the option 'streams'. To read a missing stream as one "
-        "without rows, set failOnMissingStream to false.",
+        "Correct the name. To read several streams, set the option 'streams'. To read a missing stream as an "
+        "empty stream, set failOnMissingStream to false.",
     ),
     "STREAM_LOST": Condition(
         StreamError,
@@ -227,7 +227,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "OFFSET_MALFORMED": Condition(
         StreamError,
-        "The checkpoint's offset {offset} was not written by this kind of query.",
+        "This query cannot read the checkpoint's offset {offset}.",
         "Start with a new checkpoint.",
     ),
     "CHECKPOINT_MODE": Condition(
@@ -289,8 +289,8 @@ _TABLE: dict[str, Condition] = {
     ),
     "FIELD_NOT_TEXT": Condition(
         DataError,
-        "Entry {entry} of '{stream}' has a value in its field '{field}' that is not UTF-8, as the column 'fields' "
-        "requires.",
+        "Entry {entry} of '{stream}' has a value that is not UTF-8 in its field '{field}', but the column 'fields' "
+        "requires UTF-8.",
         "Read with mode PERMISSIVE (null for that value) or DROPMALFORMED. To get the bytes, set fieldsType=binary, "
         "or give a schema with 'fields map<string,binary>'.",
     ),

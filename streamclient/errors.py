@@ -197,8 +197,8 @@ _TABLE: dict[str, Condition] = {
     "GROUP_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} no longer has the consumer group '{group}'.",
-        "Create the group at the ID where reading should continue, or set the option failOnDataLoss to false: "
-        "then it is created at the stream's first entry.",
+        "Create the group at the ID where reading should continue, or set the option failOnDataLoss to false, "
+        "which creates the group at the stream's first entry.",
     ),
     "ROW_REFUSED": Condition(
         WriteError,

@@ -29,8 +29,8 @@ class CommonOptions:
         choice("fields", "json", "avro", "protobuf", "debezium"),
         "fields",
         "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all "
-        "columns as a JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Its "
-        "schema is given by options (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): "
+        "columns as a JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Options "
+        "set its schema (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): "
         "a column is a member of a change event that Debezium's Redis sink wrote in its format `compact` or "
         "`extended`, and `_key` is the event's key.",
     )

@@ -29,7 +29,7 @@ class GuaranteeOptions:
         "How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a "
         "transaction. `atomic`: once, with one transaction for all rows of a task and stream. `staged`: once, even "
         "if the batch is repeated with other partitions, rows or order; the driver publishes the rows at the end of "
-        "the batch. `append`: once per repetition.",
+        "the batch. `append`: again in each repetition.",
     )
     save_mode: Literal["append", "error", "ignore"] = option(
         "saveMode",

@@ -279,7 +279,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a misspelt stream in a batch": (
         lambda at: at.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
-        r"Correct the name\. .*To read a missing stream as one without rows, set failOnMissingStream to false\.$",
+        r"Correct the name\. .*To read a missing stream as an empty stream, set failOnMissingStream to false\.$",
     ),
     "a pattern that nothing matches in a batch": (
         lambda at: at.batch(streamPattern="weahter:*"),
