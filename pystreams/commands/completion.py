@@ -1,8 +1,8 @@
 """Completion for bash, zsh and fish. Names may contain any bytes; unprintable names are omitted.
 
-Bash splits words at each colon, which most stream names and all URLs contain, so its script passes the whole line.
-Completions for bash are escaped here, since a stream may be called `a; reboot`. The other shells escape completions
-themselves. Fish has a script of its own, because the script of click cuts names at a comma.
+Bash splits words at each colon, which most stream names and all URLs contain. So the script for bash passes the whole
+line. Completions for bash are escaped here, since a stream may be called `a; reboot`. The other shells escape
+completions themselves. Fish has a script of its own, because the script of click cuts names at a comma.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ def ui(
 ) -> None:
     """Serve the dashboard of one or more servers: streams, groups, pending entries and dead letters in a browser.
 
-    Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. The dashboard is
-    read-only without --allow-changes, and accepts only connections from this machine without --bind.
+    Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. Without
+    --allow-changes, the dashboard is read-only. Without --bind, it accepts only connections from this machine.
     """
     # A single function, because it checks options in the order in which a user would correct them.
     if token is not None and len(token) < _SHORTEST_TOKEN:
@@ -277,7 +277,7 @@ def _state(given: str | None) -> Path | None:
 
 
 def _provider(given: Mapping[str, str | None]) -> Provider | None:
-    """Return the OpenID Connect provider, or None without its options."""
+    """Return the OpenID Connect provider, or None if its options are not given."""
     issuer, client = given["oidc_issuer"], given["oidc_client"]
     if not issuer and not client:
         return None

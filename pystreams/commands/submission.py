@@ -1,6 +1,6 @@
 """Checks of spark-submit, Java and the server by `jobs run`, before Spark starts, which may take half a minute.
 
-The server is the one that the job will use, from its flags, its --conf file, or the environment. If the file cannot be
+The checked server is that of the job's flags, its --conf file, or the environment. If the file cannot be
 read here, the server is not checked, because the job may run where other file systems are mounted.
 """
 

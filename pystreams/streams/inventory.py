@@ -40,7 +40,7 @@ class Stream:
     groups: int
     bytes: int | None = None
     rate: float | None = None
-    #: Only XINFO STREAM reports these two; it is not used for streams with large entries.
+    #: None for streams with large entries: only XINFO STREAM reports these two, and it is not called for such streams.
     radix_keys: int | None = field(default=None, compare=False)
     radix_nodes: int | None = field(default=None, compare=False)
 

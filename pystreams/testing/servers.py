@@ -149,8 +149,8 @@ def engine(
 ) -> Iterator[Running]:
     """Run the engine on a free port, in a temporary directory, with ``flags`` as further directives.
 
-    ``program``: the command line that runs it; None for this installation. ``movable``: whether it has a
-    `clock`, which moves its time.
+    ``program``: the command line that runs the engine; None for this installation. ``movable``: whether a test can
+    move the engine's time, by ``clock``.
     """
     directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
     output = directory / "errors.txt"

@@ -1,7 +1,7 @@
 r"""Names and field values: bytes on the server, text on a terminal, and lossless in JSON.
 
-A name of a stream, group, consumer or field may contain any bytes. On the command line they arrive as the shell passes
-them (`$'\xff'`). A terminal never receives control characters, so an entry's contents cannot control it.
+A name of a stream, group, consumer or field may contain any bytes. On the command line the bytes arrive as the shell
+passes them (`$'\xff'`). A terminal never receives control characters, so an entry's contents cannot control it.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Table:
 
 
 def _fits_a_line(value: bytes) -> bool:
-    """Return whether a value fits into a CSV cell: it has no line break, and differs from a missing field."""
+    """Return whether a value fits into a CSV cell: no line break, and not empty (which means no field)."""
     return bool(value) and b"\n" not in value and b"\r" not in value
 
 

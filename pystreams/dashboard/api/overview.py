@@ -44,7 +44,7 @@ def product(facts: dict[str, str] | Any) -> str:
 def news(state: State, *, whole: bool) -> dict[str, Any]:
     """Return the document that browsers get after each sample. It contains no name of a stream or group.
 
-    `whole`: whether the session may see every stream. The totals are None if it may not, or before the first sample.
+    `whole`: whether the session may see every stream. Otherwise, and before the first sample, the totals are None.
     """
     snapshot = state.snapshot
     return {

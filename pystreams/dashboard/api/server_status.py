@@ -118,7 +118,7 @@ def _number(text: str | None) -> int:
 def _slow(entry: Sequence[Any], masks: Masks) -> dict[str, Any]:
     """Return a slow command.
 
-    If there are masking rules, its arguments are omitted, since they may contain masked values.
+    If there are masking rules, the command's arguments are omitted, since they may contain masked values.
     """
     kept = 1 if masks else _WORDS
     words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:kept] if isinstance(word, bytes)]

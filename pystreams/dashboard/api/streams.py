@@ -139,7 +139,7 @@ class _Step:
 def _step(
     pages: Iterable[list[Entry]], holds: Condition | None, reader: Reader, size: int, most: int, lowest: StreamId | None
 ) -> _Step:
-    """Examine entries until `size` of them match, `most` were examined, the time is up, or an ID is below `lowest`."""
+    """Examine entries until `size` match, `most` were examined, the time limit passed, or an ID is below `lowest`."""
     step, deadline = _Step(), time.monotonic() + _STEP_SECONDS
     for page in pages:
         for entry_id, words in page:

@@ -292,8 +292,8 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 
 
 def is_open(settings: Settings) -> bool:
-    """Return whether users without a password may log in to a server that requires none. The dashboard must be
-    reachable only from this machine, and not by a proxy.
+    """Return whether users without a password may log in to a server that requires none. True only if the
+    dashboard is reachable only from this machine, without a proxy.
     """
     return settings.bind in LOOPBACK and not settings.proxies
 

@@ -43,7 +43,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def info(connection: Connection) -> dict[str, str]:
-    """Return the lines of INFO; empty if it is not permitted.
+    """Return the lines of INFO; empty if the user may not call INFO.
 
     For a cluster, return one master's lines, but sums over all masters for the lines in `_SUMS`.
     """

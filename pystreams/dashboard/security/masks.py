@@ -60,7 +60,7 @@ class Mask:
     def words(self, words: Sequence[bytes], decode: Callable[[bytes], Any] = json.loads) -> list[bytes]:
         """Return the alternating field names and values with masked values replaced.
 
-        `decode` returns a value as JSON, and raises ValueError if it cannot.
+        `decode` returns a value as JSON, and raises ValueError if the value has another format.
         """
         if not self._patterns:
             return list(words)

@@ -16,7 +16,7 @@ _WAIT_MS = 1000
 
 
 class Reader:
-    """One consumer of one stream. `again`: whether to start with the entries that are already pending for it."""
+    """One consumer of one stream. `again`: whether to start with the consumer's pending entries."""
 
     def __init__(self, connection: Connection, stream: bytes, group: bytes, consumer: bytes, *, again: bool) -> None:
         self._connection = connection

@@ -29,7 +29,7 @@ from streamwire.stream_id import StreamId
 class Consumer:
     """A consumer.
 
-    `idle_ms`: time since its last call. `inactive_ms`: time since its last entry (None before Redis 7.2).
+    `idle_ms`: time since its last call. `inactive_ms`: time since it last received an entry (None before Redis 7.2).
     """
 
     name: bytes

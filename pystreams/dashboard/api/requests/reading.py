@@ -70,7 +70,7 @@ class Reader:
         self._decoding = Decoding(_Tolerant(self._decoder))
 
     def of(self, found: Entry) -> Reader:
-        """Return the reader for an entry. For a dead letter, it also has the rules of the original stream."""
+        """Return the reader for an entry. For a dead letter, the reader also has the rules of the original stream."""
         letter = dead_letters.parsed(found)
         return self if letter is None else Reader(self._decoders, self._masks, *self._streams, letter.stream)
 
