@@ -13,7 +13,7 @@ _NOT_READY = (b"-LOADING", b"-MASTERDOWN")
 
 
 def main(words: list[str]) -> int:
-    """Return the exit status."""
+    """Send PING once, and return the exit status."""
     ready = "--ready" in words
     port = next((int(word) for word in words if word.isdigit()), 6379)
     try:

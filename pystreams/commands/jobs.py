@@ -1,4 +1,4 @@
-"""`jobs ls, run, path`: the scripts of `jobs/`, of a checkout or of the wheel, without importing them or Spark."""
+"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel. Neither they nor Spark are imported."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Target:
 
 
 class TargetType(click.ParamType[Target]):
-    """Target on the command line."""
+    """Type of the flag --to."""
 
     name = "stream:NAME|parquet:URI|console"
 

@@ -20,7 +20,7 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Measured:
-    """Result for one kind of work.
+    """Durations and entries of one kind of work.
 
     `seconds`: durations of the requests, ascending. `entries`: total number of entries.
     """

@@ -48,7 +48,7 @@ class NotExportedError(Exception):
 
 
 class Export:
-    """One export.
+    """One export of a stream, written to a temporary file and then sent.
 
     `wanted`: function called for each page, in the writing thread; returns False to cancel the export.
     """

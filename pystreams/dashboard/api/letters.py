@@ -62,7 +62,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def letter(found: Letter) -> dict[str, Any]:
-    """Return a dead letter."""
+    """Return the JSON form of a dead letter, with at most sixty fields."""
     pairs = fields.pairs(found.words)
     return {
         "id": found.id.decode("ascii", "replace"),

@@ -30,7 +30,7 @@ _HEARTBEAT = 15.0
 
 
 def event(kind: str, document: dict[str, Any]) -> bytes:
-    """Return the encoded event."""
+    """Return a server-sent event as bytes."""
     return f"event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
 
 

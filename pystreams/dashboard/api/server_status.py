@@ -116,7 +116,7 @@ def _number(text: str | None) -> int:
 
 
 def _slow(entry: Sequence[Any], masks: Masks) -> dict[str, Any]:
-    """Return a slow command.
+    """Return the JSON form of an entry of the slow log.
 
     If there are masking rules, the command's arguments are omitted, since they may contain masked values.
     """

@@ -52,23 +52,23 @@ def trend(found: Curve) -> list[float | None]:
 
 
 def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:
-    """Return a stream with the measures of a view; by default, of the list of streams."""
+    """Return the JSON form of a stream: its name and the measures of a view, by default of the list of streams."""
     return {"name": name(row.stream.name), **measures.document(view, row)}
 
 
 def group(row: GroupRow) -> dict[str, Any]:
-    """Return a group."""
+    """Return the JSON form of a group: its names and its measures."""
     names_of_both = {"stream": name(row.group.stream.name), "name": name(row.group.name)}
     return {**names_of_both, **measures.document(_GROUP, row)}
 
 
 def consumer(found: Consumer) -> dict[str, Any]:
-    """Return a consumer."""
+    """Return the JSON form of a consumer: its name and its measures."""
     return {"name": name(found.name), **measures.document(measures.CONSUMER, found)}
 
 
 def entry(found: Entry) -> dict[str, Any]:
-    """Return an entry: its ID, its fields as pairs of texts, and the number of omitted fields."""
+    """Return the JSON form of an entry: its ID, its fields as pairs of texts, and the number of omitted fields."""
     entry_id, words = found
     pairs = fields.pairs(words or [])
     return {

@@ -21,7 +21,7 @@ _CELL_BYTES = 4
 
 @dataclass(frozen=True)
 class Curve:
-    """One series. `at`: milliseconds since 1970, ascending; `values`: None for missing samples."""
+    """Values of one series over time. `at`: milliseconds since 1970, ascending; `values`: None for missing samples."""
 
     at: list[int]
     values: list[float | None]

@@ -27,7 +27,7 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Consumer:
-    """A consumer.
+    """A consumer of a group.
 
     `idle_ms`: time since its last call. `inactive_ms`: time since it last received an entry (None before Redis 7.2).
     """
