@@ -93,7 +93,7 @@ _EXEMPT = {
 
 
 class Admission:
-    """The checks of one core. The shell sets ``memory_full`` and calls ``refuse``."""
+    """The admission checks of one core. The shell sets ``memory_full`` and calls ``refuse``."""
 
     __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "flags_of", "memory_counts", "memory_full", "refuses")
 

@@ -48,7 +48,7 @@ class Blocked:
                         nothing_for.add(waiter.interest)
 
     def wake(self, session: Session) -> None:
-        """Run the session's command again, or time it out, at ``engine.core.clients.session.Waiter.wake_at``.
+        """Run the session's command again, or time it out. The shell calls this at ``Waiter.wake_at``.
 
         If the command keeps waiting, it may set a new wake time.
         """

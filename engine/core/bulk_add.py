@@ -2,8 +2,8 @@
 
 ``engine.wire.bulk`` has verified the bytes of the run. The run is declined, before any change, if one of its commands
 would fail; ``Core.execute_run`` declines runs whose commands must be seen separately, by subscribers of keyspace events
-or by MONITOR. The commands of a declined run are executed one by one. A property test shows that both ways give the
-same results.
+or by MONITOR. The commands of a declined run are executed one by one. A property test shows that the results are the
+same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 r"""Forms: the common parts of a client's XADDs, word by word, as a regular expression that matches only such commands.
 
 In a ``Form`` each word is constant, or has one of a few lengths, or is arbitrary. A form is learned from commands:
-``form_of`` makes it from the first one, ``joined`` widens it for each further one. ``compiled`` makes the expression:
+``form_of`` creates it from the first one, and ``joined`` widens it for each further one. ``compiled`` creates the
+expression:
 
 * A constant word is part of the expression, with its header.
 * For a word of a few lengths, each length is an alternative such as ``4\r\n.{4}\r\n``: the value may contain any bytes.
@@ -89,9 +90,7 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
 
 
 def head_size(words: list[bytes]) -> int:
-    """Return the number of words before the fields; 0 if that is unknown, or if the command cannot be part
-    of a run.
-    """
+    """Return the number of words before the fields; 0 if the command is invalid or cannot be part of a run."""
     options, at = divide(words)
     if len(options) > 1 or (options and not ADD_OPTIONS[options[0].token].uniform) or at == len(words):
         return 0
@@ -128,7 +127,7 @@ def _about_as_long(word: bytes) -> Lengths:
 
 
 def agrees(form: Form, words: list[bytes]) -> bool:
-    """Return whether ``words`` contain the form's constant words."""
+    """Return whether ``words`` have the form's constant words in the same positions."""
     pairs = zip(form.head + form.body, words, strict=True)
     return all(one == word for one, word in pairs if isinstance(one, bytes))
 

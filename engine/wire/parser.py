@@ -12,8 +12,8 @@ bytearray. So the cost depends only on the number of bytes, even if a value arri
 a million words.
 
 The fast path is hiredis. It parses replies, so it accepts input that is not a request; ``RequestParser._by_hiredis``
-detects that. Then the scalar parser parses the same bytes. A property test shows that both return the same
-commands and the same errors.
+detects that. Then the scalar parser parses the same bytes. A property test shows that both parsers return
+the same commands and the same errors.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Context:
     functions: FunctionLibraries = field(init=False)
     #: Settings, and interfaces to the outside of the core.
     config: Config
-    #: Current values of the directives that limit small hashes and sorted sets: HSET and ZADD need fast access.
+    #: Current values of the directives that limit small hashes and sorted sets, for fast access by HSET and ZADD.
     hash_limits: tuple[int, int] = field(init=False)
     sorted_set_limits: SortedSetLimits = field(init=False)
     host: Host = field(default_factory=WithoutProcess)

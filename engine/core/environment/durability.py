@@ -25,8 +25,8 @@ class Durability(Protocol):
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         """Write a snapshot in the background.
 
-        If the log is being rewritten, delay the snapshot (with ``schedule`` or ``within`` a transaction) or raise an
-        error.
+        If the log is being rewritten, then with ``schedule`` or ``within`` a transaction, delay the snapshot; otherwise
+        raise an error.
         """
 
     def all_deleted(self) -> None:

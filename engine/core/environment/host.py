@@ -47,12 +47,12 @@ class ProcessFacts:
     rejected: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Clients disconnected because of client-query-buffer-limit, and because of client-output-buffer-limit.
+    #: Number of clients disconnected because of client-query-buffer-limit, and of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0
-    #: Clients disconnected because of maxmemory-clients.
+    #: Number of clients disconnected because of maxmemory-clients.
     evicted: int = 0
-    #: Clients whose next command is held back by a pause.
+    #: Number of clients whose next command is held back by a pause.
     held_back: int = 0
     ops_per_sec: int = 0
     kbps_in: float = 0.0

@@ -37,7 +37,8 @@ class Replication(Protocol):
         """Make the client a replica (PSYNC, SYNC) after the reply of the current command.
 
         The replica receives the stream of the history ``history_id`` from ``offset`` on (the first missing byte,
-        counted from 1). If that part is no longer available, or the ID is empty, a file with all data is sent first.
+        counted from 1). If the stream from there is no longer available, or the ID is empty, a file with all data is
+        sent first.
         With ``hands_over``, the client is this server's master, and this server takes over as master.
         """
 

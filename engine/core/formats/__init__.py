@@ -1,5 +1,5 @@
-"""Values in external formats: Redis's RDB format, Redis commands, and the internal fields of streams.
+"""Values in external formats: Redis's RDB format, Redis commands, and plain data for snapshots.
 
-It imports the keyspace's values and the streams. It does not depend on files, the log, or the commands DUMP and
-RESTORE.
+This package imports the keyspace's values and the streams. It does not depend on files, the log, or the commands DUMP
+and RESTORE.
 """

@@ -1,8 +1,8 @@
-"""The keyspace as Redis commands that any Redis can load: the content of a base file in Redis's own format.
+"""The keyspace as Redis commands that any Redis can load, for a base file of the log without an RDB preamble.
 
 The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, and their pending
-entries. Commands that only newer servers support (released entries, idempotent producers) come last, and only if
-needed.
+entries. Commands that only newer servers support are written only if needed: released entries at the end of
+their group, and idempotent producers at the end of the stream.
 
 No command sets the following state: pending records of deleted entries, a consumer's last-seen time, the IDs of deleted
 entries, and the boundaries of Redis's nodes. Snapshots (``engine.shell.durability.formats.snapshot``) store it.

@@ -1,4 +1,4 @@
-"""Conversion of internal fields of streams, node maps and pending lists to plain data for snapshots, and from it.
+"""Conversion between internal fields of streams, node maps and pending lists, and plain data for snapshots.
 
 Outside ``engine.core.streams``, only this module uses these fields. A change to them requires a change here; otherwise
 the property tests in tests/engine/shell/durability fail.
@@ -35,7 +35,7 @@ def stream_of(
 
 
 def pieces(stream: Stream) -> Iterable[tuple[int, Segment | Stored]]:
-    """Return (ID of entry 0, segment) of all segments, in the form required by ``stream_of``."""
+    """Return a pair for each segment, as required by ``stream_of``: the ID of entry 0, and the segment or its body."""
     return zip(stream._firsts, stream.pieces(), strict=True)
 
 

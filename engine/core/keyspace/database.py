@@ -122,7 +122,7 @@ class Database:
         return self.peek(key) is not None
 
     def typed(self, key: bytes, kind: type) -> Value | None:
-        """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE otherwise."""
+        """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE for other types."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -428,7 +428,7 @@ class Database:
 
     def changed(self, key: bytes, kind: str, event: bytes, changes: int = 1) -> None:
         """Count ``changes`` as `touch` does, and notify subscribers of the event (as `Changes.notify` does)."""
-        # Inlines both, because most writing commands call this.
+        # Inlines both methods, because most writing commands call this.
         shared = self.changes
         shared.dirty += changes
         if shared.watchers:

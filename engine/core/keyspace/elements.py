@@ -111,7 +111,10 @@ def distinct(sources: Iterable[T]) -> list[T]:
 
 
 def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
-    """Yield ``count`` (less than ``size``) distinct numbers below ``size``, or -``count`` numbers with repetition."""
+    """Yield ``count`` (less than ``size``) distinct numbers below ``size``.
+
+    If ``count`` is negative, yield -``count`` numbers with repetition.
+    """
     if count < 0:
         for _ in range(-count):
             yield pick(size)

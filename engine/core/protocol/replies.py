@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class CommandError(Exception):
-    """An error reply. ``args[0]`` is the text after the ``-``, as bytes, code first (``b"ERR syntax error"``)."""
+    """An error reply. ``args[0]`` is the text after the ``-``, as bytes that start with the code."""
 
     #: Whether the error has been counted in the statistics of its command.
     counted = False

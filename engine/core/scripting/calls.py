@@ -38,9 +38,9 @@ _BYTES = frozenset({bytes})
 _EXACT = 1 << 53
 
 
-#: Number of instructions before the first tick, that is, call of the hook (as in the sandbox), and two durations in
-#: nanoseconds. If the time since the last tick exceeds the first duration, ticks become ten times as frequent. If the
-#: time is below the second duration, ticks become a tenth as frequent.
+#: A tick is a call of Lua's hook. Number of instructions before the first tick (as in the sandbox), and two durations
+#: in nanoseconds. If the time since the last tick exceeds the first duration, ticks become ten times as frequent. If
+#: the time is below the second duration, ticks become a tenth as frequent.
 _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
@@ -141,7 +141,7 @@ class Calls:
         return functions, silent
 
     def arm(self) -> None:
-        """Prepare for a new script."""
+        """Enforce the memory limit and restart the tick counter, just before a script runs."""
         assert self.memory is not None
         self.memory.limit()
         self._ticked_ns, self._every = self._ctx.telemetry.stopwatch(), _FIRST

@@ -31,7 +31,7 @@ class _Function:
 
 
 class Functions:
-    """One core's libraries. ``ctx`` and ``scripts`` are the core's."""
+    """One core's libraries. ``ctx`` and ``scripts`` belong to the same core."""
 
     def __init__(self, ctx: Context, scripts: Scripts) -> None:
         self._ctx = ctx
@@ -182,7 +182,7 @@ class Functions:
         self._unread += codes
 
     def _note(self, code: bytes) -> bytes:
-        """Register a library from a log or a master, replacing the one with its name; return the name."""
+        """Register a library from a log or a master, replacing any library of this name; return the name."""
         name, _ = _metadata(code)
         self._remove(name)
         self._unread.append(code)

@@ -1,7 +1,7 @@
 """The command table: the properties of each command, read by dispatch, COMMAND, HELP, ACL checks and the docs.
 
-Commands are declared above their handlers with ``engine.core.table.declare``; there is no second
-list. Subcommands of a container (XGROUP, CLIENT) have names of the form ``xgroup|create``.
+Commands are declared above their handlers with ``engine.core.table.declare``; there is no second list.
+Subcommands of a container (XGROUP, CLIENT) have names of the form ``xgroup|create``.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Command:
 
     ``flags`` are the flags of COMMAND INFO (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading,
     stale, fast, no_auth, no_multi, allow_busy, movablekeys, ...). ``acl`` contains the ACL categories that the flags do
-    not imply. ``syntax`` is the arguments in the notation of Redis's documentation.
+    not imply. ``syntax`` contains the arguments in the notation of Redis's documentation.
     """
 
     name: str

@@ -67,7 +67,7 @@ class Argument:
     parts: tuple[Argument, ...] = field(default=())
 
     def described(self) -> Map:
-        """Return the argument's COMMAND DOCS form."""
+        """Return the argument as COMMAND DOCS shows it."""
         out = Map([b"name", self.name.encode(), b"type", self.kind.encode()])
         if self.kind not in ("oneof", "block", "pure-token"):
             out += [b"display_text", self.name.encode()]

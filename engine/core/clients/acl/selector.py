@@ -1,7 +1,7 @@
 """A selector: one set of permissions for commands, keys (read and write) and channels.
 
 Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises ``RuleError``.
-The check finds a command's keys by its declaration in the command table, so it is only as correct as the declaration.
+The check finds a command's keys by its declaration in the command table. If the declaration is wrong, so is the check.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class User:
         #: SHA-256 digests in hexadecimal, in the order in which they were added.
         self.passwords: dict[bytes, None] = {}
         self.sanitize = True
-        #: The root selector, then the others.
+        #: The root selector, then the selectors in parentheses.
         self.selectors = [Selector(all_channels)]
         self.free = False
 

@@ -1,4 +1,4 @@
-"""The encodings of streams in Redis's RDB format, and the newest encoding of an RDB version.
+"""The encodings of streams in Redis's RDB format, and the newest encoding that each RDB version allows.
 
 The encoding of 7.0 lacks entries released by XNACK (added in 8.8), idempotent producers (8.6), and a consumer's active
 time (7.2). The active time is lost only if it differs from the seen time. DUMP writes the oldest lossless encoding. A

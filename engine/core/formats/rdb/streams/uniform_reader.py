@@ -217,7 +217,7 @@ class UniformNodes:
 
 
 def _ids(ms: _Unsigned, seq: _Unsigned) -> Values:
-    """Return the texts of IDs."""
+    """Return IDs as text, given their milliseconds and sequence numbers."""
     (times, before), (numbers, behind) = _digits(ms), _digits(seq)
     low, high = int(behind.min()), int(behind.max())
     table = np.empty((len(ms), times.shape[1] + 1 + high), np.uint8)

@@ -65,7 +65,7 @@ def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None
 
 
 def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
-    """Replace the words in these spans by elements; return their new spans."""
+    """Replace the words in these spans with listpack elements; return the spans of the elements."""
     sizes = ends - begins
     begins_of, ends_of = begins - 1, ends + 1
     numbers, values = numbers_among(buffer, begins, sizes)
@@ -105,7 +105,7 @@ def _write_long_strings(
 
 
 def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) -> None:
-    """Write the elements of integers."""
+    """Write integers as listpack elements that start at ``begins`` and have these ``widths``, in bytes."""
     for width in np.flatnonzero(np.bincount(widths)).tolist():
         at = np.flatnonzero(widths == width)
         begin, value = begins[at], values[at]
@@ -178,7 +178,7 @@ def _nodes(
 def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
     """Return the contents of these spans of the buffer, back to back."""
     ends = np.cumsum(sizes)
-    # First the difference between the offsets of each byte in the buffer and in the result, then the former offset.
+    # For each byte of the result, its offset in the buffer: its offset in the result, moved by the span's distance.
     moved = np.repeat(begins - ends + sizes, sizes)
     moved += np.arange(len(moved))
     return buffer[moved].tobytes()
