@@ -16,7 +16,7 @@ from streamclient.commands import Command
 #: Size in bytes above which sending an entry costs more than inspecting it with a script.
 LARGE = 1024
 _SCRIPT_BYTES = 1 << 24  # approximate maximum number of bytes that a script loads
-_SCRIPT_ENTRIES = 1000
+_SCRIPT_ENTRIES = 1000  # maximum number of entries that a script reads
 _MOST_SMALL = 200_000  # maximum number of streams in `small`, which is then cleared
 
 

@@ -38,7 +38,7 @@ _NOTHING = object()
 _CLOSED = "the server closed the connection"
 _TOO_MANY = "max number of clients"
 _LOGIN_CODES = ("WRONGPASS", "ERR", "NOAUTH", "NOPERM")
-_TIMEOUT_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0  # default timeout of a reply
 _RETRY_SECONDS = 10.0  # interval of calls to a provider after a failed renewal
 _RENEW_SECONDS = 300.0  # interval at which a used connection logs in with its provider's current credentials
 

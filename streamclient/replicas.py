@@ -22,7 +22,7 @@ from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
-_KEPT_SECONDS = 10.0
+_KEPT_SECONDS = 10.0  # time for which replicas and zones are cached
 #: Timeout of a replica in seconds, after which the primary is read instead.
 _ANSWER_SECONDS = 5.0
 #: Seconds for which a replica that timed out is not read; much longer than the timeout.

@@ -11,7 +11,7 @@ from typing import Any
 from streamclient.wire_errors import LoginRefusedError, ResponseError
 from streamwire.lazy import ssl
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5  # seconds
 
 
 class Refusal(enum.Enum):

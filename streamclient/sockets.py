@@ -12,7 +12,7 @@ from streamclient.errors import fail
 from streamclient.wire_errors import LinkError
 from streamwire.lazy import ssl
 
-_ALERT_SECONDS = 1.0
+_ALERT_SECONDS = 1.0  # timeout of connections that only find out the server's protocol or TLS alert
 
 
 class OtherProtocolError(LinkError):

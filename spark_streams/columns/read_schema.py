@@ -53,7 +53,7 @@ DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 #: The stream of a page, or the page's streams in order, each with its number of entries.
 Origin = str | Sequence[tuple[str, int]]
 
-_LATEST_MS = (2**63 - 1) // 1000
+_LATEST_MS = (2**63 - 1) // 1000  # later times do not fit 64 bits in microseconds
 _SHOWN = 80  # characters of a value in an error
 
 

@@ -43,7 +43,7 @@ from spark_streams.embedded.record import PREFIX, Record
 _READY = re.compile(rb"ready on (?:unix:(.+)|(\S+):(\d+)) pid \d+")
 _MISSING = re.compile(rb"missing package (\S+)")
 _LOOK_SECONDS = 0.5  # polling interval on systems without notification of a process's end
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1  # option of prctl: a signal for this process when its parent ends
 
 
 class Output:

@@ -31,7 +31,7 @@ from streamclient.formats.registry import Registry
 from streamclient.formats.schemas import Schema, UndecodableError, header, package, split, split_indexes
 
 _MICROS, _NANOS = 1_000_000, 1_000  # microseconds per second, nanoseconds per microsecond
-_GROUP, _MESSAGE, _ENUM = 10, 11, 14
+_GROUP, _MESSAGE, _ENUM = 10, 11, 14  # type numbers of field descriptors
 #: Arrow types by the type numbers of field descriptors.
 _ARROW = {
     1: pa.float64(),  # double

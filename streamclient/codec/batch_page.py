@@ -23,8 +23,8 @@ from streamwire.walker import overlapping
 _WORD = 8
 _U = np.uint64
 _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
-_MAX_BYTES = 2**31 - 1
-_MAX_MS = np.uint64(2**63 - 1)
+_MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
+_MAX_MS = np.uint64(2**63 - 1)  # larger numbers do not fit int64
 _SMALL = 10_000  # numbers below this limit have precomputed texts
 _RARE = 4  # minimum average number of consecutive entries of one millisecond that share one formatted text
 

@@ -22,7 +22,7 @@ from streamwire.entry_batch import Values
 from streamwire.walker import AFTER
 
 _Ints = NDArray[np.int64]
-_MAX_BYTES = 2**31 - 1
+_MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
 _FEWEST = 128  # minimum number of entries; with fewer, a parser is faster
 
 

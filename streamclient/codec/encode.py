@@ -23,7 +23,7 @@ Column = tuple[bytes, Any]
 
 _FEWEST_ROWS = 64  # minimum number of rows for templates; with fewer rows, joining is as fast
 _MOST_LENGTHS = 64  # maximum number of distinct lengths in a column
-_MOST_BYTES = 2**31 - 1
+_MOST_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
 _LENGTH_BYTES = 16  # maximum size of a value's framing: the digits of its length, line ends
 
 

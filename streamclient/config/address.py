@@ -20,10 +20,10 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from streamwire.errors import InvalidTextError
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
-RETRY_MS = 15_000
+RETRY_MS = 15_000  # default of the option retryTimeoutMs
 
 Kind = Literal["single", "sentinel", "cluster"]
-_PORT, _SENTINEL_PORT = 6379, 26379
+_PORT, _SENTINEL_PORT = 6379, 26379  # default ports
 _HIDDEN = "(not shown)"
 
 

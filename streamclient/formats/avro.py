@@ -122,7 +122,7 @@ _LEAST = b"\xff" * 9 + b"\1"
 _LONGEST = 10  # maximum number of bytes of an integer
 _OURS = "pystreams-decimal"
 _DECIMALS = (f"bytes-{_OURS}", f"fixed-{_OURS}")
-_DIGIT_BITS = math.log2(10)
+_DIGIT_BITS = math.log2(10)  # bits per decimal digit
 
 
 def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
@@ -254,7 +254,7 @@ class _Weight:
     items: int
 
 
-_SIZES = {"null": 0, "float": 4, "double": 8}
+_SIZES = {"null": 0, "float": 4, "double": 8}  # in bytes; values of other types have at least one byte
 
 
 class _Weights:

@@ -22,7 +22,7 @@ from streamclient.formats.schemas import Reference, Schema, UndecodableError, pa
 
 _WRONG = (TypeError, ValueError, RecursionError)
 _MAIN = "schema.proto"  # name for a file that has none
-_COMPILE_SECONDS = 60
+_COMPILE_SECONDS = 60  # timeout of the compiler
 _BUILT_IN = "google/protobuf/"
 _MODULES = (
     "any",

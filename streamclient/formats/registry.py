@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # HTTP takes time to import, and few queries need it
     import urllib.request
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
-_ATTEMPTS = 3
+_ATTEMPTS = 3  # maximum number of attempts of a request
 _PAUSE_SECONDS = 0.2  # pause after the first attempt; doubled after the second
-_TRANSIENT = (429, 500, 502, 503, 504)
+_TRANSIENT = (429, 500, 502, 503, 504)  # HTTP statuses after which a request is repeated
 _UNKNOWN_SECONDS = 60.0  # time for which an unknown ID is not requested again
 _DEEPEST = 20  # maximum depth of references
 _MOST_REFERENCES = 1000  # maximum number of a schema's direct and indirect references

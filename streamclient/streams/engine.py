@@ -17,7 +17,7 @@ from streamclient.streams.info import checked
 from streamclient.streams.model import Counted, Cut, GroupState, Range, StreamState
 from streamwire.stream_id import StreamId
 
-_ALL = 2**62
+_ALL = 2**62  # larger than the number of entries in any stream
 
 
 class EngineStates:

@@ -17,7 +17,7 @@ from streamwire.stream_id import StreamId
 #: Number of entries sampled at a probe.
 WINDOW = 64
 
-_PROBES_PER_PART = 16
+_PROBES_PER_PART = 16  # probes per requested part of the range
 _MANY = 20_000  # minimum number of entries for which marks pay off
 _MARKS = range(800, 1600)  # possible numbers of marks: enough for eight parts whose sizes differ by at most a hundredth
 

@@ -15,7 +15,7 @@ from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, StreamId
 
 _SAMPLE = 100  # entries read to measure their average size
-_SCAN_PAGE = 10_000
+_SCAN_PAGE = 10_000  # COUNT of a SCAN
 
 
 class StreamKeys:

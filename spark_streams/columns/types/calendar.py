@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 
-SECOND = 1_000_000
+SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
 #: Exclusive upper limits of microseconds and days; their negatives are the inclusive lower limits.
 MOST_MICROS, MOST_DAYS = 2**63, 2**31

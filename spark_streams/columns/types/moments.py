@@ -107,7 +107,7 @@ _COMPACT_MOMENT = re.compile(
     r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:\.([0-9]{1,9}))?)?" + _ZONE + ")?"
 )
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
-_LONGEST_OFFSET = 18 * 3600 * calendar.SECOND
+_LONGEST_OFFSET = 18 * 3600 * calendar.SECOND  # longest offset from UTC, as in Java
 _NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
 #: Units of epochs as (limit, factor): a number below the limit is multiplied by the factor to get microseconds. Numbers

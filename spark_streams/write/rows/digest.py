@@ -19,9 +19,9 @@ from streamclient.codec.encode import Column
 
 _MASK = (1 << 64) - 1
 _MARK = "o"  # earlier forms began with "m", with "n", or with no letter
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_HALF, _THIRD = np.uint64(32), np.uint64(29)
-_WORD = 8
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio, which spreads bits
+_HALF, _THIRD = np.uint64(32), np.uint64(29)  # shifts that mix high bits into low bits
+_WORD = 8  # bytes that are hashed at a time
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 _OWN_ID = b"\0id"  # in place of a field's name
 
@@ -36,7 +36,7 @@ def _factors(count: int) -> Any:
     return (at ^ (at >> np.uint64(31))) | np.uint64(1)
 
 
-_FACTORS = _factors(256)
+_FACTORS = _factors(256)  # one for each word of a value; bytes after these words are hashed by BLAKE2
 
 
 def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:

@@ -28,7 +28,7 @@ _SAMPLE_GROWTH = 10  # ratio of a sample's number of entries to the previous sam
 _SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # maximum number of short ranges read at a time, and of their entries
 _AT_ONCE = 8  # number of streams counted at a time
 _HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
-_HEAD = b"*2\r\n$"
+_HEAD = b"*2\r\n$"  # start of an entry in a reply
 
 #: A question to `marks`: (stream, after, upto, grid, counted, most).
 #:

@@ -25,7 +25,7 @@ from streamclient.streams.entries.small_ranges import joined
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_ALL = 2**31 - 1
+_ALL = 2**31 - 1  # larger than the number of entries that a consumer has pending
 _CLAIM_PAGE = 1000  # IDs in one XCLAIM
 
 
