@@ -1,13 +1,16 @@
 """Commands as MONITOR and the slow log show them: secrets replaced, bytes escaped, long commands shortened.
 
-A new command with a secret among its arguments must be added to ``without_secrets``.
+A new command with a secret among its arguments must be added to ``without_secrets``, and a new directive with a secret
+value to ``_SECRET_SETTINGS``.
 """
 
 from __future__ import annotations
 
 _REDACTED = b"(redacted)"
+#: Directives and aliases whose values are secret.
 _SECRET_SETTINGS = frozenset(
-    {b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass"}
+    b"requirepass masterauth primaryauth masteruser primaryuser tls-key-file-pass tls-client-key-file-pass "
+    b"metrics-password dashboard-password".split()
 )
 _ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 _SHOWN = [_ESCAPES.get(code, bytes([code]) if 32 <= code < 127 else b"\\x%02x" % code) for code in range(256)]
