@@ -8,8 +8,8 @@ Reports are also added to the stream `pystreams:queries`, from which `pystreams 
 `spark_streams.reports` defines their form.
 
 Spark does not let a Python data source add metrics to a query's progress. So the monitor reads the sources' offsets
-from the progress, and asks the server how many entries follow and how many are pending. It never disturbs a query: a
-number that cannot be determined is None, and a server that does not reply causes only a warning in the log.
+from the progress, and asks the server how many entries follow and how many are pending. The monitor never disturbs a
+query: a number that cannot be determined is None, and a server that does not reply causes only a warning in the log.
 """
 
 from __future__ import annotations

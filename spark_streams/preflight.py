@@ -18,7 +18,7 @@ from spark_streams.config import options as parsing
 
 FORMAT = "pystreams"
 
-#: By class: the methods that take options, and their check.
+#: Wrapped methods by class, with the function that checks their options.
 _WAYS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], None]]] = {
     "DataFrameReader": (("load",), functools.partial(parsing.check_read, streaming=False)),
     "DataStreamReader": (("load",), functools.partial(parsing.check_read, streaming=True)),
@@ -34,7 +34,7 @@ _MODULES = {
 def install(*, connect: bool) -> None:
     """Check the options of Spark's or Spark Connect's methods in this process from now on.
 
-    Calling it again changes nothing.
+    Further calls change nothing.
     """
     package = "pyspark.sql.connect" if connect else "pyspark.sql"
     for name, (methods, check) in _WAYS.items():
@@ -78,7 +78,9 @@ def _text(value: Any) -> str:
 
 
 def _of_spark(builder: Any) -> tuple[str | None, dict[str, str]]:
-    """Return the format and the options that a Spark builder has so far. They are fields of its object in the JVM."""
+    """Return the format and the options that a Spark builder has so far. Both are fields of the builder's object in the
+    JVM.
+    """
     made = getattr(builder, "_jreader", None) or builder._jwrite
     jvm = builder._spark._jvm
     source, given = (_field(made, name) for name in ("source", "extraOptions"))

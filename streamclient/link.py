@@ -54,7 +54,7 @@ def _refusal(command: str, reply: ResponseError) -> Exception:
 
 
 class Link:
-    """An open socket. Its methods raise `BROKEN` if it breaks; then the caller must close the link.
+    """An open socket. The methods raise `BROKEN` if the socket breaks; then the caller must close the link.
 
     `request` and `send_raw` return a token for `receive`. Replies may be received in any order.
     """

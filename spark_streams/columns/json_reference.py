@@ -4,7 +4,8 @@ Conversion follows Spark's JSON source: numbers stay numbers, a string column ge
 are strings or epochs, binary is Base64, missing members are null. If any part does not fit, the whole value is null and
 reported as malformed. Independent of streams.
 
-This is the slow twin of `spark_streams.columns.json_values`. It defines the results, which must be the same in both.
+This is the slow twin of `spark_streams.columns.json_values`. Both modules must return the same results, which this
+module defines.
 """
 
 from __future__ import annotations

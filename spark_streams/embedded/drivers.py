@@ -137,7 +137,7 @@ def data_directory(directory: Path, place: Path) -> Path:
 
 
 def make_directory(driver: Process) -> Path:
-    """Return the driver's directory. It is created if missing, and only this user can access it."""
+    """Return the driver's directory. The directory is created if missing, and only this user can access it."""
     below = Path(f"{PREFIX}{os.getuid()}", str(driver))
     directory = tempfile.gettempdir() / below
     if len(os.fsencode(data_directory(directory, Path("/")) / SOCKET)) > _PATH_BYTES:

@@ -5,8 +5,8 @@ supervisor starts COMMAND, waits for the line `ready on unix:PATH pid N` (or `HO
 and watches both processes. It stops the engine and removes DIR when the driver ends, and exits when the engine ends.
 `life` has the states and transitions; this module carries them out on processes and files.
 
-LOCK is a file descriptor that holds the launcher's lock on DIR. It stays open until the first record is written, so
-that no second supervisor can start in DIR even if the launcher is killed.
+LOCK is a file descriptor that holds the launcher's lock on DIR. The descriptor stays open until the first record is
+written, so that no second supervisor can start in DIR even if the launcher is killed.
 
 When an in-memory engine ends, its data is lost. The loss is reported on the driver's standard error, where the user
 sees it. The supervisor opens this file early, so that it can write after the driver has ended. Outside Linux the report
@@ -89,8 +89,8 @@ def _port_url(host: str, port: int) -> str:
 class Notices:
     """Messages about the engine's end to the driver's user: on the driver's standard error, and in the log.
 
-    The file is opened again in non-blocking mode, so that a full pipe does not block the supervisor. It is closed after
-    the last message, because programs that read the driver's standard error to its end wait until then.
+    The file is opened again in non-blocking mode, so that a full pipe does not block the supervisor. The file is closed
+    after the last message, because programs that read the driver's standard error to its end wait until then.
     """
 
     def __init__(self, driver: Process) -> None:

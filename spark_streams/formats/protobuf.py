@@ -314,7 +314,7 @@ def _seconds(micros: int) -> dict[str, int]:
 
 
 def _duration(micros: int) -> dict[str, int]:
-    """Return the fields of a Duration. They must have the same sign."""
+    """Return the fields of a Duration. Both must have the same sign."""
     seconds, rest = divmod(abs(micros), _MICROS)
     sign = -1 if micros < 0 else 1
     return {"seconds": sign * seconds, "nanos": sign * rest * _NANOS}

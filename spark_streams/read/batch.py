@@ -1,7 +1,7 @@
 """Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries.
 
-Every task gets a copy of the reader to call `read`. The copy has only the schema, because the partition has all other
-facts that a task needs. Streaming readers, in `spark_streams.read.stream`, answer other calls of Spark.
+Every task calls `read` on a copy of the reader. The copy has only the schema, because the partition has all other facts
+that a task needs. Streaming readers, in `spark_streams.read.stream`, answer other calls of Spark.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 class BatchReader(DataSourceReader):
     """Reads each stream from its start to its end position.
 
-    Raises STREAM_MISSING unless the options allow missing streams. Raises NOTHING_FROM_GROUP if the start is a group
-    that the stream does not have.
+    Raises STREAM_MISSING if a stream is missing and the options do not allow this. Raises NOTHING_FROM_GROUP if the
+    start is a group that the stream does not have.
     """
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
@@ -51,15 +51,17 @@ class BatchReader(DataSourceReader):
         return {"_schema": self._schema}
 
     def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
-        """Restrict the read to some streams (None: all) and to IDs in (after, upto]. Repeated calls intersect."""
+        """Restrict the read to some streams (None: all) and to IDs in (after, upto]. Several calls restrict the read to
+        the intersection.
+        """
         if only is not None:
             self._only = only if self._only is None else self._only & only
         self._after, self._upto = max(self._after, after), min(self._upto, upto)
 
     @headed
     def partitions(self) -> Sequence[InputPartition]:
-        """Return partitions of similar size within the options' limits: large streams are split, small ones
-        share one.
+        """Return partitions of similar size within the options' limits: large streams are split, and small streams
+        share a partition.
         """
         options = self._options
         with borrow(self._address) as connection:

@@ -17,9 +17,9 @@ Spark's behaviour, and its consequences:
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
-This object lives in a planner process as long as the query runs. Every task gets a copy to call `read`. The copy has
-only the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a
-task needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
+This object lives in a planner process as long as the query runs. Every task calls `read` on a copy. The copy has only
+the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a task
+needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
 releases).
 """
 

@@ -584,7 +584,7 @@ class Protocol:
 
     def prepare(self, account: Account, now: Values) -> list[Command]:
         """Return the commands that record that all streams are claimed. Raises ATTEMPT_REPLACED if there is a later
-        driver, or if another attempt has recorded it meanwhile.
+        driver, or if another attempt has recorded the same meanwhile.
         """
         (prepared, later), mine, ledger = now, self.writer.attempt, self.writer.ledger_key
         found = (prepared or b"").decode()
@@ -600,7 +600,7 @@ class Protocol:
     def commit(self, seen: Mapping[bytes, Evidence], account: Account, rows: RowDigest | None) -> list[Command]:
         """Return the commands that mark the batch as complete in each stream's record, and then in the ledger.
 
-        They also delete the ledger's old fields.
+        The commands also delete the ledger's old fields.
         """
         writer, batch, commands = self.writer, self.writer.batch, list[Command]()
         for stream, each in seen.items():

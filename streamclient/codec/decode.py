@@ -63,8 +63,8 @@ def _names(buffer: bytes | bytearray, start: int, stop: int) -> list[bytes]:
 class TokenPage:
     """A page of entries with different fields. Its tokens are each row's ID, followed by alternate names and values.
 
-    All tokens are in one Arrow array over the reply's bytes. Its elements are alternately tokens and the gaps between
-    them, so a column is a `take` of some elements, and Python copies no bytes.
+    All tokens are in one Arrow array over the reply's bytes. The elements of this array are alternately tokens and the
+    gaps between them, so a column is a `take` of some elements, and Python copies no bytes.
     """
 
     def __init__(self, buffer: bytes | bytearray, begins: _Ints, ends: _Ints, row_starts: _Ints) -> None:

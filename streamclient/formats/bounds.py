@@ -1,9 +1,9 @@
 """Bounds of decoding, which keep its time and memory proportional to the size of a value.
 
-A value may have one item for every 8 bytes, or 65,536 items if that is more. It may be nested in 200 levels, and its
-numbers may have 4,300 digits. Items are records, messages, maps, lists and list members of zero bytes. A value beyond a
-bound is malformed. If a decoder in C reads a format, its items are counted in advance, but only if the value's size
-allows more items than the bound.
+A value may have one item for every 8 bytes, or 65,536 items if that is more. A value may be nested in 200 levels, and
+its numbers may have 4,300 digits. Items are records, messages, maps, lists and list members of zero bytes. A value
+beyond a bound is malformed. If a decoder in C reads a format, its items are counted in advance, but only if the value's
+size allows more items than the bound.
 """
 
 from __future__ import annotations

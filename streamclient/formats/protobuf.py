@@ -244,7 +244,7 @@ class _Count:
         return found
 
     def _packed(self, url: bytes, at: int, end: int) -> list[tuple[Any, int, int]]:
-        """Return the type and range of the message in an Any. It is parsed when the Any is converted to JSON."""
+        """Return the type and range of the message in an Any, which is parsed when the Any is converted to JSON."""
         try:
             return [(self._pool.FindMessageTypeByName(url.rpartition(b"/")[2].decode()), at, end)]
         except (KeyError, UnicodeDecodeError):

@@ -101,7 +101,7 @@ class GroupReads:
 
 
 class _Delivery:
-    """Delivers to consumers of one group. Their names are `prefix`, a hyphen, and the index of their range.
+    """Delivers to consumers of one group. The name of a consumer is `prefix`, a hyphen, and the index of its range.
 
     `states` and `entries` use the same `connection`.
     """

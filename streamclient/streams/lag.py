@@ -44,8 +44,8 @@ class Budget:
 
     @classmethod
     def deciding(cls, limit: int | None) -> Budget:
-        """Return the budget for a comparison with a limit. It is bounded, but larger than the default if the limit is
-        large.
+        """Return the budget for a comparison with a limit. The budget is bounded, but larger than the default if the
+        limit is large.
         """
         if limit is None:
             return cls()

@@ -33,7 +33,7 @@ class StreamServer:
 def open_server(connection: Connection) -> StreamServer:
     """Return the server at the other end of the connection.
 
-    The engine's commands are used if the server has all of them. Its capabilities are requested once per connection
+    The engine's commands are used if the server has all of them. Whether it has them is requested once per connection
     (COMMAND INFO).
     """
     return extended_server(connection) if connection.capabilities.has(*EXTENSIONS) else plain_server(connection)

@@ -1,4 +1,4 @@
-"""Required contents of a range, and the check whether a reader received them, for batch and streaming reads alike.
+"""Required contents of a range, and the check that a reader has received them, for batch and streaming reads.
 
 At planning time, `expect` adds facts from the server to each range in one round of requests: its number of entries, or
 its first entry if counting would require reading. `find_missing` compares these facts with the entries that were read
@@ -9,7 +9,7 @@ A range with a count is checked by its count. For any other range, these facts c
 
 * if nothing was removed from the stream since, the range is complete;
 * if the range's first entry is missing, or the stream's first entry has overtaken the reader, entries were trimmed;
-* if the largest deleted ID is new and lies in the range, that entry was deleted.
+* if the largest deleted ID has changed and lies in the range, that entry was deleted.
 
 In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
 """

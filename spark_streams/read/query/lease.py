@@ -11,7 +11,8 @@ acknowledging entries. In a shared group, it prevents a second query from using 
 
 If the server refuses to store a lease, the query logs a warning and continues without it. It retries at intervals of
 half the lease's duration, because most refusals are temporary: the server is currently a replica, or its memory is
-full. It does not retry if the first lease is refused because the user lacks a permission or the server a command.
+full. It does not retry if the first lease is refused because the user lacks a permission or the server does not have a
+command.
 """
 
 from __future__ import annotations
@@ -152,7 +153,10 @@ class Lease:
     def _acquire(
         self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()
     ) -> tuple[str, str] | None:
-        """Take or renew these leases. Returns a stream whose lease is held by another run, and its holder."""
+        """Take or renew these leases.
+
+        Return a stream whose lease another run holds, and the holder; None if there is no such stream.
+        """
         if not streams:
             return None
         now = self._clock()

@@ -6,8 +6,8 @@ that was ever written: add versions, never change an existing one. Pure: does no
 An offset contains everything that a replay needs to read the same rows in the same partitions, independent of later
 options and of the server's state. Version 4 consists of:
 
-* `source`: identity of the checkpoint. It has the way of consuming, the streams or the pattern, the group, the database
-  number unless it is 0, and a random ID of the query.
+* `source`: identity of the checkpoint: the way of consuming, the streams or the pattern, the group, the database number
+  unless it is 0, and a random ID of the query.
 * `streams`: the last ID read in each stream.
 * `added`: number of entries ever added to the stream up to this position, if known. The difference between two offsets
   is the number of entries that a batch must have. If the batch has fewer, data was lost.

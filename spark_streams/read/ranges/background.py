@@ -30,7 +30,7 @@ class Background:
         self._ended = threading.Event()
 
     def start(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
-        """Do the work in the background, after earlier work. It can be stopped at every step of the iterator."""
+        """Do the work in the background, after earlier work. The work can be stopped at every step of the iterator."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()

@@ -198,9 +198,9 @@ class OwnedGroup:
     ) -> set[str]:
         """Return the streams whose delivery is large enough for the background, and leave a mark in each.
 
-        The mark is a consumer whose name contains the end of the delivery. It exists until all entries are delivered.
-        If the driver is killed earlier and the batch is finished nevertheless, the mark shows the next run why the
-        group is behind.
+        The mark is a consumer whose name contains the end of the delivery. The mark exists until all entries are
+        delivered. If the driver is killed earlier and the batch is finished nevertheless, the mark shows the next run
+        why the group is behind.
         """
         if server.entries.counts_cheaply or not self._may_mark:
             return set()
@@ -230,8 +230,8 @@ class OwnedGroup:
     def _mark_until(self, stream: str, group: str, upto: StreamId) -> Steps[bool]:
         """Leave the mark of a delivery.
 
-        Returns False if the server cannot create the mark. The first call removes the marks of earlier runs. It also
-        removes this mark, so that it fails before leaving a mark that the user may not remove.
+        Returns False if the server cannot create the mark. The first call removes the marks of earlier runs. That call
+        also removes this mark, so that a missing permission is noticed before the mark is left.
         """
         mark = self._mark_name(upto)
         if stream not in self._tidied:
@@ -360,8 +360,8 @@ class OwnedGroup:
     def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
         """Acknowledge everything up to the offset's position in each stream. Trim these entries if the query trims.
 
-        They are trimmed only if the offset is `durable` (every restart begins there or later). They are acknowledged if
-        it is durable or this is unknown (None). Otherwise they stay pending, because other queries trim entries that
+        Entries are trimmed only if the offset is `durable` (every restart begins there or later). They are acknowledged
+        if `durable` is true or None (unknown). Otherwise they stay pending, because other queries trim entries that
         this group has acknowledged.
 
         The first call may come after a restart and covers every stream. Later calls cover only streams whose position

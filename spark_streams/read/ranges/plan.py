@@ -401,8 +401,8 @@ def _parts(
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
     """Return the cuts of streams into partitions, and the heads.
 
-    Both record required contents that do not follow from the two offsets. A known number of entries is recorded as a
-    cut. If the number is unknown, the ID of the first entry is recorded as the head.
+    Cuts and heads record required contents that do not follow from the two offsets. A known number of entries is
+    recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head.
     """
     several = yield from planning.cuts(
         facts.starts,

@@ -225,8 +225,8 @@ class SharedSource:
         """Return the batch to count from: `last`, or a later one that an earlier run started without recording it.
 
         With asynchronous progress tracking, or with an old copy of a checkpoint, the group has seen batches that the
-        checkpoint does not contain. Their pending entries may never have been output, so they are claimed, as by a new
-        query.
+        checkpoint does not contain. The pending entries of these batches may never have been output, so they are
+        claimed, as by a new query.
         """
         if self._base is None:
             seen = self._last_batch(connection, server, streams)

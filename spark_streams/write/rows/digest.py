@@ -27,7 +27,7 @@ _OWN_ID = b"\0id"  # in place of a field's name
 
 
 def _factors(count: int) -> Any:
-    """Return odd factors. They are part of values stored on servers, so they must never change."""
+    """Return odd factors. The factors are part of values stored on servers, so they must never change."""
     at = np.arange(1, count + 1, dtype=np.uint64) * _ODD
     at ^= at >> np.uint64(30)
     at *= np.uint64(0xBF58476D1CE4E5B9)
@@ -40,7 +40,8 @@ _FACTORS = _factors(256)  # one for each word of a value; bytes after these word
 
 
 def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:
-    """Return the hash of each row as an array of uint64. It covers the row's fields in any order, and the row's own ID.
+    """Return the hash of each row as an array of uint64. A hash covers the row's fields in any order, and the row's own
+    ID.
 
     `columns`, `pairs` and `ids` are arguments of `streamclient.codec.encode.encode_adds`.
     """

@@ -2,8 +2,8 @@
 
 The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, in any
 state of the group. Delivery is separate bookkeeping: XREADGROUP with the number of the page's entries that are after
-the group's position. Its reply is suppressed if the server can do that. Keep reading and delivery apart: the group's
-position must never decide which rows a partition yields.
+the group's position. The reply of XREADGROUP is suppressed if the server supports this. Keep reading and delivery
+apart: the group's position must never decide which rows a partition yields.
 
 Depends on the codec's pages and a connection; not on Spark or offsets.
 """
