@@ -1,7 +1,7 @@
 """A consumer group: its position in the stream, its consumers, and its pending entries list.
 
-A group has no reference to its stream: methods that need the stream's counters receive them. Times are arguments, in
-milliseconds since the epoch.
+A group has no reference to its stream: the stream's counters are arguments of the methods that need them. Times are
+arguments, too, in milliseconds since the epoch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A block of the pending entries list: some records in ID order.
+"""A block of the pending entries list: neighbouring records in ID order.
 
 A block is *even* while all its records have the same owner, delivery time and delivery count: it stores these three
 values once. An uneven block stores three arrays.
@@ -256,7 +256,7 @@ class Block:
         return other
 
     def tally(self, low: int, high: int) -> dict[int, int]:
-        """Return owner -> number of records for the records [low, high)."""
+        """Return the number of records in [low, high) by owner."""
         if self.owners is None:
             return {self.owner: high - low} if high > low else {}
         if high - low >= _MANY:

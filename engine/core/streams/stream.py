@@ -173,7 +173,7 @@ class Stream:
                 yield segment, first, last
 
     def first_runs(self, low: int, high: int, count: int) -> list[Run]:
-        """Return the first ``count`` live entries of [low, high] (0: all)."""
+        """Return the first ``count`` live entries of [low, high] (0: all) as runs."""
         if count and self._segments:
             # Fast path: one segment without deletions.
             number = self._locate(low)
