@@ -15,7 +15,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5  # seconds
 
 
 class Refusal(enum.Enum):
-    """The subject of an error reply.
+    """Category of an error reply.
 
     A refusal `LATER` is temporary and retried. A refusal of the `ROW` is permanent. A refusal by the `SERVER` may end
     when the server's state or the user's rights change.
@@ -92,7 +92,7 @@ def reason_of(reply: object) -> str:
 
 
 def refusal_of(reply: object) -> Refusal:
-    """Return the subject of an error reply, or of its text."""
+    """Return the category of an error reply, or of its text."""
     text = reason_of(reply)
     word = text.partition(" ")[0]
     if word == "ERR":

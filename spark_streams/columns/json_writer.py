@@ -1,9 +1,9 @@
 """Values as JSON text: nested columns, and whole rows for valueFormat=json.
 
-The forms are those of Spark's to_json, so that Spark and this connector read back the same values: numbers as numbers
-(decimals with all their digits, NaN and infinities as strings), binary as Base64, structs without null fields, and maps
-with string keys. Dates and timestamps are ISO 8601 strings in the zone of their type, with UTC as `Z`. Depends only on
-Arrow types.
+The text is that of Spark's to_json, so that Spark and this connector read back the same values. Numbers are JSON
+numbers with all digits; NaN and infinities are strings. Binary is Base64, structs omit null fields, and maps have
+string keys. Dates and timestamps are ISO 8601 strings in the zone of their type, with UTC as `Z`. Depends only on Arrow
+types.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def rows(names: list[str], columns: list[Any], count: int) -> Any:
 def writer(kind: Any) -> Write:
     """Return a function from values of an Arrow type to JSON text. Raises TypeError for types without a text form.
 
-    The function gets values in the form of `to_pylist` for the type's `stored_type`.
+    The function gets values as returned by `to_pylist` of an array of the type's `stored_type`.
     """
     types = pa.types
     if variants.is_variant(kind):

@@ -47,7 +47,7 @@ class Rows:
 def columns_of(
     rows: Rows, kinds: Mapping[str, Any], arrays: Callable[[Any, list[Any], list[str]], dict[str, Any]]
 ) -> dict[str, Converted]:
-    """Return the columns of rows.
+    """Return the columns with the names and types in `kinds`.
 
     `arrays(plan, values, names)` returns the arrays of those fields in `names` that a plan has.
     """
@@ -71,7 +71,7 @@ def columns_of(
 
 
 def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
-    """Return the rows and values of a plan that fit its types. The other rows are malformed."""
+    """Return the rows and values that fit the plan's types. The plan's other rows are recorded as malformed."""
     places, values = [], []
     for place, value in zip(*rows.groups[plan], strict=True):
         try:

@@ -2,8 +2,8 @@
 
 Spark's behaviour, and its consequences:
 
-* `initialOffset` is called several times, and again after a restart before the first batch. The answer is fixed once:
-  in the consumer group, which is created at that ID, and in this object.
+* `initialOffset` is called several times, and again after a restart before the first batch. The first answer is kept:
+  in the consumer group, which is created at the answered ID, and in this object.
 * `commit` of a batch is called only when the next batch has been planned, so an idle stream would leave its last batch
   pending. So the last batch is finished when the next batch is requested: everything up to its end is acknowledged.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
@@ -17,9 +17,9 @@ Spark's behaviour, and its consequences:
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
-This object lives in a planner process as long as the query runs. Every task calls `read` on a copy. The copy has only
-the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a task
-needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
+This object lives in a planner process while the query runs. Every task calls `read` on a copy of the object. The copy
+has only the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a
+task needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
 releases).
 """
 
@@ -79,7 +79,7 @@ class StreamCalls(DataSourceStreamReader):
     def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
         """Return the query's source.
 
-        With groupIdPrefix, these offsets have the group's name. A new query gets a new group.
+        With groupIdPrefix, the group's name is taken from these offsets. A new query gets a new group.
         """
         if self._source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]

@@ -83,7 +83,7 @@ class TokenPage:
         return self._tokens.take(pa.array(2 * tokens))
 
     def _by_name(self) -> tuple[dict[bytes, int], _Ints, _Ints, _Ints]:
-        """Return a code for each name, and the name code, row and name token of each field."""
+        """Return the code of each name, and three arrays with each field's name code, row and name token."""
         if self._coded is None:
             rows = np.repeat(np.arange(self.count), self._widths)
             within = np.arange(rows.size) - np.repeat(self._rows, self._widths)

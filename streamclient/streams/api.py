@@ -69,9 +69,9 @@ class Entries(Protocol):
         ...
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        """Cut each range into its number of parts of equal size, or into more if one would exceed `most` entries.
+        """Cut each range into the given number of equal parts, or into more if a part would exceed `most` entries.
 
-        The last cut is the range's end. With `exact`, each part has its exact number of entries.
+        The last cut is the range's end. With `exact`, the number of entries of each part is exact.
         """
         ...
 

@@ -72,7 +72,7 @@ def offset_at(moment: int, zone: datetime.tzinfo) -> int:
 
 
 def _in_python(micros: int) -> datetime.datetime:
-    """Return the moment shifted by whole calendar cycles into Python's years. The same zone rules apply."""
+    """Return the moment shifted by whole calendar cycles into Python's years. A zone's rules are the same there."""
     days, rest = divmod(micros, DAY)
     year, month, day = date_of(days)
     if year < 2:

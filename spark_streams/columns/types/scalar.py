@@ -15,7 +15,7 @@ from streamwire.lazy import compute as pc
 #: Converts a text to a value for `pyarrow.array`. Returns None or raises ValueError or ArithmeticError if the text is
 #: not of the type.
 Read = Callable[[str], Any]
-#: Converts a value, in the form of `to_pylist`, to JSON text.
+#: Converts a value, as returned by `to_pylist`, to JSON text.
 Write = Callable[[Any], str]
 
 

@@ -50,7 +50,7 @@ def _clock() -> float:
 
 
 class Work(Protocol):
-    """Work on the leased group outside of batches."""
+    """Work on the leased group that does not belong to a batch."""
 
     def stop(self) -> None:
         """Do not start further work."""

@@ -174,8 +174,8 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
     """Divide `limit` entries among streams in proportion to their backlogs.
 
     Each stream gets at least one entry and at most its backlog. The shares add up to the limit, or to the total backlog
-    if it is smaller. If the limit is smaller than the number of streams, only `limit` streams get one entry each,
-    starting with the stream at `rotation`.
+    if it is smaller. If the limit is smaller than the number of streams, only `limit` streams get an entry; `rotation`
+    determines which.
     """
     waiting = {name: backlog[name] for name in sorted(backlog) if backlog[name] > 0}
     total = sum(waiting.values())

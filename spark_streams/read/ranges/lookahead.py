@@ -42,7 +42,7 @@ class Lookahead:
 
     @property
     def delivers(self) -> frozenset[str]:
-        """The stream whose next batch `start` delivers directly after the current batch; empty without a delivery."""
+        """A set with the stream whose next batch `start` delivers after the current batch; empty without a delivery."""
         is_due = self._next is not None and self._group.delivers_ahead
         return frozenset([self._next[0].stream] if self._next is not None and is_due else ())
 

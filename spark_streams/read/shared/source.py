@@ -51,7 +51,7 @@ class SharedSource:
         self._selection = Selection(options)
         self._streams: Sequence[str] = ()  # the streams that were found by the last call
         self._watch = Watch(options.idle_wait, options.group)
-        self._target: dict[str, StreamId] | None = None  # end of Trigger.AvailableNow
+        self._target: dict[str, StreamId] | None = None  # last IDs at the start of Trigger.AvailableNow
         self._latest: Offsets | None = None
         self._finished = -1  # the last acknowledged batch
         self._run = secrets.token_hex(8)

@@ -1,8 +1,8 @@
 """Writing every row exactly once: each chunk is sent in transactions that advance the fences of its streams.
 
-Owns a task's first decision for each stream (write the rows, or stage them for the driver to publish), and the division
-of its rows into transactions: by slot in a cluster, and rows with their own IDs separately from other rows.
-`tasks.slot_transaction` executes them.
+Decides for each stream whether a task writes its rows, or stages them for the driver to publish. Divides the rows into
+transactions: by slot in a cluster, and rows with their own IDs separately from other rows. `tasks.slot_transaction`
+executes them.
 """
 
 from __future__ import annotations

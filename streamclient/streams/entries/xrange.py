@@ -306,8 +306,8 @@ def _with_delivery(
 def _resumption(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> Resume | None:
-    """Return a function for the case that it is unknown whether the page was delivered. It returns the commands that
-    are still to be sent, according to the group's position. Return None if the position cannot be requested.
+    """Return the continuation of a request that delivers the page. According to the group's position, it returns the
+    commands that must still be sent. Return None if the position cannot be requested.
     """
     current = delivery.current_position
     if current is None:
