@@ -104,14 +104,14 @@ class Supervisor:
         rest = _FIRST_REST
         while True:
             begin = time.monotonic()
-            said = self._one_run()
+            reason = self._one_run()
             with self._lock:
                 self._process = None
                 self._changed.clear()
                 state = self._machine.fire(CompanionEvent.ENDED)
             if state is Companion.RESTING:
                 rest = _FIRST_REST if time.monotonic() - begin > _LONGEST_REST else rest
-                LOG.warning("%s %s; restarting in %g s", self._row.name, said, rest)
+                LOG.warning("%s %s; restarting in %g s", self._row.name, reason, rest)
                 self._changed.wait(rest)
                 rest = min(2 * rest, _LONGEST_REST)
                 with self._lock:
@@ -139,11 +139,11 @@ class Supervisor:
         assert process.stderr is not None
         settings = {**self._options(), **self._row.login(self._config)}
         # This end of the pipe stays open until the companion or the engine has ended.
-        with process.stdin as pipe, process.stderr as said:
+        with process.stdin as pipe, process.stderr as errors:
             with contextlib.suppress(OSError):
                 pipe.write(json.dumps(settings).encode() + b"\n")
                 pipe.flush()
-            for number, line in enumerate(iter(lambda: said.readline(_LINE_BYTES), b"")):
+            for number, line in enumerate(iter(lambda: errors.readline(_LINE_BYTES), b"")):
                 if number < _LINES:
                     text = line.decode("utf-8", "backslashreplace").rstrip()
                     LOG.info("%s: %s", self._row.name, "".join(each for each in text if each.isprintable()))
@@ -157,19 +157,19 @@ class Supervisors:
     """Supervisors of all companions. `options` returns the connection options for this engine."""
 
     def __init__(self, config: Config, options: Callable[[], dict[str, str]], rows: Sequence[Row] = ROWS) -> None:
-        self._keepers = [Supervisor(row, config, options) for row in rows]
+        self._supervisors = [Supervisor(row, config, options) for row in rows]
 
     def start(self) -> None:
         """Start the enabled companions, and apply later changes of the directives."""
-        for keeper in self._keepers:
-            keeper.start()
+        for supervisor in self._supervisors:
+            supervisor.start()
 
     def request_stop(self) -> None:
         """Ask all companions to end."""
-        for keeper in self._keepers:
-            keeper.request_stop()
+        for supervisor in self._supervisors:
+            supervisor.request_stop()
 
     def wait(self) -> None:
         """Wait a short time for each companion to end, then kill it."""
-        for keeper in self._keepers:
-            keeper.wait()
+        for supervisor in self._supervisors:
+            supervisor.wait()

@@ -123,9 +123,11 @@ class FullSyncs:
             self._transfer.cancel()
 
     def _form(self, replica: Replica) -> Form:
-        capabilities = replica.said.capabilities
-        by_mark = _BY_MARK in capabilities and (self._core.config.flag("repl-diskless-sync") or replica.said.rdb_only)
-        own = _OWN in capabilities and not replica.said.rdb_only and self.stream_db() < 0
+        capabilities = replica.announced.capabilities
+        by_mark = _BY_MARK in capabilities and (
+            self._core.config.flag("repl-diskless-sync") or replica.announced.rdb_only
+        )
+        own = _OWN in capabilities and not replica.announced.rdb_only and self.stream_db() < 0
         if own and not (self._is_disk_bad and by_mark):
             return Form.OWN_BY_LENGTH
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
@@ -134,22 +136,22 @@ class FullSyncs:
         """Return the properties of a replica's file: form, version, and whether it has no data. Replicas whose files
         have equal properties share one file.
         """
-        return self._form(replica), self._version(replica), replica.said.without_data
+        return self._form(replica), self._version(replica), replica.announced.without_data
 
     def _version(self, replica: Replica) -> int:
         """Return the RDB version for a replica: the newest one that it can read, judging by its announcements.
 
         If the announcements do not show it, as with Redis before 8.0, return ``rdb-version``.
         """
-        configured, said = self._core.config.integer("rdb-version"), replica.said
-        if said.rdb_only:
+        configured, announced = self._core.config.integer("rdb-version"), replica.announced
+        if announced.rdb_only:
             return configured
-        if _ANY_VERSION in said.capabilities:
+        if _ANY_VERSION in announced.capabilities:
             return NEWEST_VERSION
-        major = said.version.partition(b".")[0]
+        major = announced.version.partition(b".")[0]
         if major.isdigit() and int(major) >= _OF_VALKEY:
             return VALKEY_VERSION if int(major) > _OF_VALKEY else _VERSION_OF_VALKEY_8
-        return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in said.capabilities else configured
+        return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in announced.capabilities else configured
 
     def _join(self, replica: Replica) -> bool:
         """Add a replica to the receivers of a file that is not being sent yet, if possible; return whether it was
@@ -173,7 +175,7 @@ class FullSyncs:
             return
         config = self._core.config
         most = config.integer("repl-diskless-sync-max-replicas")
-        at_once = any(one.said.rdb_only or self._form(one) is not Form.RDB_BY_MARK for one in waiting)
+        at_once = any(one.announced.rdb_only or self._form(one) is not Form.RDB_BY_MARK for one in waiting)
         if at_once or (most and len(waiting) >= most):
             self._start_transfer_after(0)
         elif self._start_timer is None:
@@ -218,8 +220,8 @@ class FullSyncs:
 
     def _receive(self, replica: Replica, offset: int) -> None:
         replica.fire(SyncEvent.IMAGE_TAKEN)
-        replica.progress = time.monotonic()
-        if not replica.said.rdb_only:
+        replica.last_progress = time.monotonic()
+        if not replica.announced.rdb_only:
             self._roster.behind.append(replica)
         if not replica.without_acks:
             replica.peer.send([b"+FULLRESYNC %b %d\r\n" % (self._history.id, offset)])
@@ -241,10 +243,10 @@ class FullSyncs:
         self._schedule_transfer()
 
     def _sent(self, replica: Replica, form: Form) -> None:
-        if replica.said.rdb_only:
+        if replica.announced.rdb_only:
             replica.fire(SyncEvent.SENT_ALONE)
         elif form is Form.RDB_BY_MARK and not replica.without_acks:
-            replica.heard = time.monotonic()
+            replica.last_ack = time.monotonic()
             replica.fire(SyncEvent.MARKED)
             if replica.has_answered:
                 # The replica has acknowledged the file before this callback.

@@ -177,13 +177,13 @@ class Master:
         peer = self._clients.connections.get(session.id)
         if peer is None or session.id in self._roster.all:
             return
-        said = session.as_replica or AsReplica()
+        announced = session.as_replica or AsReplica()
         if not self.may_serve():
             session.is_replica = False
             peer.send([b"-%b\r\n" % server.NO_MASTER_LINK])
             return
-        replica = Replica(peer, said, time.monotonic(), without_acks=not history_id)
-        if not self.history.keeps and not said.rdb_only:
+        replica = Replica(peer, announced, time.monotonic(), without_acks=not history_id)
+        if not self.history.keeps and not announced.rdb_only:
             self._clients.settle()
             self.history.release()
             self.history.keep()
@@ -204,7 +204,7 @@ class Master:
         history = self.history
         self.partial += 1
         blocks = history.since(offset)
-        name = b" " + history.id if b"psync2" in replica.said.capabilities else b""
+        name = b" " + history.id if b"psync2" in replica.announced.capabilities else b""
         replica.fire(SyncEvent.CONTINUED)
         self._release()
         self._roster.online.append(replica)
@@ -245,7 +245,7 @@ class Master:
         roster = self._roster
         roster.behind.remove(replica)
         roster.online.append(replica)
-        replica.heard = time.monotonic()
+        replica.last_ack = time.monotonic()
         replica.release()
         LOG.info("replica %s is online", replica.name)
         self.judge()
@@ -262,7 +262,7 @@ class Master:
         replica = self._roster.all.get(session.id)
         if replica is None:
             return
-        replica.heard = time.monotonic()
+        replica.last_ack = time.monotonic()
         replica.has_answered = True
         moved = offset > replica.offset or on_disk > replica.on_disk
         replica.offset = max(replica.offset, offset)
@@ -324,12 +324,12 @@ class Master:
             state = replica.state
             if state is Sync.WAITING or (state is Sync.RECEIVING and not self.full_syncs.is_sending):
                 replica.peer.send([b"\n"])
-                replica.progress = now
+                replica.last_progress = now
             elif state is Sync.RECEIVING:
-                if now - replica.progress > timeout:
+                if now - replica.last_progress > timeout:
                     LOG.warning("replica %s disconnected: it is not reading the file", replica.name)
                     self.cut_off(replica)
-            elif state is not Sync.SERVED and not replica.without_acks and now - replica.heard > timeout:
+            elif state is not Sync.SERVED and not replica.without_acks and now - replica.last_ack > timeout:
                 LOG.warning("replica %s disconnected: no acknowledgement for %d seconds", replica.name, timeout)
                 self.cut_off(replica)
         self.judge()

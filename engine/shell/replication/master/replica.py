@@ -36,21 +36,21 @@ class Replica:
     __slots__ = (
         "_machine",
         "_over_soft_since",
+        "announced",
         "has_answered",
-        "heard",
+        "last_ack",
+        "last_progress",
         "offset",
         "on_disk",
         "peer",
-        "progress",
-        "said",
         "waiting",
         "waiting_size",
         "without_acks",
     )
 
-    def __init__(self, peer: Peer, said: AsReplica, now: float, *, without_acks: bool) -> None:
+    def __init__(self, peer: Peer, announced: AsReplica, now: float, *, without_acks: bool) -> None:
         self.peer = peer
-        self.said = said
+        self.announced = announced
         #: Whether the replica connected with SYNC, and so sends no acknowledgements.
         self.without_acks = without_acks
         self._machine = sync()
@@ -63,7 +63,7 @@ class Replica:
         #: Offset up to which the replica has applied the stream, and up to which it has synced it; -1 if unknown.
         self.offset = self.on_disk = -1
         #: Time of the last acknowledgement, and of the last progress in reading the file.
-        self.heard = self.progress = now
+        self.last_ack = self.last_progress = now
 
     @property
     def state(self) -> Sync:
@@ -83,12 +83,12 @@ class Replica:
     @property
     def address(self) -> tuple[str, int]:
         """Host that the replica announced for clients, or that of its connection; and the announced port, 0 if none."""
-        host = self.said.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
-        return host.decode("utf-8", "replace"), self.said.port
+        host = self.announced.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
+        return host.decode("utf-8", "replace"), self.announced.port
 
     def lag(self, now: float) -> int:
         """Return the seconds since the replica's last acknowledgement."""
-        return max(int(now - self.heard), 0)
+        return max(int(now - self.last_ack), 0)
 
     def described(self, now: float) -> str:
         """Return the replica's line in INFO."""

@@ -30,7 +30,7 @@ class Roster:
 
     def reachable(self) -> list[Replica]:
         """Return the online replicas that have announced a port."""
-        return [one for one in self.online if one.said.port]
+        return [one for one in self.online if one.announced.port]
 
     def described(self) -> list[list[bytes]]:
         """Return the online replicas in the form of ROLE."""

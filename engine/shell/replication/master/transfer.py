@@ -174,7 +174,7 @@ class Transfer:
             if replica.peer.clogged:
                 slow = True
             else:
-                replica.progress = now
+                replica.last_progress = now
         return slow
 
 

@@ -233,8 +233,8 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
         replica = world.master._roster.all[peer.session.id]
         world.master.tick()
         assert not peer.transport.aborted
-        replica.heard -= 61
-        replica.progress -= 61
+        replica.last_ack -= 61
+        replica.last_progress -= 61
         world.master.tick()
         assert peer.transport.aborted
 
