@@ -1,8 +1,9 @@
 """Snapshots: SAVE, BGSAVE, the ``save`` directive, loading at startup.
 
-``save-format`` selects the file's format. An RDB file (``dbfilename``) can be loaded by any Redis. A snapshot in the
-engine's own format, next to it (``dump.psb``), is much quicker to read and write. The first bytes of a file, not
-its name, determine its format. If both exist, startup loads the file that contains the later timestamp.
+``save-format`` selects the file's format. An RDB file (``dbfilename``, in the version ``rdb-version``) can also be
+loaded by Redis. A snapshot in the engine's own format, next to it (``dump.psb``), is much quicker to read and write.
+The first bytes of a file, not its name, determine its format. If both exist, startup loads the file that contains the
+later timestamp.
 
 The states of a background save are in `engine.shell.durability.states.save`.
 """
