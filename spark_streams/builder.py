@@ -84,7 +84,7 @@ class Options(TypedDict, total=False):
     schema's file."""
     schemaRegistry_url: str
     """Registry with Confluent's interface, `http://` or `https://`. With a registry, values begin with a header: a zero
-    byte and the ID of their schema. Without one, they have no header."""
+    byte and the ID of their schema. Without a registry, values have no header."""
     schemaRegistry_user: str
     """User at the registry, or API key."""
     schemaRegistry_password: str
@@ -192,7 +192,7 @@ class Options(TypedDict, total=False):
     """Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of the
     query wait too. 0 disables the wait, and an idle query takes ten times the processor time. Default: 100ms."""
     minPartitions: int | str
-    """Minimum partitions per micro-batch or batch; streams are split to reach it. Default: 1."""
+    """Minimum partitions per micro-batch or batch; ranges are split to reach it. Default: 1."""
     maxPartitions: int | str
     """Maximum partitions per micro-batch or batch; small ranges of several streams share one. With
     `maxEntriesPerPartition` there may be more. Default: one for each core of the driver's machine, or one for every
@@ -217,8 +217,8 @@ class Options(TypedDict, total=False):
     null. `DROPMALFORMED`: the entry is dropped. `FAILFAST`: the query fails. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
     """String column for malformed entries, filled if the schema has it. It gets the value of `valueField` as text (Avro
-    and Protobuf: as Base64). It gets the whole entry as JSON if columns are fields or the value is missing. Default:
-    _corrupt_record."""
+    and Protobuf: as Base64). It gets the whole entry as JSON with `valueFormat=fields`, or if the value is missing.
+    Default: _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
     """Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`,
     `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more digits:
@@ -260,7 +260,7 @@ class Options(TypedDict, total=False):
     """Whether a column `_id` gives the entries their IDs, which must be larger than all IDs in the stream. If false,
     the server chooses the IDs. Default: true."""
     nomkstream: bool
-    """Whether it is an error if the stream does not exist. If false, it is created. Default: false."""
+    """Whether a write fails if the stream is missing. If false, the stream is created. Default: false."""
     maxlen: int | str
     """Maximum entries in the stream; the oldest are removed."""
     minid: str

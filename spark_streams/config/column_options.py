@@ -50,8 +50,8 @@ class ColumnOptions:
         TEXT,
         "_corrupt_record",
         "String column for malformed entries, filled if the schema has it. It gets the value of `valueField` as text "
-        "(Avro and Protobuf: as Base64). It gets the whole entry as JSON if columns are fields or the value is "
-        "missing.",
+        "(Avro and Protobuf: as Base64). It gets the whole entry as JSON with `valueFormat=fields`, or if the value "
+        "is missing.",
     )
 
     timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(

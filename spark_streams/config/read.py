@@ -261,7 +261,7 @@ class LimitOptions:
         "the query wait too. 0 disables the wait, and an idle query takes ten times the processor time.",
     )
     min_partitions: int = option(
-        "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."
+        "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; ranges are split to reach it."
     )
     max_partitions: int | None = option(
         "maxPartitions",

@@ -49,7 +49,7 @@ class SchemaOptions:
         TEXT,
         None,
         "Registry with Confluent's interface, `http://` or `https://`. With a registry, values begin with a header: "
-        "a zero byte and the ID of their schema. Without one, they have no header.",
+        "a zero byte and the ID of their schema. Without a registry, values have no header.",
     )
     registry_user: str | None = option("schemaRegistry.user", TEXT, None, "User at the registry, or API key.")
     registry_password: str | None = option(

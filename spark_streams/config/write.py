@@ -104,7 +104,7 @@ class TargetOptions:
         "false, the server chooses the IDs.",
     )
     nomkstream: bool = option(
-        "nomkstream", FLAG, False, "Whether it is an error if the stream does not exist. If false, it is created."
+        "nomkstream", FLAG, False, "Whether a write fails if the stream is missing. If false, the stream is created."
     )
 
 
