@@ -1,4 +1,4 @@
-"""Compare and set: changes to records that apply only if the records have not changed since they were read."""
+"""Compare-and-set changes: they apply only if the records have not changed since they were read."""
 
 from __future__ import annotations
 

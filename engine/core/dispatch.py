@@ -1,4 +1,4 @@
-"""The core as a whole: runs one command at a time, and returns its reply, its effects, and messages for other clients.
+"""Execution of commands: runs one at a time, and returns its reply, its effects, and messages for other clients.
 
 The shell calls ``Core.execute`` and then delivers three results: the reply, the messages in ``Core.outbox`` for other
 sessions, in order, and the effects in ``Core.changes`` for the log. Other sessions are those of clients woken by the

@@ -1,4 +1,4 @@
-"""Values as people write and read them: names of any bytes, times and durations, positions in a stream, conditions.
+"""Parsing and formatting of values: names of any bytes, times and durations, positions in a stream, conditions.
 
 Owns both directions, text to value and value to text. Pure: imports only errors, stream IDs and the formats of values.
 """

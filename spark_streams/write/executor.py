@@ -1,4 +1,4 @@
-"""The exactly-once record on servers: reading of the record and the evidence, execution of `protocol`'s transitions.
+"""Execution of the exactly-once protocol on servers: reading the evidence, and running the transitions of `protocol`.
 
 Owns the steps that need several requests: reading the evidence of many streams, numbering a driver, changes under
 WATCH. A task's transactions, which also add rows, are in `tasks`.

@@ -1,4 +1,4 @@
-"""The exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
+"""Protocol of the exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
 
 A query, or a batch write with a name, leaves hashes on servers. `streamclient.record_keys` defines their keys:
 

@@ -1,4 +1,4 @@
-"""Streams as data: entries in segments, trimming, consumer groups with their pending entries, idempotent producers.
+"""Data structures of streams: entries in segments, trimming, groups with their pending entries, idempotent producers.
 
 This package imports replies, IDs and arguments (``engine.core.protocol``), encodings of entries (``streamwire``), the
 settings, and error texts. It does not depend on commands, keys, databases, clients or the clock: names, IDs and times
