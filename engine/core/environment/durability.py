@@ -23,14 +23,14 @@ class Durability(Protocol):
         """Write a snapshot now, blocking the server."""
 
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
-        """Write a snapshot in the background.
+        """Write a snapshot in the background. Raise an error if a snapshot is already being written.
 
-        If the log is being rewritten, then with ``schedule`` or ``within`` a transaction, delay the snapshot; otherwise
-        raise an error.
+        While a rewrite of the log is running or scheduled, also raise an error; with ``schedule``, or ``within`` a
+        transaction, delay the snapshot instead.
         """
 
     def all_deleted(self) -> None:
-        """Replace the last snapshot soon after FLUSHALL, if the ``save`` directive enables snapshots."""
+        """Start a snapshot of the empty data after FLUSHALL, if the ``save`` directive enables snapshots."""
 
     def rewrite_log(self, *, within: bool) -> Reply:
         """Rewrite the log in the background.

@@ -67,5 +67,4 @@ def rewrite_failed(why: str) -> bytes:
 
 
 INVALID_MASTER_PORT = "Invalid master port"
-NO_REPLICATION = "the engine does not replicate: no other server can follow it, and it follows none"
 NO_CLUSTER = "the engine is not a node of a cluster"

@@ -8,6 +8,7 @@ local behind, shown_double = kit.behind, kit.shown_double
 local type, next, rawget = type, next, rawget
 local format, gsub, sub, floor, ceil = string.format, string.gsub, string.sub, math.floor, math.ceil
 
+-- Maximum depth of nested tables. Deeper tables are encoded as an error, as in Redis if Lua's stack is full.
 local MAX_DEPTH = 7995
 local function integer(n)
     if n ~= n or n >= 9223372036854775808 or n < -9223372036854775808 then return ":-9223372036854775808\r\n" end
