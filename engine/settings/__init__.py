@@ -1,4 +1,5 @@
 """Configuration: redis.conf's directives with their kinds and defaults, and the values in force.
 
-It imports only ``engine.text``. It does not depend on the code that acts on a value: that code registers a listener.
+This package imports only ``engine.text``. It does not depend on the code that acts on a value: that code registers a
+listener.
 """

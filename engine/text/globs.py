@@ -120,7 +120,7 @@ def _nothing(_: bytes) -> bool:
 
 
 def _parts(pattern: bytes, ignore_case: bool) -> list[_Part] | None:
-    """Return the parts before, between and after the stars; None if they exceed ``_WILDCARDS``."""
+    """Return the parts before, between and after the stars; None if ``_WILDCARDS`` is exceeded."""
     parts: list[_Part] = [[]]
     at = wildcards = 0
     while at < len(pattern):

@@ -22,9 +22,11 @@ from engine.core.protocol.xadd_options import ADD_OPTIONS, divide
 
 #: Maximum number of alternative lengths of one word, and of all words together.
 _MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
+#: Maximum number of words of a command.
 _MAX_WORDS = 100
 #: Maximum length of a constant word, because compiling an expression takes time for each byte in it.
 _LONGEST = 100
+#: Maximum number of digits of a word's length.
 _MAX_DIGITS = 6
 
 _ANY = rb"\$(0|[1-9][0-9]{0,%d})\r\n([^\r]*+)\r\n" % (_MAX_DIGITS - 1)
@@ -70,7 +72,7 @@ class Pattern(NamedTuple):
 
 
 def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
-    """Return the words and the size of the XADD at ``at``; None if it is not an XADD, or is incomplete or very long."""
+    """Return the words and the size of the XADD at ``at``; None if the XADD is incomplete, too long or invalid."""
     if NAME.match(data, at) is None:
         return None
     pos = data.index(b"\r\n", at) + 2

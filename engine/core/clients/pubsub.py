@@ -92,7 +92,7 @@ class PubSub:
             self.unsubscribe_shard(session, channel)
 
     def publish(self, channel: bytes, message: bytes) -> int:
-        """Send ``message`` to the subscribers of ``channel``; return the number of deliveries."""
+        """Send ``message`` to subscribers of ``channel`` and of matching patterns; return the number of deliveries."""
         outbox = self._outbox
         before = len(outbox)
         for session in self.channels.get(channel, ()):

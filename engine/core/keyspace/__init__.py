@@ -1,4 +1,5 @@
 """Databases: keys with their values and expiry, changes, clients blocked on keys, and images of all databases.
 
-It may import the streams and lower layers. It does not depend on commands, sessions, or the destination of changes.
+This package may import the streams and lower layers. It does not depend on commands, sessions, or the destination of
+changes.
 """

@@ -89,7 +89,7 @@ class Args:
         return self.argv[self.pos - 1]
 
     def peek(self) -> bytes:
-        """Return the next word in upper case without consuming it; an empty word at the end."""
+        """Return the next word in upper case without consuming it, or an empty word if no words remain."""
         return self.argv[self.pos].upper() if self.pos < self.end else b""
 
     def flag(self, word: bytes) -> bool:

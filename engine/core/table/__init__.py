@@ -1,4 +1,5 @@
 """The command table: declarations of commands, their properties, and the language that describes arguments.
 
-It may import the protocol's types. It does not depend on the context of handlers, or on the callers of commands.
+This package may import the protocol's types. It does not depend on the context of handlers, or on the callers of
+commands.
 """

@@ -1,4 +1,5 @@
 """Redis's RDB format: values for DUMP and RESTORE, and whole files, written and read incrementally.
 
-It imports the keyspace's values and the streams. It does not depend on the source or the destination of the bytes.
+This package imports the keyspace's values and the streams. It does not depend on the source or the destination of the
+bytes.
 """

@@ -75,7 +75,7 @@ class Summary:
 
     @property
     def taken_at(self) -> int:
-        """Time of the file in milliseconds since the epoch; 0 if unknown. Files of Redis have only seconds."""
+        """Time of the data in milliseconds since the epoch, a whole second in files of Redis; 0 if unknown."""
         ms = self.about.get(TAKEN_AT, b"")
         seconds = self.about.get(b"ctime", b"")
         return int(ms) if ms.isdigit() else 1000 * int(seconds) if seconds.isdigit() else 0

@@ -23,7 +23,7 @@ from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
-#: Auxiliary fields of our own: the file's time in milliseconds since the epoch; unsupported parts of a stream;
+#: Auxiliary fields of the engine: the time of the data in milliseconds since the epoch; unsupported parts of a stream;
 #: deadlines of a hash's fields. Binary content is in hexadecimal digits, because tools print these fields.
 TAKEN_AT, REST_OF_STREAM, FIELDS_OF_HASH = b"pystreams-ms", b"pystreams-stream", b"pystreams-hash"
 
@@ -37,8 +37,8 @@ def write(
 ) -> Iterator[bytes]:
     """Yield the file in pieces, in a version of Redis's or Valkey's format.
 
-    Without ``checksum``, the checksum is 0, which means "not computed". ``about`` has additional auxiliary fields. An
-    empty piece only lets other tasks run.
+    Without ``checksum``, the checksum is 0, which means "not computed". ``about`` contains additional auxiliary fields.
+    An empty piece only lets other tasks run.
     """
     total = RunningSum()
     for piece in _pieces(image, version, about or {}):

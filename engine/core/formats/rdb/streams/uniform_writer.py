@@ -1,4 +1,4 @@
-"""Fast path for writing RDB stream nodes whose entries all have the same field names and no very long values.
+"""Fast path for writing RDB stream nodes whose entries all have the same field names, and short values.
 
 The results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.stream_writer``), which also
 writes the entries declined here. A frame contains the data of the entry's listpack elements in the same order, with
@@ -41,7 +41,7 @@ _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
     """Return nodes of ``size`` entries each for the frames in ``data``; ``ids`` are the columns of the entries' IDs.
 
-    Returns None if the entries do not all have the same field names, or a value is very long.
+    Returns None if the entries do not all have the same field names, or a value has more than ``_MOST_LENGTH`` bytes.
     """
     count = len(ids[0])
     room = bytearray().join((bytes(BEFORE - len(_LINE_END)), _LINE_END, data, bytes(AFTER)))
