@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.formats.rdb.primitives import Reader
 from engine.core.formats.rdb.streams import group_fields
-from engine.core.formats.rdb.streams.forms import FORMS, OURS, V7_0, V8_8
+from engine.core.formats.rdb.streams.forms import FORMS, OURS, V7_0, V7_2, V8_8
 from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, Field
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.storage import Storage
@@ -47,6 +47,18 @@ def test_an_encoding_and_the_rest_hold_every_value(form: int) -> None:
     assert values(CONSUMER, copy.consumers[b"c"]) == values(CONSUMER, group.consumers[b"c"])
     if form >= V7_0:
         assert values(GROUP, copy) == values(GROUP, group)
+
+
+@pytest.mark.parametrize("name", [b"", b"c"])
+def test_an_active_time_needs_an_encoding_that_has_it(name: bytes) -> None:
+    """A consumer whose active time differs from its seen time needs the encoding of 7.2, even if its name is empty."""
+    stream = Stream(Storage())
+    group = stream.groups[b"g"] = Group(0)
+    consumer, _ = group.consumer(name, 1_000)
+    consumer.active_time = consumer.seen_time
+    assert group_fields.needed_form(stream, b"g", group) == V7_0
+    consumer.active_time = -1
+    assert group_fields.needed_form(stream, b"g", group) == V7_2
 
 
 def test_a_snapshot_without_the_last_field_is_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,17 +139,20 @@ def _fill(fields: Sequence[Field], owner: Owner, stream: Stream) -> None:
 
 
 def needed_form(stream: Stream, name: bytes, group: Group) -> int:
-    """Return the oldest RDB encoding that has all values of a group and its consumers; OURS if no encoding has all."""
+    """Return the oldest RDB encoding that loses no value of a field with ``rest``; OURS if each loses one."""
     needed = V7_0
     for fields, owners in _tables(name, group):
         for field in fields:
-            if field.rest and field.since > needed and any(_differing(field, stream, owners)):
+            if field.rest and field.since > needed and _differing(field, stream, owners):
                 needed = field.since
     return needed
 
 
 def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
-    """Encode the values that an encoding lacks: for each field, the number of values, then owner names and values."""
+    """Encode the values that an encoding lacks.
+
+    For each field with ``rest``: the number of values, then the name of each owner and its value.
+    """
     parts = []
     for fields, owners in _tables(name, group):
         for field in fields:
