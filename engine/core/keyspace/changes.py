@@ -149,7 +149,7 @@ class Changes:
     def discard(self, *tables: Table) -> bool:
         """Queue unused tables for ``free`` if they are large in total; return whether they were queued.
 
-        Small tables are freed when the caller drops its references.
+        If not queued, they are freed when the caller drops its references, as always while a log is replayed.
         """
         if self.replaying or sum(map(len, tables)) <= _LARGE:
             return False

@@ -39,7 +39,7 @@ _Groups = list[tuple[bytes, Group]]
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
-    """Return the size of a key and its value. ``samples`` elements of a long hash or list are measured; 0: all."""
+    """Return the size of a key and its value. At most ``samples`` elements are measured; 0: all."""
     return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
 
 

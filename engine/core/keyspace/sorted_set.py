@@ -48,7 +48,7 @@ def sorted_set_limits(config: Config) -> SortedSetLimits:
 
 
 class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
-    """Pairs in order, in blocks of a few thousand. Ranks, additions and removals take logarithmic time.
+    """Pairs in order, in blocks of at most about 2,000. Ranks, additions and removals take logarithmic time.
 
     This class uses the fields of SortedList for subclasses, whose names start with ``_``.
     """
@@ -84,7 +84,7 @@ class SortedSet(Elements[float]):
 
     @classmethod
     def of_ordered(cls, blocks: list[list[Pair]], *, big: bool) -> SortedSet:
-        """Create a sorted set that takes over these blocks of ordered pairs, with a few hundred pairs each."""
+        """Create a sorted set that takes over these blocks of ordered pairs, with about a thousand pairs each."""
         made = cls(((member, score) for score, member in chain.from_iterable(blocks)), big=big)
         made.put_in_order(blocks)
         return made
