@@ -22,7 +22,7 @@ _PAGE = 100
 class Measured:
     """Durations and entries of one kind of work.
 
-    `seconds`: durations of the requests, ascending. `entries`: total number of entries.
+    `seconds`: durations of the requests in seconds, ascending. `entries`: total number of entries.
     """
 
     work: str

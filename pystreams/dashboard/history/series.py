@@ -1,4 +1,4 @@
-"""Many series of numbers over the last hour, in memory of a fixed size.
+"""Many series of numbers over the last hour, in memory of a bounded size.
 
 All series share a table of 32-bit numbers, with a row per series and a column per time step. If there is no room for
 new series, every second column is dropped, which doubles the time steps. If that would leave fewer than

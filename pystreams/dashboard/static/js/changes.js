@@ -1,4 +1,4 @@
-// Changes in two steps: the server returns a plan, the user confirms it, and the change is carried out, in several parts if it is long.
+// Changes in two steps: the server returns a plan, and carries it out if the user confirms. A long change takes several requests.
 
 import { post } from "./api.js";
 import { h, replace } from "./dom.js";

@@ -4,7 +4,7 @@ import { h, replace, text } from "./dom.js";
 import { bytes, clock } from "./format.js";
 
 const HEIGHT = 160;
-// Distances between ticks. They are whole numbers, so that no two ticks have the same text; powers of two for sizes.
+// Distances between ticks: whole numbers, so that no two ticks have the same text, and powers of two for sizes.
 const STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const SIZE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
