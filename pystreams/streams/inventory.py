@@ -131,7 +131,7 @@ def read_streams(
 
 
 def need(connection: Connection, name: bytes) -> Stream:
-    """Return one stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
+    """Return one stream with its memory usage. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
     commands: list[Command] = [("XINFO", "STREAM", name)]
     (reply,) = ask_all(connection, commands)
     (used,) = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES)])

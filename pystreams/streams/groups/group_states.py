@@ -210,7 +210,7 @@ def lag_range(group: Group) -> str:
 
 
 def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
-    """Return one group. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
+    """Return one group with its details. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
     found = parsed(stream, ask(connection, "XINFO", "STREAM", stream))
     for group in groups_of(connection, [found], now, details=False):
         if group.name == name:
