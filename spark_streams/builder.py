@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     the password may change."""
     credentialProvider: str
     """Python function `module:function`, in place of `user` and `password`, that returns a credential provider of
-    redis-py. The provider is asked for each connection, and every five minutes while the connection is in use."""
+    redis-py. The provider is called for each connection, and every five minutes while the connection is in use."""
     sentinelUser: str
     """ACL user at the Sentinels, which have their own users."""
     sentinelPassword: str

@@ -67,7 +67,7 @@ class ConnectOptions:
         Kind(_function),
         None,
         "Python function `module:function`, in place of `user` and `password`, that returns a credential "
-        "provider of redis-py. The provider is asked for each connection, and every five minutes while the "
+        "provider of redis-py. The provider is called for each connection, and every five minutes while the "
         "connection is in use.",
     )
     sentinel_user: str | None = option(
