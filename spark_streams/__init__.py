@@ -51,7 +51,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register the source. Spark 4.0 refuses this if it has already found the source itself; that is no error."""
+    """Register the source. Spark 4.0 refuses this if it has already found the source itself; that is not an error."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line has no use for Spark
 
     try:

@@ -61,7 +61,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 _COUNTED = 10_000  # maximum entries that a report counts to find lags that the server does not report
 _RETRY_MS = 500  # short, because Spark calls its listeners one after another and an unreachable server would delay them
-_REST_SECONDS = 30.0  # time before a server that did not reply is asked again
+_PAUSE_SECONDS = 30.0  # time before a server that did not reply is asked again
 
 _log = logging.getLogger("spark_streams")
 
@@ -106,7 +106,7 @@ class StreamMonitor(StreamingQueryListener):
         self._counted = ZERO  # ID up to which the counts of malformed values were read
         self._parts: dict[tuple[str, int, str], dict[str, int]] = {}  # by query, batch and task
         self._refusal = ""
-        self._rests_until = 0.0  # on the monotonic clock
+        self._paused_until = 0.0  # on the monotonic clock
         self._elsewhere: set[str] = set()  # queries already reported as having no streams on this server
         self.latest: dict[str, QueryReport] = {}
 
@@ -153,14 +153,14 @@ class StreamMonitor(StreamingQueryListener):
         `batch_ms`: duration of the batch in milliseconds.
         """
         ours = [source for source in (_source(*one) for one in sources) if source is not None]
-        if not ours or time.monotonic() < self._rests_until:
+        if not ours or time.monotonic() < self._paused_until:
             return
         try:
             each = [found for source in ours for found in self._reports(query, batch, source, batch_ms / 1000)]
         except PystreamsError as problem:
-            rests = problem.condition == "SERVER_UNREACHABLE"
-            self._rests_until = time.monotonic() + _REST_SECONDS if rests else 0.0
-            after = f" No query will be monitored for {_REST_SECONDS:g} s." if rests else ""
+            pauses = problem.condition == "SERVER_UNREACHABLE"
+            self._paused_until = time.monotonic() + _PAUSE_SECONDS if pauses else 0.0
+            after = f" No query will be monitored for {_PAUSE_SECONDS:g} s." if pauses else ""
             _log.warning("Query %s could not be monitored: %s%s", query, problem, after)
             return
         self._check_found(query, ours, each)

@@ -30,13 +30,13 @@ class StreamReport:
 
     `position`, `latest`: the IDs of the last entry read and of the stream's last entry. `lag_entries`: number of
     entries after `position`; an estimate if `lag_exact` is false. `lag_ms`: milliseconds between the times in the two
-    IDs; 0 if nothing has been read or the lag is 0.
-    `lag_bytes`: estimated bytes of the entries after `position`, from the size of the next few entries.
-    `oldest_unread_ms`: the age in milliseconds of the first entry after `position`, by its ID; 0 if there is none.
-    `group`: the consumer group; None if the query has no group. `pending`: number of the group's pending entries.
-    `entries`, `entries_per_second`: entries in this batch; None for a query's first batch, or if unknown. `rejected`:
-    number of the batch's entries, in all streams of the source, that mode DROPMALFORMED dropped; None in these cases.
-    `lost`: number of lost entries that the query has noticed so far.
+    IDs; 0 if nothing has been read or the lag is 0. `lag_bytes`: estimated bytes of the entries after `position`, from
+    the size of the next few entries. `oldest_unread_ms`: the age in milliseconds of the first entry after `position`,
+    by its ID; 0 if there is none. `group`: the consumer group; None if the query has no group. `pending`: number of the
+    group's pending entries. `entries`, `entries_per_second`: entries in this batch; None for a query's first batch, or
+    if unknown. `rejected`: number of the batch's entries, in all streams of the source, that mode DROPMALFORMED
+    dropped; None for a query's first batch, or if unknown. `lost`: number of lost entries that the query has noticed so
+    far.
     """
 
     query: str
@@ -61,7 +61,7 @@ class StreamReport:
 class QueryReport:
     """A query after a batch, with totals over its streams. Values that are unknown for a stream are not counted.
 
-    `query`: the query's name, or its ID if it has no name. `id`: its ID, which stays the same when it is restarted.
+    `query`: the query's name, or its ID if it has no name. `id`: the query's ID, which stays the same after a restart.
     `rows`, `rows_per_second`, `batch_ms`: rows of the batch from this connector's sources, and its duration.
     `lag_entries`: lag in entries over all streams. `lag_min`, `lag_avg`, `lag_max`: minimum, average and maximum lag of
     single streams. `lag_exact`: whether `lag_entries` is exact for every stream. `lag_bytes`, `pending`, `lost`: sums

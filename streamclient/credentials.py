@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from streamclient.config.address import Login
 from streamclient.errors import PystreamsError, error
 
-_PATIENCE_SECONDS = 30.0  # timeout of a provider
+_TIMEOUT_SECONDS = 30.0  # timeout of a provider
 
 
 class Provider(Protocol):
@@ -66,9 +66,9 @@ class _Checked:
         ask = copy_context().run
         threading.Thread(target=ask, args=(_ask, self._provider, answer), daemon=True).start()
         try:
-            return _checked(answer.result(_PATIENCE_SECONDS))
+            return _checked(answer.result(_TIMEOUT_SECONDS))
         except Exception as cause:
-            late = None if answer.done() else TimeoutError(f"no answer within {_PATIENCE_SECONDS:.0f} seconds")
+            late = None if answer.done() else TimeoutError(f"no answer within {_TIMEOUT_SECONDS:.0f} seconds")
             raise _missing(self._source, late or cause) from cause
 
 

@@ -147,13 +147,13 @@ def _address_of(address: Address, endpoint: Endpoint) -> Address:
     scheme = "rediss" if address.encrypted else "redis"
     credentials = replace(address.credentials, username=login.username, password=login.password)
     url = f"{scheme}://{endpoint}/{login.database}"
-    patience = _ANSWER_SECONDS if address.answer_seconds is None else min(_ANSWER_SECONDS, address.answer_seconds)
+    seconds = _ANSWER_SECONDS if address.answer_seconds is None else min(_ANSWER_SECONDS, address.answer_seconds)
     return replace(
         address,
         url=url,
         credentials=credentials,
         retry_ms=0,
-        answer_seconds=patience,
+        answer_seconds=seconds,
         sends_readonly=address.kind == "cluster",
     )
 

@@ -38,7 +38,7 @@ SECTIONS: tuple[type[Any], ...] = (
 )
 
 #: Options that Spark adds to a streaming write.
-_SPARKS = frozenset({"checkpointlocation", "queryname"})
+_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 
 
 class _Scope:
@@ -123,7 +123,7 @@ def check_streaming_write(given: Mapping[str, str]) -> None:
 
 
 def _write(given: Mapping[str, str], *, streaming: bool) -> tuple[ConnectOptions, WriteOptions]:
-    own = {name: text for name, text in given.items() if name.lower() not in _SPARKS}
+    own = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
     connect, write = _WRITE.parse(own, streaming=streaming)
     return ConnectOptions(**connect), WriteOptions(**write)
 
@@ -137,7 +137,7 @@ def server(given: Mapping[str, str]) -> Address | Embedded:
 def check_names(given: Iterable[str]) -> None:
     """Raise UNKNOWN_OPTION for a name that is an option of neither reads nor writes."""
     for name in given:
-        if name not in _READ and name not in _WRITE and name.lower() not in _SPARKS:
+        if name not in _READ and name not in _WRITE and name.lower() not in _OF_SPARK:
             _refuse(name, _READ, _WRITE)
 
 

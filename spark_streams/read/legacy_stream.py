@@ -32,14 +32,14 @@ from streamclient.config.address import Address
 from streamclient.config.option import name_of
 
 #: Options that require the trigger or the start of the batch, which are unknown here.
-_NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
+_REFUSED = ("max_entries", "min_entries", "max_bytes", "group_prefix")
 
 
 class LegacyStreamReader(StreamCalls):
     """Reads streams in micro-batches, each from the end of the previous batch."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
-        for field in _NEEDS_ADMISSION:
+        for field in _REFUSED:
             if getattr(options, field) is not None:
                 _refuse(options, field)
         super().__init__(options, schema, address)

@@ -94,7 +94,7 @@ def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[b
 
 
 def collect_evidence(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
-    """Seal these streams, and read them and their records. Raises FENCE_AHEAD, SERVER_REFUSED."""
+    """Seal these streams, and read the streams and their records. Raises FENCE_AHEAD, SERVER_REFUSED."""
     found: dict[bytes, Evidence] = {}
     for at in range(0, len(streams), _AT_ONCE):
         found |= _collect(connection, protocol, streams[at : at + _AT_ONCE])
@@ -153,7 +153,7 @@ def claim(
     account: Account,
     staged: Sequence[TaskRows],
 ) -> BatchRecord | None:
-    """Claim the stream, and return its record. None if it has changed since the evidence was read.
+    """Claim the stream, and return its record. None if the record has changed since the evidence was read.
 
     Raises ATTEMPT_REPLACED.
     """

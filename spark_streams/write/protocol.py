@@ -669,7 +669,9 @@ def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
 
 
 def _floor(seen: Evidence, staged: Sequence[TaskRows]) -> StreamId:
-    """Return the stream's last ID when the first of these tasks started to stage; without tasks, the seen last ID."""
+    """Return the stream's last ID when the first of these tasks started to stage; without tasks, the last ID that was
+    seen.
+    """
     return min((StreamId.parse(each.floor) for each in staged if each.floor), default=seen.stream.last)
 
 
@@ -703,7 +705,7 @@ class StreamFence:
         return self.digest.rows
 
     def update(self, values: Values) -> None:
-        """Take over the fence's value, the reply to HMGET of `FENCE_FIELDS`.
+        """Store the fence's value, from the reply to HMGET of `FENCE_FIELDS`.
 
         Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED if this task must not continue.
         """

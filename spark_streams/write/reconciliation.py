@@ -6,7 +6,7 @@ refused.
 
 If a stream is deleted, its records remain. These records must not apply to a new stream of that name. A stream counts
 the entries that were ever added, which shows the number removed by XTRIM and XDEL. So a stream that lacks entries can
-be distinguished from a new stream. In doubt, the stream is taken for the old one.
+be distinguished from a new stream. If this is uncertain, the stream is treated as the old one.
 """
 
 from __future__ import annotations

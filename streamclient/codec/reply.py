@@ -36,7 +36,7 @@ def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
 
 
 class Page(Protocol):
-    """The entries of one reply, as columns: `pyarrow.BinaryArray`s of `count` values unless said otherwise."""
+    """The entries of one reply, as columns: `pyarrow.BinaryArray`s of `count` values unless stated otherwise."""
 
     @property
     def count(self) -> int:

@@ -226,7 +226,7 @@ def test_a_provider_that_hangs_is_an_error(
     ends = threading.Event()
     try:
         with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
-            monkeypatch.setattr(credentials, "_PATIENCE_SECONDS", 0.05)
+            monkeypatch.setattr(credentials, "_TIMEOUT_SECONDS", 0.05)
             monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
             monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
             assert connection.command("ACL", "WHOAMI") == b"job"

@@ -196,7 +196,7 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
     utc = pa.timestamp(kind.unit, "UTC")
     result = _if_like(_UTC, column, utc)
     if result is None:
-        if any(_has_year(year, column) for year in ("0001", "9999")):  # Python cannot convert these to every zone
+        if any(_has_year(year, column) for year in ("0001", "9999")):  # Python cannot convert these years to every zone
             return None
         result = _if_like(_ZONED, column, utc)
     if result is None:
@@ -226,8 +226,8 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
-_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # some earlier offsets have seconds
-_WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY
+_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # some earlier offsets have seconds, so UTC is written
+_WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY  # the same, in JSON
 
 
 def _show(column: Any) -> Any:

@@ -8,7 +8,8 @@ stream is still the same.
 A range with a count is checked by its count. For any other range, these facts can be proven:
 
 * if nothing was removed from the stream since, the range is complete;
-* if the range's first entry is missing, or the stream's first entry has overtaken the reader, entries were trimmed;
+* if the range's first entry is missing, or the stream's first entry is after the reader's position, entries were
+  trimmed;
 * if the largest deleted ID has changed and lies in the range, that entry was deleted.
 
 In such a range, the deletion of an entry is not detected if a larger ID was deleted earlier or outside the range.
@@ -30,39 +31,40 @@ from streamwire.stream_id import LAST, StreamId
 class Read:
     """Entries of a range that a reader received: their number, and further facts for a range without a count.
 
-    `first`: ID of the first entry. `sure`: last ID read before the last check of the stream's first entry. `overtaken`:
-    whether that check found the stream's first entry after the reader's position.
+    `first`: ID of the first entry. `checked`: last ID read at the last check of the stream's first entry, or in the
+    first page. `missed`: whether a check found the stream's first entry after the previous `checked`, so that unread
+    entries may have been trimmed.
     """
 
     entries: int = 0
     pages: int = 0
     first: StreamId | None = None
-    sure: StreamId | None = None
-    overtaken: bool = False
+    checked: StreamId | None = None
+    missed: bool = False
 
     def follow(
         self, id_at: Callable[[int], StreamId], first: int, last: int, read_state: Callable[[], StreamState | None]
     ) -> None:
         """Record a page of a range without a count: `id_at` gives the IDs of its first and last entry.
 
-        After the 2nd, 4th, 8th ... page `read_state` reads the stream's state, which shows whether a trim may have
-        overtaken the reader. So a few requests are enough if the reader is twice as fast as the trims.
+        After the 2nd, 4th, 8th ... page `read_state` reads the stream's state, which shows whether unread entries may
+        have been trimmed. So a few requests are enough if the reader is twice as fast as the trims.
         """
         if self.first is None:
             self.first = id_at(first)
         self.pages += 1
         if self.pages & (self.pages - 1):
             return
-        if self.sure is not None:
-            self.overtaken |= _front(read_state()) > self.sure.next()
-        self.sure = id_at(last)
+        if self.checked is not None:
+            self.missed |= _front(read_state()) > self.checked.next()
+        self.checked = id_at(last)
 
-    def is_overtaken(self, part: Range, state: StreamState) -> bool:
+    def may_have_missed(self, part: Range, state: StreamState) -> bool:
         """Return whether entries may have been trimmed before they were read, given a state after the last page."""
-        if self.overtaken or self.sure is None:
-            return self.overtaken
-        in_one_page = self.pages == 1 and self.sure >= part.upto
-        return not in_one_page and _front(state) > self.sure.next()
+        if self.missed or self.checked is None:
+            return self.missed
+        in_one_page = self.pages == 1 and self.checked >= part.upto
+        return not in_one_page and _front(state) > self.checked.next()
 
 
 def expect(
@@ -123,7 +125,7 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
         return Loss("", upto=min(part.upto, max(_front(state).before(), part.head)))
     if untouched:
         return None
-    if read is not None and read.is_overtaken(part, state):
+    if read is not None and read.may_have_missed(part, state):
         return Loss("", upto=min(part.upto, _front(state).before()))
     deleted, seen = state.max_deleted_id, known.deleted
     if seen is not None and max(part.after, seen) < deleted <= part.upto:

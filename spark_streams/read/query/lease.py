@@ -41,7 +41,7 @@ from streamclient.streams.stream_server import StreamServer, open_server
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # maximum wait at the end of a query for a renewal in progress
 #: Permanent refusals, which are retried only if the user could write a lease before.
-_FOR_GOOD = frozenset({"NOT_PERMITTED", "UNKNOWN_COMMAND"})
+_PERMANENT = frozenset({"NOT_PERMITTED", "UNKNOWN_COMMAND"})
 
 
 def _clock() -> float:
@@ -133,12 +133,12 @@ class Lease:
             if taken is not None:
                 server.leases.release(new, self._name, self._holder)
         except ServerError as refusal:
-            if refusal.condition != "SERVER_REFUSED" and refusal.condition not in _FOR_GOOD:
+            if refusal.condition != "SERVER_REFUSED" and refusal.condition not in _PERMANENT:
                 raise
             if self._refused is None:
                 _log.warning("The group %s is read without a lease: %s", self._options.group, refusal)
             self._refused = self._clock()
-            self._has_none = refusal.condition in _FOR_GOOD and not self._renewed
+            self._has_none = refusal.condition in _PERMANENT and not self._renewed
             return
         self._refused = None
         if taken is not None:

@@ -51,7 +51,7 @@ class OwnedGroup:
         self._left_at: dict[str, StreamId] = {}  # furthest position to which this query can have moved the group
         self._background = Background(address)
         self._ahead = DeliveryAhead(options)
-        self._tidied: set[str] = set()  # streams in which marks of an earlier run were removed
+        self._cleared: set[str] = set()  # streams in which marks of an earlier run were removed
         self._may_mark = True
         self._last: tuple[Offsets, bool | None] | None = None  # the last finished offset
 
@@ -138,11 +138,11 @@ class OwnedGroup:
         left = re.compile(re.escape(options.consumer) + r"-[0-9]+-[0-9]+")
         names = [name.decode("utf-8", "replace") for name, _ in (yield from rounds.consumers(stream, group))]
         others = [name for name in names if not ours.fullmatch(name)]
-        strangers = [name for name in others if not left.fullmatch(name)]
-        if others and not strangers and (yield from rounds.is_held(stream, lease_name(options, shared=True))):
-            strangers = others
-        if strangers and not options.takeover:
-            found = f"other consumers use it ({', '.join(strangers[:3])}{', ...' if len(strangers) > 3 else ''})"
+        foreign = [name for name in others if not left.fullmatch(name)]
+        if others and not foreign and (yield from rounds.is_held(stream, lease_name(options, shared=True))):
+            foreign = others
+        if foreign and not options.takeover:
+            found = f"other consumers use it ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''})"
             fail("GROUP_IN_USE", group=group, stream=stream, found=found)
         return len(names) > len(others)
 
@@ -234,11 +234,11 @@ class OwnedGroup:
         also removes this mark, so that a missing permission is noticed before the mark is left.
         """
         mark = self._mark_name(upto)
-        if stream not in self._tidied:
+        if stream not in self._cleared:
             names = [name.decode("utf-8", "replace") for name, _ in (yield from rounds.consumers(stream, group))]
             for name in {mark, *(name for name in names if name.startswith(f"{self._options.consumer}-until-"))}:
                 yield from rounds.delete_consumer(stream, group, name)
-            self._tidied.add(stream)
+            self._cleared.add(stream)
         return (yield from rounds.create_consumer(stream, group, mark))
 
     def _mark_name(self, upto: StreamId) -> str:

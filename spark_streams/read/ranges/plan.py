@@ -95,7 +95,7 @@ class Facts:
         return {stream: found.loss for stream, found in self.begins.items() if found.loss is not None}
 
     @property
-    def has_news(self) -> bool:
+    def has_entries(self) -> bool:
         """Whether any stream has entries for the batch."""
         return any(reach > self.starts[stream] for stream, reach in self.reach.items())
 
@@ -173,7 +173,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
     """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
-    admitted = (yield from _admit(facts, limits)) if facts.has_news else None
+    admitted = (yield from _admit(facts, limits)) if facts.has_entries else None
     if admitted is None:
         return BatchPlan(begin, facts.losses, quiet, noted)
     seen = {

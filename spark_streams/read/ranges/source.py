@@ -182,7 +182,7 @@ class RangeSource:
             if not due and streams:
                 return begin
             facts = self._facts(connection, server, begin, streams, due)
-            if facts.has_news and not unlimited:
+            if facts.has_entries and not unlimited:
                 self._lookahead.pass_answer(server, connection.generation, facts)
             limits = planning.unlimited(self._options) if unlimited else self._options
             planned = rounds.run(server, plan(begin, facts, limits))

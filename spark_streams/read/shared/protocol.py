@@ -7,7 +7,7 @@ that writes its line. So only one of two attempts reads, and every later attempt
 which are pending for the consumer. So only entries that were among the batch's rows can be acknowledged.
 
 A partition's line names the run of the query that has read. All scans and retries in one run count as one delivery, so
-they see the same rows. If another run repeats the batch, it counts one more delivery and writes its own ID.
+they see the same rows. If another run repeats the batch, that run counts one more delivery and writes its own ID.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DONE = "done"
 
 @dataclass(frozen=True)
 class SharedTask:
-    """Limits of what one partition of a batch reads from `stream`, as the consumer `consumer` of `group`.
+    """Limits for the entries that one partition of a batch reads from `stream`, as consumer `consumer` of `group`.
 
     `reads`: number of new entries. `claims`: number of entries to claim from other consumers. These entries are idle
     for `claim_idle` milliseconds, or belong to consumers of an earlier run of the query (batches up to `since`).

@@ -231,7 +231,7 @@ def _delivered(
     if counts is None and (most is not None or task.counts):
         counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())
     if most is not None and counts.max(initial=0) > most:  # the count is 0 for entries of other consumers
-        poison = np.flatnonzero(counts > most)
-        dead_letters.move(connection, task, page, poison.tolist(), counts[poison].tolist())
+        dead = np.flatnonzero(counts > most)
+        dead_letters.move(connection, task, page, dead.tolist(), counts[dead].tolist())
         ours = counts <= most if ours is None else ours & (counts <= most)
     yield page, None if counts is None else pa.array(counts, pa.int32()), None if ours is None else pa.array(ours)

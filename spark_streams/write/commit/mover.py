@@ -7,8 +7,8 @@ A chunk is one transaction, and the fence of its task counts the rows, like all 
 
 A script adds the rows, one by one or on the engine with PS.APPEND, and then advances the fence. A transaction alone
 would advance the fence even if the rows were refused. The script tests the user's permissions before it adds the first
-row. If a later row is refused, the script records that in the fence. If the server runs no scripts, or the user lacks a
-permission, nothing is changed and the caller sends the rows.
+row. If a later row is refused, the script records the refusal in the fence. If the server runs no scripts, or the user
+lacks a permission, nothing is changed and the caller sends the rows.
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ class Mover:
         self._link: Link | None = None
 
     def move(self, number: int, state: ChunkState) -> bool:
-        """Move one chunk unless it is in the stream. Returns False without any effect if the server cannot move it."""
+        """Move one chunk, if it is not in the stream yet. Returns False without any effect if the server cannot move
+        it.
+        """
         done = self._connection.retry(lambda: self._attempt(number, state), self._lost)
         if done is None:
             fail("WRITE_CONTENDED", address=self._connection.address)
@@ -262,7 +264,7 @@ class Mover:
     def _not_moved(self, refusal: ResponseError) -> bool:
         """Handle a refused script.
 
-        Unless the refusal is about a row, nothing was changed, and the driver sends the rows. The refusal of the
+        If the refusal is not about a row, nothing was changed, and the driver sends the rows. The refusal of the
         driver's transaction then names the command that the user may not call or the server cannot execute.
         """
         if refusal_of(refusal) is not Refusal.ROW:

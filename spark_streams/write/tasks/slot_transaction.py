@@ -16,9 +16,9 @@ chunk costs one round trip.
 A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out in
 advance: the key is not a stream, NOMKSTREAM finds no stream, or a row's own ID is too small. To rule out the last
 failure, the stream is watched as well, so that no other client adds to it meanwhile. If the server still refuses a row
-because of its contents, the fence records that, and every later attempt fails with the same message instead of silently
-omitting the row. If the server refuses all rows for another reason (`streamclient.retry.Refusal`), the fence is reset,
-and the next attempt writes the rows. An example is a permission that was revoked after the rows were queued.
+because of its contents, the fence records the refusal, and every later attempt fails with the same message instead of
+silently omitting the row. If the server refuses all rows for another reason (`streamclient.retry.Refusal`), the fence
+is reset, and the next attempt writes the rows. An example is a permission that was revoked after the rows were queued.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ class SlotTransaction:
             self._mark_refused(link, sent, result)
         if not result.done:
             # A conflict: a fence was advanced, by a copy of this task or by this transaction's first attempt.
-            # The fences show which.
+            # The fences show which of the two it was.
             if self._by_columns and is_refused(result.refusal):
                 self._columns = False
             elif result.refusal:
