@@ -122,7 +122,8 @@ class Functions:
         if not rest:
             raise CommandError(scripting.NO_FUNCTIONS)
         groups = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-        return [(name, description or None, flags.split()) for name, description, flags in groups]
+        # Without a description, Lua passes false; an empty description is a text.
+        return [(name, None if text is False else text, flags.split()) for name, text, flags in groups]
 
     def _drop(self, library: Library) -> None:
         del self._libraries[library.name]

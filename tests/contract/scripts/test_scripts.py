@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -265,6 +266,21 @@ def test_functions(library: Server) -> None:
     library.run("FUNCTION FLUSH")
 
 
+def _by_name(reply: Any) -> dict[bytes, Any]:
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def test_an_empty_description_is_a_text(server: Server) -> None:
+    """FUNCTION LIST shows an empty description as an empty text, and nil for a function without a description."""
+    server.run("FUNCTION FLUSH")
+    for argument, shown in (("description='', ", b""), ("", None)):
+        named = f"{argument}function_name='f', callback=function() end"
+        server.run("FUNCTION", "LOAD", "REPLACE", f"#!lua name=l\nredis.register_function{{{named}}}")
+        [about] = server.run("FUNCTION LIST")
+        [function] = _by_name(about)[b"functions"]
+        assert _by_name(function)[b"description"] == shown
+
+
 def test_libraries(library: Server) -> None:
     """A library is loaded once, or replaced; its functions go with it; its name and its functions' are unique."""
     library.expect_error(("FUNCTION", "LOAD", LIBRARY), "ERR Library 'mylib' already exists")
@@ -273,9 +289,8 @@ def test_libraries(library: Server) -> None:
     other = "#!lua name=other\nredis.register_function('counted', function() end)"
     library.expect_error(("FUNCTION", "LOAD", other), "ERR Function counted already exists")
     [about] = library.run("FUNCTION LIST LIBRARYNAME my* WITHCODE")
-    flat = about if isinstance(about, dict) else dict(zip(about[::2], about[1::2], strict=True))
-    assert flat[b"library_code"] == LIBRARY.encode()
-    assert len(flat[b"functions"]) == 4
+    assert _by_name(about)[b"library_code"] == LIBRARY.encode()
+    assert len(_by_name(about)[b"functions"]) == 4
     library.expect("FUNCTION DELETE mylib", "OK")
     library.expect_error("FCALL counted 0", "ERR Function not found")
     library.expect_error("FUNCTION DELETE mylib", "ERR Library not found")
