@@ -171,8 +171,8 @@ def serve(
         settings += ["--metrics-port", "9121"]
     if dashboard:
         settings += ["--dashboard-port", "8379"]
-    if importlib.util.find_spec("sortedcontainers") is None:  # required only by the engine
-        failure = error("PACKAGE_MISSING", what=ctx.command_path, package="sortedcontainers", extra="engine")
+    if importlib.util.find_spec("xxhash") is None:  # required only by the engine
+        failure = error("PACKAGE_MISSING", what=ctx.command_path, package="xxhash", extra="engine")
         Output().failed(failure)
         ctx.exit(status_of(failure))
     command = [*bootstrap.program("engine.__main__"), *settings, *directives]

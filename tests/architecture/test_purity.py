@@ -36,7 +36,6 @@ PURE = {
     "numpy",
     "numpy.typing",
     "pyarrow",
-    "sortedcontainers",
     "xxhash",
     "zstandard",
     "importlib.resources",  # files of the package itself: the sandbox's Lua

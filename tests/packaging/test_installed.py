@@ -77,7 +77,7 @@ def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: P
 
 
 #: Packages in the extras, and their requirements.
-OF_EXTRAS = ("pyspark", "py4j", "pyarrow", "numpy", "zstandard", "sortedcontainers", "xxhash", "uvloop", "pandas")
+OF_EXTRAS = ("pyspark", "py4j", "pyarrow", "numpy", "zstandard", "xxhash", "uvloop", "pandas")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
             done = pystreams(*words.split())
             assert done.returncode == 0, (words, done.stderr)
         for words, said in {
-            "serve --port 0": "[PACKAGE_MISSING] pystreams serve needs the package sortedcontainers, which is not "
+            "serve --port 0": "[PACKAGE_MISSING] pystreams serve needs the package xxhash, which is not "
             "installed. pip install 'pystreams[engine]'",
             "export s s.parquet": "needs the package pyarrow, which is not installed. pip install 'pystreams[engine]'",
             "jobs run archive": "[NO_SPARK_SUBMIT] ",

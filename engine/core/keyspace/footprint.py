@@ -29,8 +29,8 @@ _DICT_ENTRY = 36
 #: Overhead of a key besides its bytes: its entries among the values and the times of use, and its slot for SCAN.
 _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 
-#: Bytes per member of a sorted set, besides the member: its score, and its (score, member) pair in the order.
-_PER_SCORE = 24 + 56 + 8
+#: Bytes per member of a sorted set, besides the member: its score, and its places in the order.
+_PER_SCORE = 24 + 8 + 8
 
 #: Sample sizes: segments and groups of a stream, and consumers and blocks of a group.
 _SEGMENTS, _GROUPS, _MEMBERS = 200, 50, 20

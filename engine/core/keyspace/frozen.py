@@ -14,7 +14,8 @@ from typing import Any
 from engine.core.keyspace.elements import Elements, Reading
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import Order, Pair, SortedSet
+from engine.core.keyspace.order import Block, Order
+from engine.core.keyspace.sorted_set import SortedSet
 
 #: Minimum number of elements of values that are frozen instead of copied.
 LARGE = 5000
@@ -97,11 +98,11 @@ class FrozenSortedSet(SortedSet):
 
     def copying(self, members: SortedSet) -> Iterator[None]:
         """Copy the pairs, a few blocks per step."""
-        blocks: list[list[Pair]] = []
+        blocks: list[Block] = []
         size = 0
-        for block in members.order.blocks():
-            blocks.append(block[:])
-            size += len(block)
+        for scores, names in members.order.blocks:
+            blocks.append((scores[:], names[:]))
+            size += len(names)
             if size >= AT_ONCE:
                 size = 0
                 yield
@@ -111,7 +112,7 @@ class FrozenSortedSet(SortedSet):
         return len(self.order)
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        return list(self.order.blocks())
+        return [members for _, members in self.order.blocks]
 
 
 class Freezing(Reading):

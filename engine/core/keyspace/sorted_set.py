@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
-from sortedcontainers import SortedList
-
 from engine.core.keyspace.elements import Elements, drawn_places
+from engine.core.keyspace.order import Block, Order, Pair
 from engine.settings.config import Config
 
-#: A score and its member, so that pairs sort naturally.
-Pair = tuple[float, bytes]
 #: Minimum number of members at which the order is always maintained; smaller sets create it on demand.
 _ORDERED = 64
 #: Maximum number of members at which a range is removed without creating the order.
@@ -47,30 +44,6 @@ def sorted_set_limits(config: Config) -> SortedSetLimits:
     return SortedSetLimits(*map(config.integer, SORTED_SET_LIMITS))
 
 
-class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
-    """Pairs in order, in blocks of at most about 2,000. Ranks, additions and removals take logarithmic time.
-
-    This class uses the fields of SortedList for subclasses, whose names start with ``_``.
-    """
-
-    def copy(self) -> Order:
-        """Return an independent copy."""
-        return Order.of_blocks([block[:] for block in self._lists])
-
-    @classmethod
-    def of_blocks(cls, blocks: list[list[Pair]]) -> Order:
-        """Return an order that takes over these blocks. A block must not be empty."""
-        order = cls()
-        order._lists, order._maxes = blocks, [block[-1] for block in blocks]
-        order._len = sum(map(len, blocks))
-        return order
-
-    def blocks(self) -> list[list[Pair]]:
-        """Return the blocks."""
-        found: list[list[Pair]] = self._lists
-        return found
-
-
 class SortedSet(Elements[float]):
     """Members and their scores. Set and remove members only with the methods here, never with ``[]``."""
 
@@ -83,17 +56,21 @@ class SortedSet(Elements[float]):
         self._order: Order | None = None
 
     @classmethod
-    def of_ordered(cls, blocks: list[list[Pair]], *, big: bool) -> SortedSet:
-        """Create a sorted set that takes over these blocks of ordered pairs, with about a thousand pairs each."""
-        made = cls(((member, score) for score, member in chain.from_iterable(blocks)), big=big)
+    def of_ordered(cls, blocks: list[Block], *, big: bool) -> SortedSet:
+        """Create a sorted set that takes over these blocks, with about a thousand pairs each at most."""
+        made = cls(big=big)
+        for scores, members in blocks:
+            made.update(zip(members, scores, strict=True))
         made.put_in_order(blocks)
         return made
 
-    def put(self, member: bytes, score: float, limits: SortedSetLimits) -> bool:
-        """Set a member's score; return whether the member is new."""
+    def put(self, member: bytes, score: float, limits: SortedSetLimits) -> bool | None:
+        """Set a member's score; return whether the member is new, None if the member already has this score."""
+        former = self.get(member)
+        if score == former:
+            return None
         if self.readings:
             self._disturb()
-        former = self.get(member)
         if not self.big:
             if former is None and (len(self) >= limits.entries or len(member) > limits.length):
                 self.big = True
@@ -105,8 +82,8 @@ class SortedSet(Elements[float]):
         order = self._order
         if order is not None:
             if former is not None:
-                order.remove((former, member))
-            order.add((score, member))
+                order.remove(former, member)
+            order.add(score, member)
         elif len(self) >= _ORDERED:
             self._order = Order(self._pairs())
         return former is None
@@ -118,7 +95,7 @@ class SortedSet(Elements[float]):
             return False
         super().remove(name)
         if self._order is not None:
-            self._order.remove((score, name))
+            self._order.remove(score, name)
         return True
 
     def cut(self, start: int, stop: int) -> list[Pair]:
@@ -128,16 +105,11 @@ class SortedSet(Elements[float]):
             for _, member in pairs:
                 super().remove(member)
             return pairs
-        order = self.order
-        pairs = list(order.islice(start, stop))
+        if self.readings:
+            self._disturb()
+        pairs = self.order.cut(start, stop)
         for _, member in pairs:
             super().remove(member)
-        if stop >= len(order):
-            for _ in pairs:
-                order.pop()
-        else:
-            for _ in pairs:
-                del order[start]
         return pairs
 
     def expect(self, count: int, limits: SortedSetLimits) -> None:
@@ -155,19 +127,17 @@ class SortedSet(Elements[float]):
     def _pairs(self) -> Iterator[Pair]:
         return zip(self.values(), self.keys(), strict=True)
 
-    def put_in_order(self, blocks: list[list[Pair]]) -> None:
+    def put_in_order(self, blocks: list[Block]) -> None:
         """Use these blocks, which contain all pairs, as the order."""
         self._order = Order.of_blocks(blocks)
 
     def rank(self, member: bytes) -> int:
         """Return the number of members before an existing member."""
-        place: int = self.order.bisect_left((self[member], member))
-        return place
+        return self.order.rank(self[member], member)
 
     def below(self, score: float) -> int:
         """Return the number of members with a lower score."""
-        count: int = self.order.bisect_left((score,))
-        return count
+        return self.order.rank(score, b"")
 
     def up_to(self, score: float) -> int:
         """Return the number of members with this score or a lower score."""
@@ -183,7 +153,8 @@ class SortedSet(Elements[float]):
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
         """Return the internal tables, so that the caller can free them in pieces."""
-        return [*super().tables(), *(self._order.blocks() if self._order is not None else ())]
+        blocks = self._order.blocks if self._order is not None else ()
+        return [*super().tables(), *(members for _, members in blocks)]
 
     def copy(self) -> SortedSet:
         """Return an independent copy."""

@@ -20,7 +20,8 @@ from engine.core.keyspace.database import Value
 from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Pages, Reply, Several, Steps
 from engine.core.streams.storage import Storage

@@ -33,7 +33,8 @@ from engine.core.formats.rdb.value_forms import (
 )
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Form, Members
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.stream import Stream
 from engine.text import doubles
 

@@ -30,7 +30,8 @@ from engine.core.keyspace.database import Database
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.keyspace.members import Form, Members
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Block
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.streams.appends import Streams
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
@@ -160,15 +161,20 @@ _BLOCK = 1000
 
 def _in_columns(value: SortedSet) -> tuple[list[bytes], bytes]:
     """Return the members in order, and their scores as native doubles."""
-    return [member for _, member in value.order], array("d", [score for score, _ in value.order]).tobytes()
+    members: list[bytes] = []
+    scores = bytearray()
+    for some_scores, some_members in value.order.blocks:
+        members += some_members
+        scores += some_scores.tobytes()
+    return members, bytes(scores)
 
 
 def _sorted_set_from(record: list[Any], pause: Callable[[], None]) -> SortedSet:
     big, members, column = record
     scores = array("d")
     scores.frombytes(column)
-    blocks: list[list[Pair]] = []
+    blocks: list[Block] = []
     for at in range(0, len(members), _BLOCK):
-        blocks.append(list(zip(scores[at : at + _BLOCK], members[at : at + _BLOCK], strict=True)))
+        blocks.append((scores[at : at + _BLOCK], members[at : at + _BLOCK]))
         pause()
     return SortedSet.of_ordered(blocks, big=bool(big))

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sortedcontainers import SortedList
 
-from engine.core.keyspace import sorted_set
-from engine.core.keyspace.sorted_set import Order, SortedSet, SortedSetLimits, in_order
+from engine.core.keyspace import order, sorted_set
+from engine.core.keyspace.frozen import Freezing
+from engine.core.keyspace.order import Order, block_of
+from engine.core.keyspace.sorted_set import SortedSet, SortedSetLimits, in_order
 
 LIMITS = SortedSetLimits(8, 4)
 SCORES = st.sampled_from([-math.inf, -2.5, -0.0, 0.0, 1.0, 1.0, 3.0, 1e300, math.inf])
@@ -33,7 +34,18 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few members have an order, in blocks of a few."""
     monkeypatch.setattr(sorted_set, "_ORDERED", 5)
     monkeypatch.setattr(sorted_set, "_SORTED_AT_ONCE", 6)
-    monkeypatch.setattr(SortedList, "DEFAULT_LOAD_FACTOR", 4)
+    monkeypatch.setattr(order, "_LARGEST", 6)
+    monkeypatch.setattr(order, "_SMALLEST", 2)
+
+
+def check(one: Order) -> None:
+    """Check the sizes of the blocks, their last pairs and the ranks of their first pairs."""
+    sizes = [len(members) for _, members in one.blocks]
+    assert sizes == [len(scores) for scores, _ in one.blocks]
+    assert sum(sizes) == len(one)
+    assert all(0 < size <= 6 for size in sizes)
+    assert list(zip(*one._lasts, strict=True)) == [(scores[-1], members[-1]) for scores, members in one.blocks]
+    assert one._starts is None or list(one._starts) == [sum(sizes[:number]) for number in range(len(sizes) + 1)]
 
 
 @settings(deadline=None, max_examples=150)
@@ -59,14 +71,17 @@ def test_it_is_a_sorted_dictionary(steps: list[Any]) -> None:
             real = real.copy()
         else:
             assert list(real.order) == pairs
+            assert [real.order[rank] for rank in range(len(pairs))] == pairs
     pairs = sorted((score, member) for member, score in plain.items())
     assert (list(real.order), dict(real)) == (pairs, plain)
     assert [real.rank(member) for _, member in pairs] == list(range(len(pairs)))
     for bound in (-math.inf, -1.0, 0.0, 1.0, 2.0, math.inf):
         assert real.below(bound) == sum(score < bound for score, _ in pairs)
         assert real.up_to(bound) == sum(score <= bound for score, _ in pairs)
-    assert len(real.order) == len(real) == sum(map(len, real.order.blocks()))
-    real.order._check()
+    assert list(reversed(real.order)) == pairs[::-1]
+    assert all(real.order.between(start, len(pairs) - 1) == pairs[start:-1] for start in range(len(pairs)))
+    assert len(real.order) == len(real)
+    check(real.order)
 
 
 @settings(deadline=None, max_examples=50)
@@ -80,11 +95,23 @@ def test_pairs_are_put_in_order_in_steps(scores: dict[bytes, float]) -> None:
         except StopIteration as end:
             blocks = end.value
             break
-    order = Order.of_blocks(blocks)
-    assert list(order) == sorted((score, member) for member, score in given_scores.items())
-    order.add((2.0, b"new"))
-    order._check()
-    assert order.bisect_left((2.0, b"new")) == order.index((2.0, b"new"))
+    made = Order.of_blocks(list(map(block_of, blocks)))
+    assert list(made) == sorted((score, member) for member, score in given_scores.items())
+    made.add(2.0, b"new")
+    check(made)
+    assert made[made.rank(2.0, b"new")] == (2.0, b"new")
+
+
+@pytest.mark.parametrize("size", [3, 8, 40])
+def test_a_frozen_copy_shows_the_members_before_a_range_was_cut(size: int) -> None:
+    """A range that is removed while the set is being frozen is part of the frozen copy."""
+    pairs = [(float(number), b"%d" % number) for number in range(size)]
+    real = SortedSet((member, score) for score, member in pairs)
+    freezing = Freezing(real)
+    real.cut(0, 2)
+    frozen = freezing.value
+    assert isinstance(frozen, SortedSet)
+    assert list(frozen.order) == pairs
 
 
 def test_it_stays_big_and_small_ones_have_no_sign_of_zero() -> None:

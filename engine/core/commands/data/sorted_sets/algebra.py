@@ -18,7 +18,8 @@ from engine.core.commands.data.sorted_sets.values import MANY, shown
 from engine.core.commands.families import sorted_set_command
 from engine.core.keyspace.elements import Elements, distinct, gathered_from
 from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import Pair, SortedSet, in_order
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet, in_order
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, Steps
 from engine.core.table.registry import Keys

@@ -16,7 +16,8 @@ from engine.core.commands.data.scan import parse_cursor, parse_scan_options, sca
 from engine.core.commands.data.sorted_sets.ranges import in_pages
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, paged
 from engine.text import doubles
@@ -70,10 +71,6 @@ def _score(word: bytes) -> float:
     return score
 
 
-def _pairs(scores: Iterable[float], members: list[bytes]) -> list[Pair]:
-    return list(zip(scores, members, strict=True))
-
-
 def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
     """Return whether ZADD adds the member with ``score`` or changes the member's score to it."""
     former = None if members is None else members.get(member)
@@ -99,13 +96,13 @@ def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hin
         ctx.db.add(key, members, changes=0)
     added = updated = 0
     if when is _UNCONDITIONAL:
-        get, put = members.get, members.put
+        put = members.put
         for score, member in pairs:
-            if score != get(member):
-                if put(member, score, limits):
-                    added += 1
-                else:
-                    updated += 1
+            is_new = put(member, score, limits)
+            if is_new:
+                added += 1
+            elif is_new is not None:
+                updated += 1
     else:
         for score, member in pairs:
             if _new_score(members, member, score, when):
@@ -168,7 +165,8 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
         return _increment(ctx, key, _score(argv[first]), argv[first + 1], when)
     count = words // 2
     if count <= AT_ONCE:
-        added, updated = _add(ctx, key, _pairs(map(_score, argv[first::2]), argv[first + 1 :: 2]), when, count)
+        pairs = [(_score(argv[at]), argv[at + 1]) for at in range(first, len(argv), 2)]
+        added, updated = _add(ctx, key, pairs, when, count)
         if (added or updated) and ctx.changes.recording:
             ctx.effect(b"ZADD", *argv[1:])
         return added + updated if count_changes else added
@@ -181,7 +179,7 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
         done = 0
         for number in range(0, count, AT_ONCE):
             part = argv[first + 2 * number : first + 2 * (number + AT_ONCE)]
-            pairs = _pairs(scores[number : number + AT_ONCE], part[1::2])
+            pairs = list(zip(scores[number : number + AT_ONCE], part[1::2], strict=True))
             added, updated = _add(ctx, key, pairs, when, count)
             done += added + updated if count_changes else added
             if added or updated:

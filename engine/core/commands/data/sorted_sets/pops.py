@@ -14,7 +14,8 @@ from engine.core.commands.data.mutations import changed
 from engine.core.commands.data.sorted_sets.ranges import pages_of
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, holding
 from engine.core.table.registry import Keys

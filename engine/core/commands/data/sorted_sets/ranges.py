@@ -23,7 +23,8 @@ from engine.core.commands.data.sorted_sets.values import (
 )
 from engine.core.commands.families import sorted_set_command
 from engine.core.keyspace.elements import gathered_from
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Pages, Reply
 from engine.core.table.registry import Keys
@@ -137,9 +138,16 @@ def in_pages(
     """Return the members of a span as a reply, in steps and pages if there are many."""
     in_pairs = ctx.resp3
     start, stop = span(members)
+    if stop == start:
+        return []
+    if not with_scores and stop - start <= MANY:
+        names = members.order.members_between(start, stop)
+        return names[::-1] if reverse else names
     if stop - start <= MANY:
-        pairs = members.order.islice(start, stop, reverse) if stop > start else ()
-        return shown(pairs, with_scores=with_scores, in_pairs=in_pairs)
+        pairs = members.order.between(start, stop)
+        if reverse:
+            pairs.reverse()
+        return shown(pairs, with_scores=True, in_pairs=in_pairs)
     gathering = gathered_from([members], lambda: _copied(members, span, reverse=reverse))
 
     def work() -> Generator[None, None, Reply]:
@@ -152,7 +160,10 @@ def _copied(members: SortedSet, span: Callable[[SortedSet], Span], *, reverse: b
     start, stop = span(members)
     begins = range(start, stop, _PART)
     for begin in reversed(begins) if reverse else begins:
-        yield list(members.order.islice(begin, min(begin + _PART, stop), reverse))
+        pairs = members.order.between(begin, min(begin + _PART, stop))
+        if reverse:
+            pairs.reverse()
+        yield pairs
 
 
 def pages_of(parts: list[list[Pair]], *, with_scores: bool, in_pairs: bool) -> Pages:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from engine.core.commands.data.mutations import put_result
 from engine.core.formats.export import encode
 from engine.core.keyspace.elements import Elements, Reading
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Block, Pair, block_of
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.replies import Reply, Steps
 from engine.text import doubles
 
@@ -51,15 +52,17 @@ def store(
 
     def work() -> Generator[None, None, Reply]:
         blocks = yield from making
-        result = SortedSet(big=True)
+        result, ordered = SortedSet(big=True), list[Block]()
         for block in blocks:
-            dict.update(result, ((member, score) for score, member in block))
+            scores, members = block_of(block)
+            dict.update(result, zip(members, scores, strict=True))
+            ordered.append((scores, members))
             yield
         limits = ctx.sorted_set_limits
         if len(result) <= limits.entries and all(len(member) <= limits.length for member in result):
             result = _small(result)
         else:
-            result.put_in_order(blocks)
+            result.put_in_order(ordered)
         logged: list[bytes] | None = None
         if not is_unchanged():
             logged, key = [], argv[1]

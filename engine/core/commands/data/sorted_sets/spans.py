@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError
 from engine.text import doubles

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from engine.core.keyspace.sorted_set import Pair, SortedSet
+from engine.core.keyspace.order import Pair
+from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.protocol.replies import Reply
 
 if TYPE_CHECKING:

@@ -1,0 +1,210 @@
+"""Order of a sorted set: pairs of a score and a member, in blocks of at most a thousand.
+
+A block is an array of scores, and a list of the members at the same places. So a search compares numbers that are next
+to each other in memory, and compares members only if scores are equal. The last pairs of the blocks form a block too,
+in which the block of a pair is found.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+#: A score and its member, so that pairs sort naturally.
+Pair = tuple[float, bytes]
+#: Scores and members, in order.
+Block = tuple["array[float]", list[bytes]]
+
+#: Sizes of a block: above the first it is divided, below the second it is joined with the next block.
+_LARGEST, _SMALLEST = 1000, 250
+
+
+def block_of(pairs: list[Pair]) -> Block:
+    """Return the block of ordered pairs."""
+    return array("d", [score for score, _ in pairs]), [member for _, member in pairs]
+
+
+def _place(block: Block, score: float, member: bytes) -> int:
+    """Return the number of pairs of a block that precede a pair."""
+    scores, members = block
+    place = bisect_left(scores, score)
+    if place < len(scores) and scores[place] == score and members[place] < member:
+        return bisect_left(members, member, place, bisect_right(scores, score, place))
+    return place
+
+
+class Order:
+    """Pairs in order. Ranks, additions and removals take logarithmic time."""
+
+    __slots__ = ("_lasts", "_size", "_starts", "blocks")
+
+    def __init__(self, pairs: Iterable[Pair] = ()) -> None:
+        ordered, size = sorted(pairs), _LARGEST // 2
+        self._take([block_of(ordered[at : at + size]) for at in range(0, len(ordered), size)])
+
+    @classmethod
+    def of_blocks(cls, blocks: list[Block]) -> Order:
+        """Return an order that takes over these blocks. A block must not be empty."""
+        made = cls.__new__(cls)
+        made._take(blocks)
+        return made
+
+    def _take(self, blocks: list[Block]) -> None:
+        #: The blocks in order; to be read only.
+        self.blocks = blocks
+        self._lasts: Block = array("d", [scores[-1] for scores, _ in blocks]), [members[-1] for _, members in blocks]
+        self._size = sum(len(members) for _, members in blocks)
+        #: The rank of each block's first pair, followed by the size; None until a rank is needed.
+        self._starts: npt.NDArray[np.int64] | None = None
+
+    def copy(self) -> Order:
+        """Return an independent copy."""
+        return Order.of_blocks([(scores[:], members[:]) for scores, members in self.blocks])
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Pair]:
+        for scores, members in self.blocks:
+            yield from zip(scores, members, strict=True)
+
+    def __reversed__(self) -> Iterator[Pair]:
+        for scores, members in reversed(self.blocks):
+            yield from zip(reversed(scores), reversed(members), strict=True)
+
+    def __getitem__(self, rank: int) -> Pair:
+        number, place = self._find(rank)
+        scores, members = self.blocks[number]
+        return scores[place], members[place]
+
+    def between(self, start: int, stop: int) -> list[Pair]:
+        """Return the pairs with the ranks [start, stop)."""
+        return [pair for block in self._slices(start, stop) for pair in zip(*block, strict=True)]
+
+    def members_between(self, start: int, stop: int) -> list[bytes]:
+        """Return the members of the pairs with the ranks [start, stop)."""
+        found: list[bytes] = []
+        for _, members in self._slices(start, stop):
+            found += members
+        return found
+
+    def _slices(self, start: int, stop: int) -> Iterator[Block]:
+        number, place = self._find(start)
+        left = stop - start
+        while left > 0:
+            scores, members = self.blocks[number]
+            part = members[place : place + left]
+            yield scores[place : place + left], part
+            left -= len(part)
+            number, place = number + 1, 0
+
+    def rank(self, score: float, member: bytes) -> int:
+        """Return the number of pairs that precede a pair, which may be missing."""
+        number = _place(self._lasts, score, member)
+        if number == len(self.blocks):
+            return self._size
+        place = _place(self.blocks[number], score, member)
+        return int(self._ranks()[number]) + place if number else place
+
+    def _find(self, rank: int) -> tuple[int, int]:
+        """Return the number of the block with the pair at a rank, and the pair's place in the block."""
+        blocks, from_end = self.blocks, self._size - rank
+        # The ends are read and removed most often. They need no ranks of blocks, which change with every addition.
+        if not blocks or rank < len(blocks[0][1]):
+            return 0, rank
+        size = len(blocks[-1][1])
+        if from_end <= size:
+            return len(blocks) - 1, size - from_end
+        starts = self._ranks()
+        number = int(starts.searchsorted(rank, "right")) - 1
+        return number, rank - int(starts[number])
+
+    def _ranks(self) -> npt.NDArray[np.int64]:
+        if self._starts is None:
+            self._starts = np.cumsum([0, *(len(members) for _, members in self.blocks)])
+        return self._starts
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, score: float, member: bytes) -> None:
+        """Add a pair whose member is in no other pair."""
+        number = _place(self._lasts, score, member)
+        if number == len(self.blocks):
+            if not number:
+                self._take([(array("d", [score]), [member])])
+                return
+            number -= 1
+            self._lasts[0][number], self._lasts[1][number] = score, member
+        block = scores, members = self.blocks[number]
+        place = _place(block, score, member)
+        scores.insert(place, score)
+        members.insert(place, member)
+        self._size += 1
+        if self._starts is not None:
+            self._starts[number + 1 :] += 1
+        if len(members) > _LARGEST:
+            self._divide(number)
+
+    def remove(self, score: float, member: bytes) -> None:
+        """Remove an existing pair."""
+        number = _place(self._lasts, score, member)
+        block = self.blocks[number]
+        place = _place(block, score, member)
+        self._delete(number, place, place + 1)
+
+    def cut(self, start: int, stop: int) -> list[Pair]:
+        """Remove the pairs with the ranks [start, stop); return them in order."""
+        found = self.between(start, stop)
+        left = len(found)
+        while left:
+            number, place = self._find(start)
+            end = min(place + left, len(self.blocks[number][1]))
+            self._delete(number, place, end)
+            left -= end - place
+        return found
+
+    def _delete(self, number: int, start: int, stop: int) -> None:
+        """Remove the pairs at the places [start, stop) of a block."""
+        scores, members = self.blocks[number]
+        del scores[start:stop], members[start:stop]
+        self._size -= stop - start
+        if self._starts is not None:
+            self._starts[number + 1 :] -= stop - start
+        if start == len(members) and members:
+            self._lasts[0][number], self._lasts[1][number] = scores[-1], members[-1]
+        if len(members) < _SMALLEST:
+            self._join(number)
+
+    def _divide(self, number: int) -> None:
+        scores, members = self.blocks[number]
+        half = len(members) // 2
+        self.blocks.insert(number + 1, (scores[half:], members[half:]))
+        del scores[half:], members[half:]
+        self._lasts[0].insert(number, scores[-1])
+        self._lasts[1].insert(number, members[-1])
+        self._starts = None
+
+    def _join(self, number: int) -> None:
+        """Join a block with the next one; the last block is joined with the one before it."""
+        blocks = self.blocks
+        if len(blocks) == 1:
+            if not blocks[0][1]:
+                self._take([])
+            return
+        number = min(number, len(blocks) - 2)
+        (scores, members), (more_scores, more_members) = blocks[number], blocks.pop(number + 1)
+        scores += more_scores
+        members += more_members
+        if more_members:
+            del self._lasts[0][number], self._lasts[1][number]
+        else:
+            del self._lasts[0][number + 1], self._lasts[1][number + 1]
+        self._starts = None
+        if len(members) > _LARGEST:
+            self._divide(number)
