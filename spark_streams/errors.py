@@ -372,7 +372,7 @@ _TABLE: dict[str, Condition] = {
     "STREAM_EXISTS": Condition(
         WriteError,
         "The stream '{stream}' at {address} already exists, and saveMode is 'error'.",
-        "Write to another stream, or remove saveMode to append.",
+        "Write to another stream, or set saveMode to append.",
     ),
     "OVERWRITE_UNREAD": Condition(
         WriteError,
@@ -382,7 +382,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "NO_BATCH_IDENTITY": Condition(
         WriteError,
-        "Spark does not pass the query and the batch to this task, so a repeated write could not be recognized.",
+        "Spark does not pass the query and the batch to this task, so a repeated write could not be recognised.",
         "Set the option writeMode to append.",
     ),
 }

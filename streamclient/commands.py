@@ -38,7 +38,7 @@ class Need(StrEnum):
     DEAD_LETTERS = "deadLetterStream"
     MALFORMED = "counts of values that do not parse, for a StreamMonitor (not needed)"
     MOVE_LETTERS = "moving dead letters by a script (not needed)"
-    ENGINE = "recognizing the engine (not needed)"
+    ENGINE = "recognising the engine (not needed)"
     READ_COLUMNS = "reading ranges from the engine as columns (not needed)"
     WATCH_CHEAPLY = "checking cheaply for new entries (not needed)"
     PLAN_LARGE = "planning without reading entries of more than 1 KiB (not needed)"

@@ -22,7 +22,7 @@ class Refusal(enum.Enum):
     """
 
     LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
-    SERVER = "the server's state, the user's rights or a script: the command's arguments were not judged"
+    SERVER = "the server's state, the user's rights or a script: the command's arguments were not checked"
     ROW = "the command's arguments or its key: the same command is refused again"
 
 
