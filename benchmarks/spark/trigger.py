@@ -95,5 +95,6 @@ def _in_turns(queries: list[_Query], triggers: int) -> list[list[float]]:
             took = query.trigger()
             if number >= _WARM_UP:
                 times.append(took)
-    queries[0].reader.stop()
+    for query in queries:
+        query.reader.stop()
     return spent

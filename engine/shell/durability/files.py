@@ -7,15 +7,11 @@ the last one before a crash, so that tests can simulate a crash between any two 
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # Without advisory locks, two engines on one directory are not detected.
-    fcntl = None  # type: ignore[assignment]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -75,8 +71,6 @@ class Files:
 
     def sync_directory(self, path: Path) -> None:
         """Sync a directory, so that names created and removed in it are on disk."""
-        if os.name == "nt":
-            return
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -129,8 +123,7 @@ class Files:
         """Lock a directory until the returned descriptor is closed. Return None if another process holds the lock."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if fcntl is not None:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EAGAIN, errno.EACCES):
