@@ -97,7 +97,7 @@ class Loss:
 def find_another(known: Known, state: StreamState) -> Loss | None:
     """Return a contradiction that proves that the stream is a different one; None if there is no contradiction.
 
-    The last ID, the first ID, the largest deleted ID and the numbers of entries added and removed only ever grow.
+    The last ID, the first ID, the largest deleted ID and the numbers of entries added and removed never decrease.
     """
     if state.last_id < known.last:
         return Loss(f"its last ID is now {state.last_id}", recreated=True)

@@ -199,8 +199,8 @@ class OwnedGroup:
         """Return the streams whose delivery is large enough for the background, and leave a mark in each.
 
         The mark is a consumer whose name contains the end of the delivery. The mark exists until all entries are
-        delivered. If the driver is killed earlier and the batch is finished nevertheless, the mark shows the next run
-        why the group is behind.
+        delivered. If the driver is killed earlier and the batch is finished nevertheless, the next run can tell from
+        the mark why the group is behind.
         """
         if server.entries.counts_cheaply or not self._may_mark:
             return set()
@@ -275,7 +275,7 @@ class OwnedGroup:
         return self._options.group is not None and self._options.ack == "commit"
 
     def note_delivery(self, stream: str, after: StreamId, added: int) -> None:
-        """Announce the next call of `deliver_ahead`, in another thread."""
+        """Announce that another thread will call `deliver_ahead`."""
         self._ahead.announce(stream, after, added)
 
     def deliver_ahead(
