@@ -227,7 +227,7 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
 _WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # some earlier offsets have seconds, so UTC is written
-_WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY  # the same, in JSON
+_WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY  # Africa/Monrovia had seconds until 1972-01-07
 
 
 def _show(column: Any) -> Any:
