@@ -1,6 +1,6 @@
-"""The one place where the engine reads the clock.
+"""The time since the epoch, which tests can change.
 
-Tests can move it: the environment variable PYSTREAMS_ENGINE_CLOCK names a file whose first eight bytes are an offset
+The environment variable PYSTREAMS_ENGINE_CLOCK names a file whose first eight bytes are an offset
 in microseconds (signed, little endian). The offset is added to the system's time and may increase at any moment.
 """
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 _BITS = 64
 _MAX = Fraction((1 << _BITS) - 1) * (1 << (16384 - _BITS))
-_MIN = Fraction(1, 1 << 16446)
+_MIN = Fraction(1, 1 << 16445)
 DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
 HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
 INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)

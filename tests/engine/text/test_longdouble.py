@@ -43,6 +43,7 @@ def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
         (b"0.1", b"0.1"),
         (b"-2.50", b"-2.5"),
         (b"0" * 5000 + b"7", b"7"),
+        (b"0x1.0001p-16446", b"0"),
     ],
 )
 def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
@@ -53,7 +54,8 @@ def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [b"", b" 1", b"1 ", b"nan", b"1x", b"e5", b".", b"1e", b"0x", b"1e5000", b"1e-5000", b"1_0", b"--1"]
+    "word",
+    [b"", b" 1", b"1 ", b"nan", b"1x", b"e5", b".", b"1e", b"0x", b"1e5000", b"1e-5000", b"0x1p-16446", b"1_0", b"--1"],
 )
 def test_what_is_no_number(word: bytes) -> None:
     """Texts that C's strtold does not accept completely, or cannot represent."""
