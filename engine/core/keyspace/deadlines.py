@@ -11,10 +11,30 @@ import heapq
 
 #: Number of former deadlines moved per new deadline.
 _MOVED = 4
+#: Size of an entry's deadline in bytes, and the number that is added to it, so that no deadline is negative.
+_TIME_BYTES, _OFFSET = 8, 1 << 63
 #: Heap size up to which any number of stale deadlines is tolerated.
 _SMALL = 64
 
-Heap = list[tuple[int, bytes]]
+#: Entries: the deadline as a big-endian number, followed by the key. Tuples would be tracked by the garbage collector,
+#: which counts allocations minus deallocations. While old tuples were replaced it would run late, and then for long.
+Heap = list[bytes]
+
+
+def _start(deadline: int) -> bytes:
+    """Return the start of the entries with a deadline; entries with earlier deadlines are smaller."""
+    return (deadline + _OFFSET).to_bytes(_TIME_BYTES, "big")
+
+
+def _parts(entry: bytes) -> tuple[int, bytes]:
+    """Return the deadline and the key of an entry."""
+    return int.from_bytes(entry[:_TIME_BYTES], "big") - _OFFSET, entry[_TIME_BYTES:]
+
+
+def _heap_of(by_key: dict[bytes, int]) -> Heap:
+    heap = [_start(deadline) + key for key, deadline in by_key.items()]
+    heapq.heapify(heap)
+    return heap
 
 
 class Deadlines:
@@ -34,8 +54,7 @@ class Deadlines:
     def of(cls, by_key: dict[bytes, int]) -> Deadlines:
         """Create an object for the deadlines that ``by_key`` already contains."""
         made = cls(by_key)
-        made._heap = [(deadline, key) for key, deadline in by_key.items()]
-        heapq.heapify(made._heap)
+        made._heap = _heap_of(by_key)
         return made
 
     def __len__(self) -> int:
@@ -45,7 +64,7 @@ class Deadlines:
     def put(self, key: bytes, deadline: int) -> None:
         """Set a key's deadline, in milliseconds since the epoch."""
         self._by_key[key] = deadline
-        heapq.heappush(self._heap, (deadline, key))
+        heapq.heappush(self._heap, _start(deadline) + key)
         if self._former:
             self._move()
         elif self._too_large():
@@ -59,11 +78,12 @@ class Deadlines:
                 self.put(key, deadline)
             return
         self._by_key.update(dict.fromkeys(keys, deadline))
+        start = _start(deadline)
         if len(keys) < len(heap):
             for key in keys:
-                heapq.heappush(heap, (deadline, key))
+                heapq.heappush(heap, start + key)
         else:
-            heap += [(deadline, key) for key in keys]
+            heap += [start + key for key in keys]
             heapq.heapify(heap)
         if self._too_large():
             self._former, self._heap = heap, []
@@ -75,13 +95,13 @@ class Deadlines:
         former, by_key = self._former, self._by_key
         for _ in range(min(_MOVED, len(former))):
             # Removing the last element of a heap leaves a heap.
-            deadline, key = former.pop()
+            entry = former.pop()
+            deadline, key = _parts(entry)
             if by_key.get(key) == deadline:
-                heapq.heappush(self._heap, (deadline, key))
+                heapq.heappush(self._heap, entry)
         if not former and self._too_large():
             # Most of the new heap is stale again, because the former heap contained deadlines repeatedly.
-            self._heap = [(deadline, key) for key, deadline in by_key.items()]
-            heapq.heapify(self._heap)
+            self._heap = _heap_of(by_key)
 
     def _next(self) -> Heap:
         """Return the heap with the earliest deadline; an empty one if there are no deadlines."""
@@ -96,18 +116,19 @@ class Deadlines:
     def next(self) -> int | None:
         """Return the earliest time at which a key may expire; None if there are no deadlines."""
         heap = self._next()
-        return heap[0][0] if heap else None
+        return _parts(heap[0])[0] if heap else None
 
     def due(self, now: int) -> set[bytes]:
         """Return the keys that are due at ``now``. The cost depends only on the number of due deadlines."""
         found: set[bytes] = set()
+        end = _start(now + 1)
         for heap in (self._heap, self._former):
             # In a heap, the children of an element are never earlier than the element, so only the children of due
             # elements are visited.
             places = [0]
             for place in places:
-                if place < len(heap) and heap[place][0] <= now:
-                    found.add(heap[place][1])
+                if place < len(heap) and heap[place] < end:
+                    found.add(heap[place][_TIME_BYTES:])
                     places += (2 * place + 1, 2 * place + 2)
         return {key for key in found if self._by_key.get(key, now + 1) <= now}
 
@@ -117,11 +138,12 @@ class Deadlines:
         These deadlines are removed from the heap, but stay in ``by_key``.
         """
         due: list[bytes] = []
+        end = _start(now + 1)
         for _ in range(most):
             heap = self._next()
-            if not heap or heap[0][0] > now:
+            if not heap or heap[0] >= end:
                 break
-            deadline, key = heapq.heappop(heap)
+            deadline, key = _parts(heapq.heappop(heap))
             if self._by_key.get(key) == deadline:
                 due.append(key)
         return due

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +59,16 @@ def test_deadlines_set_anew_do_not_pile_up():
                 by_key.pop(b"%d" % number)
             deadlines.put(b"%d" % number, 7 if turn < 10 else 1000 * turn + number)
             assert sum(map(len, deadlines.tables())) < 6000
+
+
+def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
+    """A heap contains only objects that the garbage collector does not have to visit."""
+    deadlines = Deadlines.of({b"a": 1, b"b": 2})
+    deadlines.put(b"c", -3)
+    deadlines.put_all([b"d", b"e"], 4)
+    assert deadlines.next() == -3
+    heap, _ = deadlines.tables()
+    assert (len(heap), any(map(gc.is_tracked, heap))) == (5, False)
 
 
 def test_large_tables_are_freed_piece_by_piece():
