@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError, Reply
@@ -59,17 +59,21 @@ class ProcessFacts:
     kbps_out: float = 0.0
 
 
-class Apart(Protocol):
-    """Suspendable work with its own stack. ``reply`` is its result once ``is_over`` is True."""
+#: Result of a call that runs suspendable work, if the work is suspended.
+SUSPENDED: Final = object()
 
-    reply: Reply
-    is_over: bool
 
-    def go(self) -> bool:
-        """Start or resume the work; return whether it is finished. Raise the work's exceptions."""
+class Stack(Protocol):
+    """A second stack, on which one piece of work at a time runs and can be suspended."""
+
+    def run(self, work: Callable[[], Reply]) -> Reply:
+        """Run ``work``; return its reply, or SUSPENDED. Raise the work's exceptions."""
+
+    def resume(self) -> Reply:
+        """Resume suspended work; return and raise as ``run`` does."""
 
     def pause(self) -> None:
-        """Suspend the work, from inside it. The call of ``go`` returns; calling ``go`` again resumes the work."""
+        """Suspend the work, from inside it. ``run`` or ``resume`` returns SUSPENDED."""
 
 
 class Host(Protocol):
@@ -100,8 +104,8 @@ class Host(Protocol):
     def script_log(self, level: int, text: bytes) -> None:
         """Write a line of text from a script to the log; ``level`` is 0 (debug) to 3 (warning)."""
 
-    def apart(self, work: Callable[[], Reply]) -> Apart | None:
-        """Return an object that runs ``work`` and can suspend it; None if that is impossible."""
+    def stack(self) -> Stack | None:
+        """Return the stack for work that may take long; None if work cannot be suspended."""
 
     def report_failure(self, command: str, error: Exception) -> None:
         """Log that a command failed unexpectedly and that the server continues."""
@@ -152,9 +156,8 @@ class WithoutProcess:
     def script_log(self, level: int, text: bytes) -> None:
         """Do nothing: there is no log."""
 
-    def apart(self, work: Callable[[], Reply]) -> Apart | None:
+    def stack(self) -> Stack | None:
         """Return None: no other client is waiting."""
-        del work
         return None
 
     def report_failure(self, command: str, error: Exception) -> None:

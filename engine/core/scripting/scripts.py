@@ -15,7 +15,7 @@ from typing import Any
 from engine.core.admission import Admission, Refusal
 from engine.core.clients.session import Session
 from engine.core.environment.context import Context
-from engine.core.environment.host import Apart
+from engine.core.environment.host import SUSPENDED, Stack
 from engine.core.protocol.replies import CommandError, Raw, Reply, Steps
 from engine.core.scripting.calls import Calls
 from engine.core.scripting.execution import KNOWN_FLAGS, UNDECLARED, Execution, Flags, Verdict, flags_of
@@ -55,8 +55,8 @@ class Scripts:
         #: continue one sequence of random numbers.
         self._drawn_from: Interpreter | None = None
         self._chance: tuple[float, float] | None = None
-        #: The current run in a form that can be suspended, if possible.
-        self._apart: Apart | None = None
+        #: The stack of the current run, if the run can be suspended.
+        self._stack: Stack | None = None
 
     # -- the cache --------------------------------------------------------------------------------------------------
 
@@ -182,26 +182,25 @@ class Scripts:
 
     def apart(self, ctx: Context, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
         """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
-        if self._apart is not None or not ctx.allows_steps or ctx.changes.replaying:
+        stack = None if self._stack is not None or not ctx.allows_steps or ctx.changes.replaying else ctx.host.stack()
+        if stack is None:
             return work()
-        apart = self._apart = ctx.host.apart(work)
-        if apart is None:
-            return work()
-        is_over = False
+        self._stack = stack
         first, messages = len(ctx.changes.effects), len(ctx.outbox)
+        reply: Reply = None
         try:
-            is_over = apart.go()
+            reply = stack.run(work)
         finally:
-            if is_over or apart.is_over:
-                self._apart = None
-        if is_over:
-            return apart.reply
-        rest = self._rest(ctx, ctx.session, apart, first, messages)
+            if reply is not SUSPENDED:
+                self._stack = None
+        if reply is not SUSPENDED:
+            return reply
+        rest = self._rest(ctx, ctx.session, stack, first, messages)
         next(rest)  # Sets the effects so far aside, before the first yield.
         return Steps(argv, rest, is_whole=True)
 
     def _rest(
-        self, ctx: Context, session: Session, apart: Apart, first: int, messages: int
+        self, ctx: Context, session: Session, stack: Stack, first: int, messages: int
     ) -> Generator[None, None, Reply]:
         """Resume suspended work until it is finished; its effects become visible only then."""
         changes, outbox = ctx.changes, ctx.outbox
@@ -224,14 +223,14 @@ class Scripts:
                 later_us = changes.now_us
                 changes.set_time(now_us)
                 try:
-                    is_over = apart.go()
+                    reply = stack.resume()
                 finally:
                     changes.set_time(later_us)
                     ctx.enter(session)
-                if is_over:
-                    return apart.reply
+                if reply is not SUSPENDED:
+                    return reply
         finally:
-            self._apart = None
+            self._stack = None
             self._admission.refuse(Refusal.BUSY, b"")
 
     def _tick(self) -> None:
@@ -239,7 +238,7 @@ class Scripts:
 
         The script's hook calls this regularly.
         """
-        running, apart = self.running, self._apart
+        running, stack = self.running, self._stack
         if running is None:
             return
         ctx = self._ctx
@@ -248,14 +247,14 @@ class Scripts:
             if elapsed > _LOAD_NS:
                 running.verdict = running.verdict or Verdict.LOAD_TIMEOUT
             return
-        if running.verdict or apart is None:
+        if running.verdict or stack is None:
             return
         if not running.is_slow:
             limit = ctx.config.integer("busy-reply-threshold")
             if not limit or elapsed < limit * 1_000_000:
                 return
             running.is_slow = True
-        apart.pause()
+        stack.pause()
 
     def _check(self, session: Session, flags: Flags, *, read_only: bool) -> None:
         """Raise CommandError if the script's declarations forbid it to run now."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.core.clients.session import Session
-from engine.core.environment.host import Apart, ProcessFacts
-from engine.core.protocol.replies import CommandError, Reply
+from engine.core.environment.host import ProcessFacts, Stack
+from engine.core.protocol.replies import CommandError
 from engine.settings.config import Config
 from engine.shell.network.runner import Runner
 from engine.shell.network.suspension import Suspension
@@ -59,10 +59,10 @@ class ServerHost:
     def script_log(self, level: int, text: bytes) -> None:
         LOG.log(_LEVELS[level], "a script: %s", text.decode(errors="backslashreplace"))
 
-    def apart(self, work: Callable[[], Reply]) -> Apart | None:
+    def stack(self) -> Stack:
         if self._suspension is None:
             self._suspension = Suspension()
-        return self._suspension.prepare(work) if self._suspension.is_over else None
+        return self._suspension
 
     def report_failure(self, command: str, error: Exception) -> None:
         LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)

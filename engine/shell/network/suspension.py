@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engine.core.environment.host import SUSPENDED
 from engine.core.protocol.replies import CommandError, Reply
 from engine.text.messages import scripting
 
@@ -22,38 +23,35 @@ if TYPE_CHECKING:
 
 
 class Suspension:
-    """Runner of one suspendable work at a time, for which it implements `engine.core.environment.host.Apart`."""
+    """The stack for suspendable work, as an `engine.core.environment.host.Stack`."""
 
     def __init__(self) -> None:
         try:
             from greenlet import getcurrent, greenlet  # noqa: PLC0415 - needed only for scripts
         except ImportError:
             raise CommandError(scripting.NO_LUA) from None
-        self._current: Callable[[], greenlet] = getcurrent
+        self._caller: greenlet = getcurrent()
         self._stack: greenlet = greenlet(self._serve)
-        self._caller: greenlet | None = None
         self._work: Callable[[], Reply] | None = None
+        self._reply: Reply = SUSPENDED
         self._error: BaseException | None = None
-        self.reply: Reply = None
-        self.is_over = True
 
-    def prepare(self, work: Callable[[], Reply]) -> Suspension:
-        """Prepare new work; the previous work must have ended."""
-        self._work, self._error, self.reply, self.is_over = work, None, None, False
-        return self
+    def run(self, work: Callable[[], Reply]) -> Reply:
+        """Run ``work``, after the previous work is finished."""
+        self._work = work
+        return self.resume()
 
-    def go(self) -> bool:
-        """Start or resume the work; return whether it has ended. An exception of the work is raised here."""
-        self._caller = self._current()
+    def resume(self) -> Reply:
+        """Resume suspended work."""
         self._stack.switch()
-        if self.is_over and self._error is not None:
+        if self._error is not None:
             error, self._error = self._error, None
             raise error
-        return self.is_over
+        reply, self._reply = self._reply, SUSPENDED
+        return reply
 
     def pause(self) -> None:
-        """Suspend the work, which calls this, until `go` is called again."""
-        assert self._caller is not None
+        """Suspend the work, which calls this, until `resume` is called."""
         self._caller.switch()
 
     def _serve(self) -> Any:
@@ -62,10 +60,8 @@ class Suspension:
             work, self._work = self._work, None
             assert work is not None
             try:
-                self.reply = work()
-            except BaseException as error:  # noqa: BLE001 - it is raised by `go`
+                self._reply = work()
+            except BaseException as error:  # noqa: BLE001 - `resume` raises it
                 self._error = error
             work = None
-            self.is_over = True
-            assert self._caller is not None
             self._caller.switch()
