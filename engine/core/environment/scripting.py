@@ -50,8 +50,8 @@ class ScriptCache(Protocol):
     def flush(self) -> None:
         """Remove all scripts."""
 
-    def run_script(self, ctx: Any, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
-        """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA."""
+    def run_script(self, ctx: Any, argv: list[bytes], count: int, sha: bytes, *, read_only: bool) -> Reply:
+        """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA, with ``count`` keys."""
 
     def apart(self, ctx: Any, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
         """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
@@ -116,5 +116,5 @@ class FunctionLibraries(Protocol):
     def find(self, name: bytes) -> bool:
         """Return whether a function exists."""
 
-    def run(self, ctx: Any, argv: list[bytes], *, read_only: bool) -> Reply:
-        """Run a function. ``argv`` are the words of FCALL."""
+    def run(self, ctx: Any, argv: list[bytes], count: int, *, read_only: bool) -> Reply:
+        """Run a function. ``argv`` are the words of FCALL, with ``count`` keys."""

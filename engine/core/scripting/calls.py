@@ -31,8 +31,8 @@ from engine.version import REDIS_VERSION
 
 #: Reasons to refuse writes. If several apply, the script receives the first one.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
-#: Replies shorter than the first number of bytes are not measured while more than the second number of bytes is free.
-_SMALL, _PLENTY = 1 << 20, 8 << 20
+#: Texts shorter than this number of bytes are not measured while enough memory is free.
+_SMALL = 1 << 20
 _BYTES = frozenset({bytes})
 #: Integers below this limit are exact as doubles, so they are formatted with all their digits.
 _EXACT = 1 << 53
@@ -91,8 +91,10 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
 class Memory(Protocol):
     """The memory of the running interpreter."""
 
-    def left(self) -> int:
-        """Return the number of bytes that the script may still allocate."""
+    #: Returns the number of bytes in use, if called with True.
+    used: Callable[[bool], int]
+    #: Number of bytes in use below which there is room for a small reply.
+    plenty_below: int
 
     def make_room(self, size: int) -> bool:
         """Raise the limit so that a reply of ``size`` bytes fits. Return False if memory already exceeds the limit."""
@@ -108,7 +110,7 @@ class Memory(Protocol):
 
 
 class Calls:
-    """The functions of one core. ``running`` and ``memory`` are set for each script. Lua's hook calls ``tick``."""
+    """The functions of one core. ``running`` and ``memory`` are set during each run. Lua's hook calls ``tick``."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
@@ -140,11 +142,29 @@ class Calls:
         )
         return functions, silent
 
-    def arm(self) -> None:
-        """Enforce the memory limit and restart the tick counter, just before a script runs."""
+    def start(self, running: Execution, memory: Memory) -> None:
+        """Prepare for a run: the session and the interpreter's hook."""
+        session, caller = self.session, running.caller
+        session.id, session.db, session.name, session.user = caller.id, caller.db, caller.name, caller.user
+        session.is_master, session.limited = caller.is_master, caller.limited
+        session.proto = self.resp = 2
+        self.running, self.memory = running, memory
+        self._ctx.enter(session)
+        self._ticked_ns, self._every = running.began_ns, _FIRST
+
+    def end(self) -> None:
+        """End the run and return to the caller. Raise the run's unexpected error, if there was one."""
+        assert self.running is not None
+        self._ctx.enter(self.running.caller)
+        self.running = self.memory = None
+        if self.broken is not None:
+            broken, self.broken = self.broken, None
+            raise broken
+
+    def limit_memory(self) -> None:
+        """Enforce the memory limit, just before a script runs."""
         assert self.memory is not None
         self.memory.limit()
-        self._ticked_ns, self._every = self._ctx.telemetry.stopwatch(), _FIRST
 
     def tick(self) -> tuple[int, int]:
         """Return whether the script must end, and the number of instructions until the hook's next call."""
@@ -203,7 +223,7 @@ class Calls:
             shown: dict[bytes, Any] = {b"err": value.text}
             if not isinstance(value, WordsError):
                 shown[b"ignore_error_stats_update"] = True
-            return self._as_value(shown, is_made=True)
+            return self._passed(shown)
         except CommandError as error:
             self.error = error.text
         except BaseException as error:  # noqa: BLE001 - as above
@@ -212,40 +232,32 @@ class Calls:
         words = ()  # lupa keeps the last error and its frames, which would keep Lua's tables alive
         raise _RAISED.with_traceback(None)
 
-    def _as_value(self, reply: Reply, *, is_made: bool = False) -> Any:
-        """Return a reply as a Lua value. With ``is_made``, ``reply`` is already the result of `converted`."""
-        memory = self.memory
-        assert memory is not None
-        if type(reply) is bytes and len(reply) < _SMALL and memory.left() > _PLENTY:
-            return reply
-        kind = type(reply)
-        if (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply)):
-            # Fast path with the same result as `converted`, `size_of` and `table`.
-            if not memory.make_room(size_of_texts(reply)):
-                raise CommandError(scripting.OUT_OF_MEMORY)
-            return memory.flat_table(reply)
-        value = reply if is_made else converted(reply, self.resp)
+    def _as_value(self, reply: Reply) -> Any:
+        """Return a reply as a Lua value."""
+        kind, value = type(reply), reply
+        is_flat = (kind is list or (kind is Map and self.resp == 2)) and _BYTES.issuperset(map(type, reply))
+        if not is_flat:
+            value = converted(reply, self.resp)
+            is_flat = type(value) is list and _BYTES.issuperset(map(type, value))
+        return self._passed(value, is_flat=is_flat)
+
+    def _passed(self, value: Any, *, is_flat: bool = False) -> Any:
+        """Return a converted reply as a Lua value. ``is_flat``: whether it is a list of texts."""
         if value is None or value is False:
             return value
-        if not memory.make_room(size_of(value)):
+        memory = self.memory
+        assert memory is not None
+        if not memory.make_room(size_of_texts(value) if is_flat else size_of(value)):
             raise CommandError(scripting.OUT_OF_MEMORY)
+        if is_flat:
+            return memory.flat_table(value)
         return memory.table(value) if isinstance(value, list | dict) else value
 
     def _words(self, words: tuple[Any, ...]) -> list[bytes]:
+        """Return the arguments of a call as a command's words."""
         if not words:
             raise WordsError(scripting.NO_ARGUMENTS)
-        argv = list(words)
-        for at, word in enumerate(argv):
-            kind = type(word)
-            if kind is bytes:
-                continue
-            if kind is int and -_EXACT < word < _EXACT:
-                argv[at] = b"%d" % word
-            elif kind is int or kind is float:
-                argv[at] = _shown(word)
-            else:
-                raise WordsError(scripting.BAD_ARGUMENTS)
-        return argv
+        return [word if type(word) is bytes else _shown(word) for word in words]
 
     def _run(self, words: tuple[Any, ...]) -> Any:
         """Run a command, and count it like a client's command; return its reply as a Lua value.
@@ -253,11 +265,9 @@ class Calls:
         Return an error reply as a CommandError. Raise CommandError if the command may not run.
         """
         # A single function, because a script may make thousands of calls.
-        argv = list(words) or self._words(words)
-        for word in words:
-            if type(word) is not bytes:
-                argv = self._words(words)
-                break
+        argv = [word if type(word) is bytes else _shown(word) for word in words]
+        if not argv:
+            raise WordsError(scripting.NO_ARGUMENTS)
         ctx, running = self._ctx, self.running
         if running is None or running.verdict:
             raise CommandError(scripting.KILLED)
@@ -271,8 +281,7 @@ class Calls:
             command = self._command(argv)
         telemetry = ctx.telemetry
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
-        flags, caller = command.flags, running.caller
-        if caller.limited or running.read_only or running.memory_full or self._admission.refuses or "noscript" in flags:
+        if running.is_restricted or self._admission.refuses or "noscript" in command.flags:
             # In all other cases, `_check` would allow the command.
             try:
                 self._check(running, command, argv)
@@ -282,8 +291,6 @@ class Calls:
                 raise
         if command.writes:
             running.wrote = True
-        session = self.session
-        ctx.session, ctx.db, ctx.retry = session, ctx.databases[session.db], None
         began = telemetry.stopwatch()
         failed = False
         reply: Reply
@@ -310,10 +317,13 @@ class Calls:
             stat.failed += 1
         telemetry.commands += 1
         if spent >= telemetry.threshold_ns:
-            telemetry.note_slow(session, command, argv, spent // 1000, ctx.changes.now)
+            telemetry.note_slow(self.session, command, argv, spent // 1000, ctx.changes.now)
             if ctx.monitors.sessions:
-                ctx.monitors.show(session, command, argv)
+                ctx.monitors.show(self.session, command, argv)
         kind = type(reply)
+        memory = self.memory
+        if kind is bytes and len(reply) < _SMALL and memory is not None and memory.used(True) < memory.plenty_below:
+            return reply
         if kind is int:
             return reply if -(1 << 63) <= reply < 1 << 63 else float(reply)
         if reply is None:
@@ -424,10 +434,14 @@ def _whole(word: Any) -> int:
     return int(word) if type(word) is int or (type(word) is bytes and word.isdigit()) else 0
 
 
-def _shown(number: float) -> bytes:
+def _shown(number: Any) -> bytes:
     """Format a number as a command's argument: the shortest digits that represent it, as in Redis 7.2 and later."""
     if type(number) is int:
+        if -_EXACT < number < _EXACT:
+            return b"%d" % number
         number = float(number)
+    elif type(number) is not float:
+        raise WordsError(scripting.BAD_ARGUMENTS)
     if math.isnan(number):
         return b"-nan" if math.copysign(1, number) < 0 else b"nan"
     return doubles.text(number) if number else b"0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from engine.core.clients.session import Session
@@ -53,6 +53,8 @@ class Execution:
     began_ns: int
     #: Whether memory was full at the start.
     memory_full: bool = False
+    #: Whether each call must be checked.
+    is_restricted: bool = field(init=False)
     #: Whether the script has called a writing command.
     wrote: bool = False
     verdict: Verdict = Verdict.GO_ON
@@ -60,3 +62,6 @@ class Execution:
     is_slow: bool = False
     #: Whether the run loads a library, whose code registers functions.
     is_loading: bool = False
+
+    def __post_init__(self) -> None:
+        self.is_restricted = self.caller.limited or self.read_only or self.memory_full

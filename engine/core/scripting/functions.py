@@ -59,7 +59,7 @@ class Functions:
     @property
     def interpreter_memory(self) -> int:
         """The memory used by the interpreter of functions in bytes."""
-        return self._interpreter.used if self._interpreter is not None else 0
+        return self._interpreter.used(True) if self._interpreter is not None else 0
 
     # -- libraries --------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Functions:
         try:
             outcome = interpreter.load(text)
         finally:
-            scripts.end_run(running)
+            scripts.calls.end()
         code, *rest = outcome if isinstance(outcome, tuple) else (outcome,)
         if code == _COMPILE:
             raise CommandError(scripting.library_compile_failed(rest[0]))
@@ -219,12 +219,12 @@ class Functions:
         """Return the flags of the function that the FCALL in ``argv`` would run; None if it does not exist."""
         return self._functions[argv[1].lower()].flags if self.find(argv[1]) else None
 
-    def run(self, ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-        """Run a function. ``argv`` are the words of FCALL."""
+    def run(self, ctx: Context, argv: list[bytes], count: int, *, read_only: bool) -> Reply:
+        """Run a function. ``argv`` are the words of FCALL, with ``count`` keys."""
         function = self._functions[argv[1].lower()]
         interpreter = self._made()
         name, flags = function.name, function.flags
-        return self._scripts.run(ctx, argv, name, flags, interpreter, read_only=read_only, is_function=True)
+        return self._scripts.run(ctx, argv, count, name, flags, interpreter, read_only=read_only, is_function=True)
 
 
 def _name(code: bytes) -> bytes | None:

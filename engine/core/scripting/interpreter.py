@@ -8,6 +8,7 @@ it afterwards. Memory for a reply is reserved before the reply is passed to Lua 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from engine.core.protocol.replies import CommandError
@@ -20,14 +21,16 @@ MEMORY_LIMIT = 1 << 30
 _UNLIMITED = 1 << 50
 #: Memory in use, in bytes, above which a full garbage collection follows each script.
 _COLLECT_FROM = 64 << 20
+#: Number of free bytes above which the size of a small reply is not measured.
+_PLENTY = 8 << 20
 #: Bytes added to a reply's measured size, for lupa's references to objects.
 _SLACK = 4096
 #: Number of arguments above which they are passed as one table, because Lua's stack has only 8,000 slots.
 _MANY = 200
 #: Number of references to Lua objects for which space is allocated in advance, because calls must not allocate it.
 _NAMED_AHEAD = 8200
-#: Result codes of a run, and of loading a library.
-_FAILED, _OUT_OF_MEMORY, _REGISTER = 3, 6, 2
+#: Result codes of a run, as in sandbox.lua, and of loading a library.
+_FAILED, _OUT_OF_MEMORY, _REGISTER = 1, 3, 2
 
 
 class Interpreter:
@@ -38,7 +41,7 @@ class Interpreter:
             from lupa import lua51  # noqa: PLC0415 - only needed to run scripts
         except ImportError:
             raise CommandError(scripting.NO_LUA) from None
-        self._calls = calls
+        self._collect_from = min(_COLLECT_FROM, MEMORY_LIMIT // 4)
         self._lua_error: type[Exception] = lua51.LuaError
         self._memory_error: type[Exception] = lua51.LuaMemoryError
         self._lua = lua = lua51.LuaRuntime(
@@ -48,49 +51,40 @@ class Interpreter:
             unpack_returned_tuples=True,
             max_memory=_UNLIMITED,
         )
+        #: Returns the number of bytes in use, if called with True.
+        self.used: Callable[[bool], int] = lua.get_memory_used
+        #: Number of bytes in use below which there is room for a small reply.
+        self.plenty_below = MEMORY_LIMIT - _PLENTY
         parts = lua.table_from({name.encode(): source(name) for name in PARTS})
         functions, silent = map(lua.table_from, calls.offered())
         start = lua.eval(b"function(text, ...) return assert(loadstring(text, '=(redis)'))(...) end")
         api = start(source("sandbox"), calls, functions, silent, parts, not of_functions)
         self._chance, self._draw_from = api[b"chance"], api[b"draw_from"]
         self._compile, self._forget, self._run = api[b"compile"], api[b"forget"], api[b"run"]
+        self._pack = api[b"pack"]
         self._run_function, self._load, self._adopt = api[b"run_function"], api[b"load"], api[b"adopt"]
         names = [lua.table() for _ in range(_NAMED_AHEAD)]
         del names
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
-    @property
-    def used(self) -> int:
-        """The memory in use in bytes."""
-        used: int = self._lua.get_memory_used(total=True)
-        return used
-
-    def left(self) -> int:
-        """Return the number of bytes that a script may still allocate."""
-        used: int = self._lua.get_memory_used(True)  # Not a keyword argument, which is slower in each call.
-        return MEMORY_LIMIT - used
-
     def limit(self) -> None:
-        """Enforce the memory limit until ``lift_limit``."""
+        """Enforce the memory limit until the end of the run."""
         self._lua.set_max_memory(MEMORY_LIMIT)
 
     def make_room(self, size: int) -> bool:
         """Raise the limit so that a reply of ``size`` bytes fits. Return False if memory already exceeds the limit."""
-        used: int = self._lua.get_memory_used(True)
+        used = self.used(True)
         if used >= MEMORY_LIMIT:
             self._lua.set_max_memory(used + _SLACK)
             return False
         self._lua.set_max_memory(max(MEMORY_LIMIT, used + size + _SLACK))
         return True
 
-    def lift_limit(self) -> None:
-        """Stop enforcing the limit, after the script."""
+    def _lift_limit(self) -> None:
+        """Stop enforcing the limit, after the script. Run a full garbage collection if much memory is in use."""
         self._lua.set_max_memory(_UNLIMITED)
-
-    def collect(self) -> None:
-        """Run a full garbage collection if much memory is in use."""
-        if self.used > min(_COLLECT_FROM, MEMORY_LIMIT // 4):
+        if self.used(True) > self._collect_from:
             self._lua.gccollect()
 
     # -- randomness -------------------------------------------------------------------------------------------------
@@ -113,7 +107,9 @@ class Interpreter:
 
     def flat_table(self, texts: list[bytes]) -> Any:
         """Return a Lua table for a list of texts."""
-        return self._lua.table_from(texts)
+        if len(texts) > _MANY:
+            return self._lua.table_from(texts)
+        return self._pack(*texts)
 
     # -- scripts ----------------------------------------------------------------------------------------------------
 
@@ -127,11 +123,11 @@ class Interpreter:
         self._forget(name)
 
     def run(self, name: bytes, proto: int, count: int, words: list[bytes], *, is_function: bool) -> Any:
-        """Run the script or function of this name; return a result code and the result.
+        """Run the script or function of this name; return its result. The first ``count`` of the ``words`` are keys.
 
-        The first ``count`` of the ``words`` are keys. The codes are 0 text, 1 integer, 2 bytes of the protocol, 3 error
-        (with source and line), 4 nil, 5 error returned by the script (with whether it has been counted), and 6 out of
-        memory.
+        Text, a number and nil are returned as they are. Other results are tuples of a code and values: 0 bytes of the
+        protocol, 1 error (with source and line), 2 error returned by the script (with whether it has been counted), and
+        3 out of memory.
         """
         run = self._run_function if is_function else self._run
         try:
@@ -139,13 +135,12 @@ class Interpreter:
                 return run(name, proto, count, self._lua.table_from(words))
             return run(name, proto, count, *words)
         except self._memory_error:
-            return _OUT_OF_MEMORY
+            return (_OUT_OF_MEMORY,)
         except self._lua_error:
             # The hook ended the script just as it returned.
             return _FAILED, scripting.KILLED
         finally:
-            self.lift_limit()
-            self.collect()
+            self._lift_limit()
 
     # -- libraries --------------------------------------------------------------------------------------------------
 
@@ -156,8 +151,7 @@ class Interpreter:
         except self._lua_error:
             return _REGISTER, scripting.LOAD_TIMEOUT
         finally:
-            self.lift_limit()
-            self.collect()
+            self._lift_limit()
 
     def adopt(self) -> None:
         """Make the functions registered by the last library callable."""

@@ -43,7 +43,7 @@ def converted(reply: Reply, resp: int) -> Any:
     if kind is Simple:
         return {b"ok": bytes(reply)}
     if kind is list or kind is tuple or kind is Push:
-        return [converted(one, resp) for one in reply]
+        return [one if type(one) is bytes else converted(one, resp) for one in reply]
     convert = _CONVERT.get(kind)
     if convert is None:
         raise UnconvertibleError(general.INTERNAL_ERROR)
@@ -59,7 +59,7 @@ def _verbatim(reply: Verbatim, resp: int) -> Any:
 
 
 def _map(reply: list[Any], resp: int) -> Any:
-    flat = [converted(one, resp) for one in reply]
+    flat = [one if type(one) is bytes else converted(one, resp) for one in reply]
     return {b"map": _table(flat)} if resp == 3 else flat
 
 

@@ -23,6 +23,9 @@ from engine.core.scripting.interpreter import Interpreter
 from engine.text.messages import scripting
 from engine.text.words import split_words
 
+#: Result codes of a run, as in sandbox.lua.
+_BYTES, _FAILED, _RETURNED_ERROR, _OUT_OF_MEMORY = range(4)
+_LIMIT = 1 << 63
 #: Overhead of a script besides its text, in bytes.
 _OVERHEAD = 200
 #: Maximum number of cached scripts that only EVAL has loaded, as in Redis 7.4 and later.
@@ -49,14 +52,17 @@ class Scripts:
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
         #: Scripts that only EVAL has loaded, least recently used first.
         self._evaluated: dict[bytes, None] = {}
-        #: The running script or function.
-        self.running: Execution | None = None
         #: The interpreter that ran last, and the random generator's state saved from an earlier one. All interpreters
         #: continue one sequence of random numbers.
         self._drawn_from: Interpreter | None = None
         self._chance: tuple[float, float] | None = None
         #: The stack of the current run, if the run can be suspended.
         self._stack: Stack | None = None
+
+    @property
+    def running(self) -> Execution | None:
+        """The running script or function, if any."""
+        return self.calls.running
 
     # -- the cache --------------------------------------------------------------------------------------------------
 
@@ -71,7 +77,7 @@ class Scripts:
     @property
     def interpreter_memory(self) -> int:
         """The memory used by the interpreter of scripts in bytes."""
-        return self._interpreter.used if self._interpreter is not None else 0
+        return self._interpreter.used(True) if self._interpreter is not None else 0
 
     def has(self, sha: bytes) -> bool:
         """Return whether a script is cached."""
@@ -134,15 +140,16 @@ class Scripts:
         except CommandError:
             return None
 
-    def run_script(self, ctx: Context, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
-        """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA."""
+    def run_script(self, ctx: Context, argv: list[bytes], count: int, sha: bytes, *, read_only: bool) -> Reply:
+        """Run the script with this SHA-1. ``argv`` are the words of EVAL or EVALSHA, with ``count`` keys."""
         sha = sha.lower()
-        if sha not in self._scripts:
+        found = self._scripts.get(sha)
+        if found is None:
             raise CommandError(scripting.NO_SCRIPT)
         if sha in self._evaluated:
             del self._evaluated[sha]
             self._evaluated[sha] = None
-        return self.run(ctx, argv, sha, self._scripts[sha][1], self.interpreter(), read_only=read_only)
+        return self.run(ctx, argv, count, sha, found[1], self.interpreter(), read_only=read_only)
 
     # -- a run ------------------------------------------------------------------------------------------------------
 
@@ -150,6 +157,7 @@ class Scripts:
         self,
         ctx: Context,
         argv: list[bytes],
+        count: int,
         name: bytes,
         flags: Flags,
         interpreter: Interpreter,
@@ -158,12 +166,9 @@ class Scripts:
         is_function: bool = False,
     ) -> Reply:
         """Run a script or function. Raise CommandError if it may not run now, or fails."""
-        count = int(argv[2])
-        words = argv[3:]
         self._check(ctx.session, flags, read_only=read_only)
         if ctx.monitors.sessions:
             ctx.monitors.show_words(ctx.session, argv)
-        stopwatch = ctx.telemetry.stopwatch
         running = Execution(
             ctx.session,
             name,
@@ -171,14 +176,10 @@ class Scripts:
             flags,
             is_function,
             read_only or flags.no_writes,
-            stopwatch(),
+            ctx.telemetry.stopwatch(),
             self._admission.memory_full,
         )
-
-        def work() -> Reply:
-            return self._run(running, interpreter, count, words)
-
-        return self.apart(ctx, argv, work)
+        return self.apart(ctx, argv, lambda: self._run(running, interpreter, count))
 
     def apart(self, ctx: Context, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
         """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
@@ -255,6 +256,7 @@ class Scripts:
                 return
             running.is_slow = True
         stack.pause()
+        ctx.enter(self.calls.session)
 
     def _check(self, session: Session, flags: Flags, *, read_only: bool) -> None:
         """Raise CommandError if the script's declarations forbid it to run now."""
@@ -267,51 +269,32 @@ class Scripts:
             if stale:
                 raise CommandError(stale)
 
-    def _run(self, running: Execution, interpreter: Interpreter, count: int, words: list[bytes]) -> Reply:
-        caller = running.caller
+    def _run(self, running: Execution, interpreter: Interpreter, count: int) -> Reply:
+        proto, words = running.caller.proto, running.argv[3:]
         self.start_run(running, interpreter)
         try:
-            outcome = interpreter.run(running.name, caller.proto, count, words, is_function=running.is_function)
+            outcome = interpreter.run(running.name, proto, count, words, is_function=running.is_function)
         finally:
-            self.end_run(running)
+            self.calls.end()
         return self._reply(running, outcome)
 
     def start_run(self, running: Execution, interpreter: Interpreter) -> None:
-        """Start a run. Until ``end_run``, ``calls`` runs commands for this run's caller."""
-        calls, session = self.calls, self.calls.session
-        session.id, session.db = running.caller.id, running.caller.db
-        session.name, session.user = running.caller.name, running.caller.user
-        session.is_master, session.limited = running.caller.is_master, running.caller.limited
-        session.proto = calls.resp = 2
-        calls.running = self.running = running
-        calls.memory = interpreter
-        calls.broken = None
+        """Start a run. Until ``calls.end``, ``calls`` runs commands for this run's caller."""
+        self.calls.start(running, interpreter)
         if interpreter is not self._drawn_from:
             self.leave(self._drawn_from)
             if self._chance is not None:
                 interpreter.draw_from(self._chance)
             self._drawn_from = interpreter
 
-    def end_run(self, running: Execution) -> None:
-        """End the run and restore the caller's command. Raise the run's unexpected error, if there was one."""
-        ctx, calls = self._ctx, self.calls
-        self.running = calls.running = calls.memory = None
-        ctx.enter(running.caller)
-        if calls.broken is not None:
-            broken, calls.broken = calls.broken, None
-            raise broken
-
     def _reply(self, running: Execution, outcome: Any) -> Reply:
-        code, *rest = outcome if isinstance(outcome, tuple) else (outcome,)
-        if code == _TEXT:
-            return rest[0]
-        if code == _NUMBER:
-            number = rest[0]
-            return int(number) if -_LIMIT <= number < _LIMIT else -_LIMIT
+        if outcome is None or type(outcome) is bytes:
+            return outcome
+        if type(outcome) is not tuple:
+            return int(outcome) if -_LIMIT <= outcome < _LIMIT else -_LIMIT
+        code, *rest = outcome
         if code == _BYTES:
             return Raw(rest[0])
-        if code == _NIL:
-            return None
         if code == _OUT_OF_MEMORY:
             raise ScriptError(scripting.OUT_OF_MEMORY, counted=False)
         if code == _RETURNED_ERROR:
@@ -345,8 +328,6 @@ class Scripts:
         running.verdict = Verdict.KILLED
 
 
-_TEXT, _NUMBER, _BYTES, _FAILED, _NIL, _RETURNED_ERROR, _OUT_OF_MEMORY = range(7)
-_LIMIT = 1 << 63
 #: Time limit for running a library's code, in nanoseconds.
 _LOAD_NS = 500_000_000
 

@@ -41,7 +41,7 @@ def _fcall(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
         raise CommandError(scripting.TOO_MANY_KEYS)
     if count < 0:
         raise CommandError(scripting.NEGATIVE_KEYS)
-    return ctx.functions.run(ctx, argv, read_only=read_only)
+    return ctx.functions.run(ctx, argv, count, read_only=read_only)
 
 
 _CALL = "function numkeys [key [key ...]] [arg [arg ...]]"

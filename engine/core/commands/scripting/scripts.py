@@ -33,27 +33,27 @@ script_subcommand = container(
 )
 
 
-def check_keys(argv: list[bytes]) -> None:
-    """Raise CommandError if the number of keys is invalid."""
+def count_keys(argv: list[bytes]) -> int:
+    """Return the number of keys. Raise CommandError if it is invalid."""
     count = parse_int(argv[2])
     if count > len(argv) - 3:
         raise CommandError(scripting.TOO_MANY_KEYS)
     if count < 0:
         raise CommandError(scripting.NEGATIVE_KEYS)
+    return count
 
 
 def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
     """Run a Lua script."""
-    check_keys(argv)
-    return ctx.scripts.run_script(ctx, argv, ctx.scripts.load(argv[1], stays=False), read_only=read_only)
+    count = count_keys(argv)
+    return ctx.scripts.run_script(ctx, argv, count, ctx.scripts.load(argv[1], stays=False), read_only=read_only)
 
 
 def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
     """Run a cached Lua script, given its SHA-1."""
     if len(argv[1]) != _SHA_LENGTH:
         raise CommandError(scripting.NO_SCRIPT)
-    check_keys(argv)
-    return ctx.scripts.run_script(ctx, argv, argv[1], read_only=read_only)
+    return ctx.scripts.run_script(ctx, argv, count_keys(argv), argv[1], read_only=read_only)
 
 
 for _name, _word, _handler, _summary in (

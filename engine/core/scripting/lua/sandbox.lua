@@ -26,8 +26,8 @@ for _, functions in pairs({ offered, silent }) do
     for name, f in pairs(functions) do functions[name] = as_function(f) end
 end
 local shown_double = as_function(host.shown_double)
-local arm, tick, raised_error, resp_now = as_function(host.arm), as_function(host.tick), as_function(host.raised_error),
-    as_function(host.resp_now)
+local limit_memory, tick = as_function(host.limit_memory), as_function(host.tick)
+local raised_error, resp_now = as_function(host.raised_error), as_function(host.resp_now)
 local version, version_number = host.version, host.version_number
 local getinfo, sethook, getmt = debug.getinfo, debug.sethook, debug.getmetatable
 
@@ -141,13 +141,14 @@ end
 
 local KILLED = "ERR Script killed by user with SCRIPT KILL..."
 local killed, every = false, FIRST
+local watch
 local function hook(event)
     -- Once the script is killed, each of its lines raises an error, but lines of these libraries still run.
     if event == "line" and getinfo(2, "S").source == "=(redis)" then return end
     local verdict, next_every = tick()
     if verdict == 0 then
         if event == "line" then
-            sethook()
+            watch()
         elseif next_every ~= every then
             every = next_every
             sethook(hook, "", every)
@@ -157,6 +158,11 @@ local function hook(event)
         sethook(hook, "l", every)
         error(killed, 0)
     end
+end
+-- Sets the hook of the current coroutine. The main one has it also between scripts, because setting it takes time.
+function watch()
+    killed, every = false, FIRST
+    sethook(hook, "", every)
 end
 local function watched(co)
     if killed then sethook(co, hook, "l", every) else sethook(co, hook, "", every) end
@@ -305,47 +311,38 @@ local function on_error(e)
     return { err = err, source = info and info.source or chunk_name, line = info and info.currentline or 1 }
 end
 
--- Returns the result code of a run and its value, or false if the value must still be encoded.
-local function outcome(proto, ok, value)
-    sethook()
-    -- The killed script may have succeeded: its last call, such as pcall, can have caught the error.
-    if ok and killed then return 3, killed.err end
-    if not ok then
-        -- Lua calls no handler for an out-of-memory error, and there is no memory for a table.
-        if type(value) ~= "table" then return 6 end
-        return 3, value.err, value.source, value.line
-    end
-    local kind = type(value)
-    if kind == "string" then return 0, value end
-    if kind == "number" then return 1, value end
-    if kind == "nil" then return 4 end
-    if kind == "table" then
-        local err = rawget(behind[value] or value, "err")
-        if type(err) == "string" then return 5, line(err), rawget(value, "ignore_error_stats_update") and 1 or 0 end
-    end
-    return false, kind, value
-end
+-- Codes of results with several values, as in scripts.py.
+local BYTES, FAILED, RETURNED_ERROR, NO_MEMORY = 0, 1, 2, 3
 local function encoded(proto, value)
     local out = {}
     encoder(out, proto, resp_now())(value, 1)
     return concat(out)
 end
-local function finish(proto, code, kind, value, ...)
-    if code then return code, kind, value, ... end
-    -- The hook also runs during encoding, because a table can contain itself.
-    sethook(hook, "", every)
-    local ok, text = pcall(encoded, proto, value)
-    sethook()
-    if not ok then
-        if type(text) ~= "table" then return 6 end
-        return 3, text.err
+-- Returns the result of a run: a string, a number or nil, or a code and its values.
+local function outcome(proto, ok, value)
+    if ok and not killed then
+        local kind = type(value)
+        if kind == "string" or kind == "number" or kind == "nil" then return value end
+        if kind == "table" then
+            local err = rawget(behind[value] or value, "err")
+            if type(err) == "string" then
+                return RETURNED_ERROR, line(err), rawget(value, "ignore_error_stats_update") and 1 or 0
+            end
+        end
+        -- The hook also runs during encoding, because a table can contain itself.
+        ok, value = pcall(encoded, proto, value)
+        if ok and not killed then return BYTES, value end
     end
-    return 2, text
+    -- The killed script may have succeeded: its last call, such as pcall, can have caught the error.
+    if ok then value = killed end
+    -- Lua calls no handler for an out-of-memory error, and there is no memory for a table.
+    if type(value) ~= "table" then return NO_MEMORY, nil end
+    return FAILED, value.err, value.source, value.line
 end
+-- Prepares for a run. The previous script may have changed the hook.
 local function begin()
-    killed, every = false, FIRST
-    arm()
-    sethook(hook, "", every)
+    if killed or every ~= FIRST then watch() end
+    limit_memory()
 end
 local function arguments(count, ...)
     local all = ...
@@ -358,6 +355,8 @@ local function arguments(count, ...)
 end
 
 local api = { chance = kit.chance, draw_from = kit.draw_from }
+-- Faster than lupa's table_from.
+function api.pack(...) return { ... } end
 function api.compile(name, text)
     local chunk, e = loadstring(text, "@user_script")
     if not chunk then return e end
@@ -367,12 +366,12 @@ function api.forget(name) scripts[name] = nil end
 function api.run(name, proto, count, ...)
     base.KEYS, base.ARGV = arguments(count, ...)
     begin()
-    return finish(proto, outcome(proto, xpcall(scripts[name], on_error)))
+    return outcome(proto, xpcall(scripts[name], on_error))
 end
 function api.run_function(name, proto, count, ...)
     local f, keys, args = scripts[name], arguments(count, ...)
     begin()
-    return finish(proto, outcome(proto, xpcall(function() return (f(keys, args)) end, on_error)))
+    return outcome(proto, xpcall(function() return (f(keys, args)) end, on_error))
 end
 
 -- -- libraries of functions -------------------------------------------------------------------------------------------
@@ -405,7 +404,6 @@ function api.load(text)
     setfenv(chunk, library_G)
     begin()
     local ok, failure = xpcall(chunk, on_error)
-    sethook()
     loaded, is_loading = registering.over(), false
     if not ok then return 2, type(failure) == "table" and failure.err or OUT_OF_MEMORY end
     local out = {}
@@ -419,6 +417,8 @@ function api.adopt()
     for i = 1, #loaded, 4 do scripts[loaded[i]] = loaded[i + 1] end
     loaded = nil
 end
+
+watch()
 
 local name = next(_G)
 while name do
