@@ -59,8 +59,8 @@ def logged_in(core: Core, name: str) -> Session:
         ("user a (+get\n", "f:1: Unmatched parenthesis in selector definition."),
     ],
 )
-def test_a_file_is_taken_as_a_whole_or_not_at_all(text: str, error: str) -> None:
-    """The error has Redis's words, with the line numbers, and the users are unchanged."""
+def test_an_invalid_acl_file_changes_no_user(text: str, error: str) -> None:
+    """An invalid file is rejected with Redis's error text, including line numbers, and the users are unchanged."""
     core = core_with("old on nopass")
     with pytest.raises(UsersError) as raised:
         core.accounts.load(text.encode(), b"f")
@@ -68,7 +68,7 @@ def test_a_file_is_taken_as_a_whole_or_not_at_all(text: str, error: str) -> None
     assert sorted(core.accounts.users) == [b"default", b"old"]
 
 
-def test_a_file_s_users_are_the_only_ones() -> None:
+def test_loading_a_file_replaces_all_users() -> None:
     """Users missing from the file are deleted, the default user is reset, comments and blank lines are ignored."""
     core = core_with("old on nopass", "default +@all -get")
     core.accounts.load(b"# comment\n\nuser new on   nopass  (+get ~a)\r\n  user two off\n", b"f")
@@ -82,8 +82,9 @@ def test_a_file_s_users_are_the_only_ones() -> None:
     assert core.accounts.text() == before
 
 
-def test_loading_closes_only_whose_users_went_or_hear_less() -> None:
-    """Connections of users with the same or other command rights stay open."""
+def test_loading_closes_connections_of_deleted_and_restricted_users() -> None:
+    """Deleted users and users who lost permissions are disconnected; users with the same or more permissions are not.
+    """
     core = core_with(*(f"{name} on >pw ~* &* +@all" for name in ("gone", "less", "same")))
     gone, less, same = (logged_in(core, name) for name in ("gone", "less", "same"))
     for session in (less, same):
@@ -95,9 +96,7 @@ def test_loading_closes_only_whose_users_went_or_hear_less() -> None:
 
 
 def test_user_lines_of_a_configuration() -> None:
-    """A file is complete: the default user starts from scratch; a repeated name or wrong rule is an error with its
-    name.
-    """
+    """User lines replace the default user too; a repeated name or an invalid rule is an error that names the user."""
     core = core_with()
     core.accounts.load_configured([[b"default", b"on", b"nopass", b"~*", b"+@all", b"-flushdb"], [b"a", b"on"]])
     assert core.accounts.configured() == [
@@ -118,7 +117,7 @@ def test_user_lines_of_a_configuration() -> None:
 
 
 def test_requirepass_is_the_default_user_s_password() -> None:
-    """requirepass applies at startup and on changes; without it the default user needs none. Open connections stay."""
+    """requirepass applies at startup and when it changes; an empty one removes the password. Open connections stay."""
     core = core_with(requirepass="pw")
     early = core.open_session(NOW_US)
     assert run(core, early, "PING") == "NOAUTH Authentication required."
@@ -133,7 +132,7 @@ def test_requirepass_is_the_default_user_s_password() -> None:
 
 
 def test_a_session_s_limits_follow_its_user() -> None:
-    """Every change of a user reaches the sessions that are logged in as it at once."""
+    """A change of a user applies at once to the sessions that are logged in as that user."""
     core = core_with("u on >pw ~* &* +@all")
     session = logged_in(core, "u")
     assert not session.limited
@@ -146,19 +145,19 @@ def test_a_session_s_limits_follow_its_user() -> None:
     assert session.user is core.accounts.default
 
 
-def test_what_is_replayed_asks_nobody() -> None:
-    """Effects of another time are run whatever the default user may do now, and however full the memory is."""
+def test_replayed_commands_need_no_permissions() -> None:
+    """Replayed commands run even if the default user has no permissions and memory is full."""
     core = core_with("default off -@all")
     core.admission.memory_full = core.changes.replaying = True
     session = core.open_session(NOW_US)
     assert run(core, session, "XADD s 1-1 f v") == b"1-1"
 
 
-# -- late ---------------------------------------------------------------------------------------------------------
+# -- commands that run later ----------------------------------------------------------------------------------------
 
 
 def test_a_waiting_command_is_checked_again() -> None:
-    """A user who may no longer read the key gets NOPERM instead of the entry, and an entry in the log."""
+    """A blocked user who loses the right to read the key gets NOPERM instead of the entry, and ACL LOG records it."""
     core = core_with("u on >pw ~* &* +@all")
     session, other = logged_in(core, "u"), core.open_session(NOW_US)
     assert run(core, session, "XREAD BLOCK 0 STREAMS s $") is BLOCKED
@@ -177,8 +176,8 @@ def run_of(count: int, key: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("rules", "allowed"), [("+xadd ~s*", True), ("+xadd ~t", False), ("~s* +get", False)])
-def test_a_run_is_checked_as_its_commands(rules: str, allowed: bool) -> None:
-    """A pipeline of XADDs of a limited user is done at once where each is allowed, and declined where not."""
+def test_a_run_of_xadds_needs_permission_for_its_commands(rules: str, allowed: bool) -> None:
+    """A pipeline of XADDs runs as one batch if the user may run each of them; otherwise the batch is declined."""
     core = core_with(f"u on >pw {rules}")
     session = logged_in(core, "u")
     found = Scanner().scan(run_of(200, b"stream"))
@@ -189,7 +188,7 @@ def test_a_run_is_checked_as_its_commands(rules: str, allowed: bool) -> None:
 
 
 def test_a_run_for_several_keys_is_checked_for_each() -> None:
-    """One key that the user may not write is enough to decline it, and nothing was added anywhere."""
+    """A single key that the user may not write declines the batch, and no key is changed."""
     core = core_with("u on >pw +xadd ~s*")
     session = logged_in(core, "u")
     for keys, allowed in (((b"s1", b"s2"), True), ((b"s3", b"t1"), False)):
@@ -201,7 +200,7 @@ def test_a_run_for_several_keys_is_checked_for_each() -> None:
 
 
 def test_a_run_that_was_queued_is_checked_again() -> None:
-    """EXEC refuses each of its XADDs where the user may add no more."""
+    """EXEC rejects each queued XADD if the user has lost the right to run it."""
     core = core_with("u on >pw +xadd +multi +exec ~s*")
     session = logged_in(core, "u")
     run(core, session, "MULTI")
@@ -215,8 +214,8 @@ def test_a_run_that_was_queued_is_checked_again() -> None:
     assert all(reply.text.startswith(b"NOPERM ACLs rules changed between") for reply in replies)
 
 
-def test_no_memory_no_run() -> None:
-    """While memory is full, runs of XADD are declined, and their commands refused one by one."""
+def test_a_run_of_xadds_is_declined_when_memory_is_full() -> None:
+    """While memory is full, runs of XADD are declined, and each of their commands is rejected on its own."""
     core = core_with()
     session = core.open_session(NOW_US)
     core.admission.memory_full = True
@@ -229,8 +228,8 @@ def test_no_memory_no_run() -> None:
 # -- the log --------------------------------------------------------------------------------------------------------
 
 
-def test_alike_refusals_are_one_entry_for_a_minute() -> None:
-    """Counted, moved to the front, with its number and its first time; after a minute a new one."""
+def test_repeated_refusals_are_one_log_entry_for_a_minute() -> None:
+    """Repeated rejections move one entry to the front and increase its count; after a minute a new entry is added."""
     core = core_with("u on >pw +get ~k")
     session = logged_in(core, "u")
     run(core, session, "GET a")
@@ -244,8 +243,8 @@ def test_alike_refusals_are_one_entry_for_a_minute() -> None:
     assert log.denied == {"auth": 0, "command": 0, "key": 4, "channel": 0, "tls-cert": 0}
 
 
-def test_the_log_has_its_length() -> None:
-    """acllog-max-len limits the entries; 0 stops logging, and keeps existing entries."""
+def test_acllog_max_len_limits_the_log() -> None:
+    """acllog-max-len limits the number of entries; 0 stops logging, and existing entries stay."""
     core = core_with("u on >pw +get ~k", acllog_max_len="3")
     session = logged_in(core, "u")
     for number in range(5):
@@ -258,7 +257,7 @@ def test_the_log_has_its_length() -> None:
 
 
 def test_passwords_are_drawn_from_the_given_source() -> None:
-    """GENPASS draws as many digits as the bits need, and nowhere else."""
+    """ACL GENPASS draws as many digits as the number of bits needs, and only from the given source of random bytes."""
     core = core_with()
     session = core.open_session(NOW_US)
     core.accounts.draw = lambda n: n - 1

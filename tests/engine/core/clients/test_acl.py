@@ -1,4 +1,4 @@
-"""Users and rules, without a server: their syntax, their effect, how they are shown and read back."""
+"""Users and ACL rules, without a server: their syntax and effect, and ACL LIST and ACL SAVE output."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def user(*rules: str, all_channels: bool = False) -> User:
 
 
 def shown(one: User) -> str:
-    """The line of ACL LIST without what all have."""
+    """Return the line of ACL LIST without the parts that all users share."""
     return one.line().decode().removeprefix("user u ").replace("sanitize-payload ", "")
 
 
 def allows(one: User, text: str) -> str:
-    """Empty where the user may call it, else ``reason name``."""
+    """Return an empty string if the user may call the command, else ``reason name``."""
     argv = text.encode().split()
     command = COMMANDS[argv[0].upper()]
     if command.subcommands:
@@ -77,7 +77,7 @@ def allows(one: User, text: str) -> str:
     ],
 )
 def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
-    """ACL LIST's line for what ACL SETUSER was given, in the form of Redis 7.2 and later."""
+    """ACL LIST shows the rules given to ACL SETUSER in the form of Redis 7.2 and later."""
     ops, _ = merged(rules.encode().split())
     one = User(b"u")
     one.apply_all(ops, False)
@@ -186,13 +186,13 @@ def test_a_pattern_cannot_hold_blanks() -> None:
     ],
 )
 def test_what_rules_allow(rules: str, call: str, refusal: str) -> None:
-    """A command runs if one selector allows it, its keys with their access, and its channels."""
+    """A command is allowed if one selector allows the command, its keys with their access, and its channels."""
     ops, _ = merged(rules.encode().split())
     assert allows(user(*[op.decode() for op in ops]), call) == refusal
 
 
-def test_a_category_s_exception_is_its_own() -> None:
-    """+@all and -@category leave exactly the other commands, for every category."""
+def test_a_category_and_its_exception_complement_each_other() -> None:
+    """A user with +@category and a user with +@all -@category can together run every command, none of them both."""
     for name in CATEGORIES:
         additive, subtractive = user(f"+@{name}"), user("+@all", f"-@{name}")
         (yes,), (rest,) = additive.selectors, subtractive.selectors
@@ -202,7 +202,7 @@ def test_a_category_s_exception_is_its_own() -> None:
 
 
 def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
-    """The single attribute that dispatch checks."""
+    """A user is ``free``, which skips permission checks, only if all keys, channels and commands are allowed."""
     assert user("~*", "&*", "+@all").free
     assert User.all_powerful(b"x").free
     for rules in (("~*", "+@all"), ("&*", "+@all"), ("~*", "&*", "+@all", "-get"), ("~*", "&*", "+@all", "-eval")):
@@ -237,8 +237,8 @@ _RULES = """
 
 
 @given(st.lists(st.sampled_from(_RULES.split()), max_size=12))
-def test_a_line_is_read_back(rules: list[str]) -> None:
-    """A user restored from ACL SAVE's output is shown the same and has the same rights."""
+def test_a_saved_user_line_restores_the_user(rules: list[str]) -> None:
+    """A user restored from ACL SAVE's output has the same ACL LIST line and the same permissions."""
     one = User(b"u")
     for rule in rules:
         try:

@@ -1,4 +1,4 @@
-"""The line of CLIENT LIST."""
+"""The lines of CLIENT LIST."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fields(session: Session, *names: str) -> list[str]:
 
 
 def test_memory_is_what_waits_for_a_client() -> None:
-    """tot-mem adds up the commands and replies that wait at the connection and the words that MULTI has queued."""
+    """tot-mem is the size of the commands and replies that wait at the connection and the words queued by MULTI."""
     core = Core(Config(), lambda n: 0)
     session = core.open_session(NOW_US)
     for line in (b"MULTI", b"PING abc"):
@@ -27,5 +27,5 @@ def test_memory_is_what_waits_for_a_client() -> None:
 
 
 def test_an_idle_client_takes_no_memory() -> None:
-    """A client without a connection or a transaction has nothing that waits."""
+    """The memory of a client without a connection or a transaction is 0."""
     assert fields(Session(1, 0), "multi", "multi-mem", "tot-mem", "flags") == ["-1", "0", "0", "N"]

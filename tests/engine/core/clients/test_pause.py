@@ -1,4 +1,4 @@
-"""Pauses of clients: each has an owner, and none ends another's."""
+"""Pauses of clients: each has an owner, and ending one does not end another owner's pause."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from engine.core.keyspace.changes import NEVER
 from tests.harness.replay import NOW_US, new_core
 
 
-def test_a_pause_becomes_longer_and_stricter_only():
-    """A second pause of the same owner never shortens the first, nor lets go of commands that it holds back."""
+def test_a_second_pause_only_extends_the_first():
+    """A second pause of the same owner neither shortens the first one nor releases commands that the first one holds.
+    """
     pause = Pause()
     pause.start(0, 100, holds_all=True)
     pause.start(50, 80, holds_all=False)
@@ -20,7 +21,7 @@ def test_a_pause_becomes_longer_and_stricter_only():
 
 
 def test_the_end_of_one_pause_is_not_that_of_another():
-    """Commands held back by a failover stay so after CLIENT UNPAUSE, and other commands continue."""
+    """Commands held by a failover stay held after CLIENT UNPAUSE, and other commands continue."""
     pause = Pause()
     pause.start(0, 1000, holds_all=False, owner="failover")
     pause.start(0, 100, holds_all=True)
@@ -32,7 +33,7 @@ def test_the_end_of_one_pause_is_not_that_of_another():
 
 
 def test_keys_expire_again_after_a_pause_within_a_longer_one():
-    """CLIENT PAUSE while a failover holds writes keeps keys for its own time, and no longer."""
+    """CLIENT PAUSE during a failover suspends the expiry of keys for its own duration, not for the whole failover."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.pause.start(NOW_US // 1000, NEVER, holds_all=False, owner="failover")

@@ -10,12 +10,12 @@ from tests.harness.replay import NOW_US
 
 
 def go_on(side: Side, steps: Steps, after_ms: int = 5) -> Any:
-    """The next step."""
+    """Run the next step."""
     return side.core.go_on(side.session, steps, NOW_US + after_ms * 1000)
 
 
 def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) -> tuple[Any, int]:
-    """Return the reply, and the number of steps; other commands run after some of them."""
+    """Return the reply and the number of steps; other commands run between steps."""
     count = 0
     while (reply := go_on(side, steps)) is steps:
         count += 1

@@ -1,4 +1,4 @@
-"""XREADGROUP with CLAIM and BLOCK: when a reader that waits for idle entries looks again."""
+"""XREADGROUP with CLAIM and BLOCK: when a reader that waits for idle entries checks again."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_a_pending_entry_that_was_deleted_is_not_waited_for(min_idle, given_back
     assert looks <= 55
 
 
-def test_an_entry_is_claimed_when_it_is_idle_for_long_enough():
-    """A deleted entry next to it does not delay the moment at which a reader can claim a pending entry."""
+def test_an_entry_is_claimed_once_it_is_idle_for_long_enough():
+    """A waiting reader claims a pending entry once it is idle for long enough, even if an earlier entry was deleted."""
     core = new_core()
     session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
 

@@ -1,4 +1,4 @@
-"""PS.COLUMNS: its blocks are what XRANGE replies with over the same range, however the engine keeps the entries."""
+"""PS.COLUMNS: its blocks have the entries of XRANGE over the same range, however the engine stores them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Entry = list[Any]
 
 
 def parsed(data: bytes) -> Any:
-    """The one value that these bytes are."""
+    """Return the single value that these bytes encode."""
     reader = hiredis.Reader()
     reader.feed(data)
     value = reader.gets()
@@ -57,7 +57,7 @@ def entries_of(blocks: list[Any]) -> list[Entry]:
 
 @contextmanager
 def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
-    """Use segments of a few entries, which become columns when packed; replies count as long early."""
+    """Use segments of a few entries, which become columns when packed, and treat short replies as long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
@@ -71,7 +71,7 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
 
 
 def with_entries(shapes: list[int], deleted: set[int], trimmed: int, packed: int) -> Client:
-    """A stream whose entries have one of some shapes."""
+    """Return a client of a core with a stream whose entries have these shapes."""
     run = Client()
     for number, shape in enumerate(shapes, 1):
         words: tuple[object, ...] = (
@@ -91,7 +91,7 @@ def with_entries(shapes: list[int], deleted: set[int], trimmed: int, packed: int
     return run
 
 
-#: Long stretches of one shape, short ones of another.
+#: Long runs of entries of one shape, and short runs of another.
 SHAPES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 15, 30])), min_size=1, max_size=8).map(
     lambda parts: [shape for shape, count in parts for _ in range(count)]
 )
@@ -113,8 +113,8 @@ LOW, HIGH = st.one_of(st.just("-"), BOUNDS), st.one_of(st.just("+"), BOUNDS)
     few=st.sampled_from([1, 8]),
     proto=st.sampled_from([2, 3]),
 )
-def test_blocks_are_what_xrange_says(shapes, deleted, trimmed, packed, low, high, count, are_pages, few, proto):
-    """Whatever is deleted, trimmed, packed or unlike, and at any bounds, the blocks have XRANGE's entries in order."""
+def test_blocks_have_the_entries_of_xrange(shapes, deleted, trimmed, packed, low, high, count, are_pages, few, proto):
+    """Blocks have XRANGE's entries in order, whatever was deleted, trimmed or packed, and for any bounds."""
     with small(are_pages=are_pages, few=few):
         run = with_entries(shapes, deleted, trimmed, packed)
         limit = () if count is None else ("COUNT", count)
@@ -125,8 +125,8 @@ def test_blocks_are_what_xrange_says(shapes, deleted, trimmed, packed, low, high
 
 
 @given(shapes=SHAPES, packed=st.sampled_from([0, 3, 99]), room=st.sampled_from([1, 100, 1000, 10**6]))
-def test_a_reader_goes_on_where_the_bytes_ended(shapes, packed, room):
-    """With BYTES a reply has entries as long as there are any; reply by reply a reader gets all of them, each once."""
+def test_a_reader_continues_after_a_reply_limited_by_bytes(shapes, packed, room):
+    """Repeated reads with BYTES return every entry once: each reply has at least one entry while entries are left."""
     with small():
         run = with_entries(shapes, {3, 4, 20}, 1, packed)
         found: list[Entry] = []
@@ -140,8 +140,8 @@ def test_a_reader_goes_on_where_the_bytes_ended(shapes, packed, room):
 
 
 @given(names=st.sets(st.sampled_from(["f", "g", "h"])), are_pages=st.booleans())
-def test_only_the_fields_that_were_asked_for_are_sent(names, are_pages):
-    """With FIELDS other columns have their name alone; entries that are frames are sent whole."""
+def test_only_requested_fields_are_sent(names, are_pages):
+    """With FIELDS, other columns are sent without values; entries that are stored as frames are sent whole."""
     with small(are_pages=are_pages):
         run = with_entries([0] * 60 + [2] * 30, set(), 0, 4)
         blocks = parsed(encoded(run("PS.COLUMNS", "s", "-", "+", "FIELDS", len(names), *sorted(names)), 2))
@@ -157,7 +157,7 @@ def test_only_the_fields_that_were_asked_for_are_sent(names, are_pages):
 
 
 def test_a_long_reply_shows_what_was_there_when_the_command_ran():
-    """Later blocks show the stream as it was at the call, and a page has few of them."""
+    """Later pages of a long reply show the stream as it was when the command ran, and each page has few entries."""
     with small(are_pages=True):
         run, other = (with_entries([0] * 300, {7, 8, 100}, 2, 9) for _ in range(2))
         wanted = parsed(encoded(other("XRANGE", "s", "-", "+"), 2))
@@ -174,8 +174,8 @@ def test_a_long_reply_shows_what_was_there_when_the_command_ran():
         assert max(sum(map(len, page)) for page in made) < 2000
 
 
-def test_what_is_not_there_and_what_is_wrong():
-    """A missing key, a wrong type, bad IDs and bad limits get what XRANGE gets."""
+def test_errors_are_those_of_xrange():
+    """A missing key, a wrong type, invalid IDs and invalid limits get XRANGE's replies."""
     run = Client()
     run("SET", "text", "x")
     run("XADD", "s", "1-1", "f", "v")

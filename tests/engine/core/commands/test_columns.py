@@ -1,4 +1,4 @@
-"""PS.ADD: entries that come as columns are what their XADDs would have made."""
+"""PS.ADD: entries that arrive as columns equal the entries that XADD commands would add."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def words_of(fields: list[tuple[bytes, list[bytes]]], count: int) -> list[bytes]
 
 
 def rows_of(fields: list[tuple[bytes, list[bytes]]], count: int) -> list[list[bytes]]:
-    """The same as the words of each entry."""
+    """Return the words of each entry, as for XADD."""
     return [[word for name, values in fields for word in (name, values[row % len(values)])] for row in range(count)]
 
 
 @given(FIELDS, COUNTS)
-def test_columns_are_what_their_commands_are(fields, count):
-    """PS.ADD adds what as many XADDs add, in the same form, one that replays; and answers how many."""
+def test_ps_add_equals_single_xadds(fields, count):
+    """PS.ADD adds the entries that single XADDs add, returns their number, and its effect can be replayed."""
     one, other = Client(), Client()
     one.core.changes.recording = True
     for _ in range(2):
@@ -62,8 +62,8 @@ def test_columns_are_what_their_commands_are(fields, count):
 
 
 @given(FIELDS, COUNTS, SEQUENCES, st.sampled_from([0, 32, 1 << 30]), st.sampled_from([1, 200, 1 << 20]))
-def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few, pieces):
-    """Whatever the digits of IDs and the lengths of values, copied by numpy or joined, rows are frames and XADDs."""
+def test_both_ways_to_build_rows_give_the_same_frames(fields, count, seq, few, pieces):
+    """Rows have the same frames and XADD commands whether numpy copies the columns or rows are joined one by one."""
     words = words_of(fields, count)
     parts = list(zip(words[::3], words[1::3], words[2::3], strict=True))
     columns = [Values.checked(values, bounds, count) for _, bounds, values in parts]
@@ -102,8 +102,8 @@ def positions(*numbers: int) -> bytes:
     ],
 )
 @pytest.mark.parametrize("few", [-1, column_adds.FEW_ROWS])
-def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
-    """Positions that do not divide the values, half a column, more than memory should hold: an error, and no stream."""
+def test_invalid_columns_add_nothing(words, reason, few, monkeypatch):
+    """Positions that do not divide the values, an incomplete column and too much data are errors without a stream."""
     monkeypatch.setattr(column_adds, "FEW_ROWS", few)
     run = Client()
     reply = run("PS.ADD", "s", *words)
@@ -120,8 +120,8 @@ def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
         ("k" * 1_000_000, 1_000, bytes(4_004), b"more than 512 megabytes"),
     ],
 )
-def test_what_is_refused_takes_no_memory(key, count, positions, reason):
-    """More positions than entries, too many entries, or a key that would make the log too long: nothing is added."""
+def test_rejected_columns_use_no_memory(key, count, positions, reason):
+    """Too many positions or entries, and a key that would make the log too long, are rejected with little memory."""
     run = Client()
     tracemalloc.start()
     reply = run("PS.ADD", key, count, "f", positions, b"")
@@ -137,7 +137,10 @@ def test_what_is_refused_takes_no_memory(key, count, positions, reason):
      (ids.U64_MAX, -1, None), (2**60, -1, b"%d-" % (2**60 + 1))],
 )  # fmt: skip
 def test_sequence_numbers_up_to_the_last(ms, left, last, count):
-    """Entries get the last sequence numbers of a millisecond; if one is missing, all get the next one's, or none."""
+    """A count that exactly uses up a millisecond's sequence numbers succeeds.
+
+    If one is missing, all entries get the next millisecond; without a next one PS.ADD fails and adds nothing.
+    """
     run = Client()
     run("XADD", "s", "1-1", "f", "v")
     run("XSETID", "s", f"{ms}-{ids.U64_MAX - count - left}")
@@ -150,7 +153,7 @@ def test_sequence_numbers_up_to_the_last(ms, left, last, count):
         assert run("PS.STATE", "s")[:2] == [last + b"%d" % (count - 1) if left else last, count + 1]
 
 
-def test_nothing_added_is_a_question_whether_it_would_be():
+def test_a_count_of_zero_adds_nothing():
     """With a count of 0 the reply is 0 and no stream is created; a key of another type is still an error."""
     run = Client()
     run("SET", "text", "v")
@@ -159,7 +162,7 @@ def test_nothing_added_is_a_question_whether_it_would_be():
     assert b"WRONGTYPE" in run("PS.ADD", "text", 0, "f", positions(0), b"").text
 
 
-def test_who_may_not_add_one_may_not_add_columns():
+def test_ps_add_needs_permission_for_xadd():
     """PS.ADD needs the right to run XADD on the key as well."""
     run = Client()
     for rules in ("~s +ps.add", "~s +@all -xadd", "~t +@all", "%R~s +@all"):
@@ -171,8 +174,9 @@ def test_who_may_not_add_one_may_not_add_columns():
     assert run("EXISTS", "s") == 0
 
 
-def test_who_waits_or_watches_hears_of_columns():
-    """A blocked reader gets the entries, a transaction that watches the key does not run, each entry is an event."""
+def test_blocked_readers_and_watches_notice_columns():
+    """A blocked reader gets the entries, a transaction that watches the key fails, and each entry is a keyspace event.
+    """
     run, reader, watcher = Client(), Client(), Client()
     for other in (reader, watcher):
         other.core, other.session = run.core, run.core.open_session(NOW)
@@ -188,7 +192,7 @@ def test_who_waits_or_watches_hears_of_columns():
 
 
 def test_a_few_large_rows_before_many_small_ones_make_no_large_segment():
-    """Segments have the size that XADDs would give them: an entry of ten bytes does not reserve megabytes."""
+    """Segments have the size that XADDs would give them: a segment of small entries does not reserve megabytes."""
     run, other = Client(), Client()
     values = [b"v" * 200_000] * 20 + [b"v"] * 2_000
     run("PS.ADD", "s", 2_020, *words_of([(b"f", values)], 2_020))

@@ -111,7 +111,7 @@ SECONDS = [
     b"-9223372036854775808",
     b"x",
 ]
-#: Replacements for words in FORMS; a star repeats a word up to three times, or leaves it out.
+#: Replacements for words in FORMS. A star repeats a word up to three times, or leaves it out.
 KINDS = {
     "key": KEYS,
     "field": FIELDS,
@@ -232,7 +232,7 @@ _TIMES_OF_FIELDS = {b"HTTL", b"HPTTL", b"HEXPIRETIME", b"HPEXPIRETIME"}
 
 
 class Ours:
-    """A core with the clock of this machine, which redis-server has too."""
+    """A core with the clock of this machine, which redis-server uses as well."""
 
     def __init__(self, proto: int) -> None:
         self.core = new_core(notify_keyspace_events="EKAnm")
@@ -277,7 +277,7 @@ _LEFT_OUT: tuple[Callable[[list[bytes]], bool], ...] = (
     lambda words: _SAID_BEFORE_7_2 != {} and words[0] in (b"LPOS", b"LREM") and b"-9223372036854775808" in words,
     # Redis 8.6 replies twice to GET with an invalid digest.
     lambda words: words[0] == b"SET" and b"GET" in words and bool({b"IFDEQ", b"ifdne"} & set(words)),
-    # Redis 7.2 and newer cut the index to 32 bits where the list is small.
+    # Redis 7.2 and later cut the index to 32 bits if the list is small.
     lambda words: words[0] in (b"LSET", b"LINDEX") and len(words) > 2 and len(words[2]) > 9,
 )
 
@@ -291,7 +291,7 @@ _SAID_BEFORE_7_2 = (
 def same(words: list[bytes], one: Any, two: Any) -> bool:
     """Whether two replies agree; times may differ by three seconds."""
     if _SAID_BEFORE_7_2 and words[0] == b"SCAN" and not words[1].isdigit():
-        return True  # which cursors there are has changed
+        return True  # The elements have changed, and with them the valid cursors.
     if words[0] in _TIMES_OF_FIELDS and isinstance(one, list) and isinstance(two, list):
         return len(one) == len(two) and all(map(_near, one, two))
     if words[0] in ORDERED_BY_CHANCE and isinstance(one, list) and isinstance(two, list):
@@ -299,21 +299,21 @@ def same(words: list[bytes], one: Any, two: Any) -> bool:
             return True
         return sorted(map(repr, one)) == sorted(map(repr, two)) or _flat(one) == _flat(two)
     if _SAID_BEFORE_7_2 and words[0] in (b"SORT", b"SORT_RO") and "converted into double" in str(one):
-        return True  # before 7.4 a number out of range lets the next ones be refused
+        return True  # Before 7.4 a number out of range causes errors for the numbers after it.
     if _SAID_BEFORE_7_2 and words[0] in (b"SORT", b"SORT_RO") and "converted into double" in str(two):
-        return True  # before 7.4 there may be blanks before a number, and hexadecimal digits
+        return True  # Before 7.4 blanks before a number and hexadecimal digits are accepted.
     if isinstance(one, hiredis.ReplyError):
         return isinstance(two, hiredis.ReplyError) and str(one) in (str(two), _SAID_BEFORE_7_2.get(str(two)))
     if isinstance(one, int) and isinstance(two, int) and one > 50:
         return abs(one - two) <= 3000
     if words[0] in (b"SORT", b"SORT_RO") and b"BY" in words and isinstance(one, list) and isinstance(two, list):
-        # The order of a set is random among equal elements, and without sorting.
+        # The order of a set is random, also for equal elements and without sorting.
         return one == two or _alike(words, one, two)
     return type(one) is type(two) and bool(one == two)
 
 
 def _told(words: list[bytes], events: list[Any]) -> list[Any]:
-    """Return the events without random parts."""
+    """Return the keyspace events without their random parts."""
     if words[0].endswith(b"STORE"):
         # If nothing is stored, Redis publishes "del" for an expired key.
         return [[word.replace(b"expired", b"del") for word in event] for event in events]
@@ -335,7 +335,7 @@ def _flat(value: Any) -> list[str]:
 
 
 def same_in_order(queued: list[list[bytes]], one: Any, two: Any, compare: Callable[..., bool] = same) -> bool:
-    """As ``same`` for EXEC's reply."""
+    """Whether the replies of two EXEC agree, compared as by ``same`` in order."""
     if isinstance(one, list) and isinstance(two, list) and len(one) == len(two) == len(queued):
         return all(compare(*three) for three in zip(queued, one, two, strict=True))
     return same([b"EXEC"], one, two)
@@ -344,13 +344,13 @@ def same_in_order(queued: list[list[bytes]], one: Any, two: Any, compare: Callab
 @pytest.mark.redis
 @pytest.mark.parametrize("proto", [2, 3])
 def test_random_commands_agree_with_redis(proto: int) -> None:
-    """Every reply, error texts included, and every keyspace event is redis-server's."""
+    """The engine gives the same replies, including error texts, and the same keyspace events as redis-server."""
     seed = os.environ.get("FUZZ_SEED", "1")
     draw = random.Random(f"{seed}/{proto}")
     with servers.redis() as running, Connection(running, proto) as theirs, Connection(running, 3) as listener:
         ours = Ours(proto)
         theirs.run(b"CONFIG", b"SET", b"notify-keyspace-events", b"EKAnm")
-        # Both drop expired keys only on access, so that they publish this at the same moment.
+        # Both servers drop expired keys only on access, so both publish this event at the same moment.
         theirs.run(b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0")
         listener.run(b"PSUBSCRIBE", b"__key*")
         queued: list[list[bytes]] = []

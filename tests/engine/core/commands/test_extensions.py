@@ -43,8 +43,8 @@ STREAMS = st.tuples(
 
 
 @given(STREAMS, st.integers(0, 61), st.integers(1, 40))
-def test_nth_counts_as_a_range_does(stream, after, count):
-    """PS.NTH returns the ID that is the count-th of XRANGE after the ID, or the last one, and its actual count."""
+def test_ps_nth_counts_like_xrange(stream, after, count):
+    """PS.NTH returns the ID of the count-th entry after the given ID, or of the last entry, and the number counted."""
     numbers, deleted = stream
     run = filled(numbers, deleted)
     behind = [number for number in numbers if number not in deleted and number > after][:count]
@@ -53,8 +53,8 @@ def test_nth_counts_as_a_range_does(stream, after, count):
 
 
 @given(STREAMS, st.integers(0, 9))
-def test_state_says_what_xinfo_says(stream, read):
-    """PS.STATE has the numbers of XINFO STREAM and XINFO GROUPS, and the first entry's ID in its place."""
+def test_ps_state_has_the_values_of_xinfo(stream, read):
+    """PS.STATE has the values of XINFO STREAM and XINFO GROUPS, with the first entry's ID instead of the entry."""
     run = filled(*stream)
     run("XGROUP", "CREATE", "s", "g", "0")
     run("XREADGROUP", "GROUP", "g", "c", "COUNT", read or 1, "STREAMS", "s", ">")
@@ -70,7 +70,7 @@ def test_state_says_what_xinfo_says(stream, read):
 
 @given(STREAMS, st.integers(0, 61), st.integers(0, 61), st.integers(1, 9))
 def test_split_parts_are_even_and_cover_the_range(stream, after, upto, parts):
-    """PS.SPLIT's parts follow each other, hold all entries of the range, differ by one at most, and end at upto."""
+    """PS.SPLIT's parts are contiguous, cover all entries of the range, differ by at most one entry, and end at upto."""
     numbers, deleted = stream
     run = filled(numbers, deleted)
     within = [number for number in numbers if number not in deleted and after < number <= upto]
@@ -89,7 +89,7 @@ def test_split_parts_are_even_and_cover_the_range(stream, after, upto, parts):
 
 
 @given(STREAMS, st.lists(st.tuples(st.integers(0, 61), st.integers(0, 61)), min_size=1, max_size=4))
-def test_deliveries_and_acknowledgements_keep_the_books(stream, ranges):
+def test_ps_deliver_and_ps_ackrange_update_the_pending_list(stream, ranges):
     """PS.DELIVER makes each entry pending once, and PS.ACKRANGE removes those in the range."""
     numbers, deleted = stream
     run = filled(numbers, deleted)
@@ -113,8 +113,8 @@ def test_deliveries_and_acknowledgements_keep_the_books(stream, ranges):
     assert ids.parse(group[b"last-delivered-id"]) >> 64 == last
 
 
-def test_refusals():
-    """Missing streams and groups, other types and counts below one are answered as the plain commands answer."""
+def test_errors_are_those_of_redis_commands():
+    """Missing streams and groups, wrong types and counts below one get the replies of the equivalent Redis commands."""
     run = filled([1], set())
     run("SET", "text", "x")
     assert run("PS.STATE", "none", "g") is None
@@ -137,8 +137,8 @@ def test_refusals():
         assert reply.text.startswith(code), words
 
 
-def test_a_client_finds_them():
-    """COMMAND INFO describes all of them."""
+def test_command_info_describes_the_extensions():
+    """COMMAND INFO describes each of the engine's own commands."""
     run = Client()
     names = ["ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange", "ps.append", "ps.add"]
     assert [row[0].decode() for row in run("COMMAND", "INFO", *names)] == names
@@ -178,7 +178,7 @@ def test_ranges_are_the_same_after_a_replay(stream, steps):
 
 
 def test_a_range_is_one_command_in_the_log():
-    """However many entries PS.DELIVER and PS.ACKRANGE touch, each leaves one command with the range."""
+    """PS.DELIVER and PS.ACKRANGE are logged as one command with the range, for any number of entries."""
     run = filled(list(range(1, 3001)), set())
     run("XGROUP", "CREATE", "s", "g", "0")
     run.core.changes.recording = True
@@ -190,7 +190,7 @@ def test_a_range_is_one_command_in_the_log():
 
 
 def test_a_long_range_is_delivered_in_steps(monkeypatch):
-    """A step logs its own range; entries read by others meanwhile stay theirs, and the reply counts the rest."""
+    """Each step logs its own range; entries that others read meanwhile stay theirs, and the reply counts the rest."""
     monkeypatch.setattr(extensions, "_STEP", 1000)
     run = Client()
     run.core.changes.recording = True
@@ -210,8 +210,8 @@ def test_a_long_range_is_delivered_in_steps(monkeypatch):
     check_replay(run.core, NOW)
 
 
-def test_a_read_of_many_is_few_commands_in_the_log():
-    """The log has the entries of one XREADGROUP as XCLAIMs of up to a thousand IDs, new entries and old ones."""
+def test_a_read_of_many_entries_logs_few_commands():
+    """XREADGROUP of many new or old entries is logged as XCLAIMs of up to a thousand IDs each."""
     run = filled(list(range(1, 2501)), set())
     run("XGROUP", "CREATE", "s", "g", "0")
     run("XGROUP", "CREATECONSUMER", "s", "g", "c")
@@ -223,7 +223,7 @@ def test_a_read_of_many_is_few_commands_in_the_log():
 
 
 def test_the_time_of_a_delivery_is_not_in_the_future():
-    """PS.DELIVER accepts a past time, replaces a future one by the present, and accepts no other option."""
+    """PS.DELIVER accepts a past time, replaces a future time with the present, and rejects other options."""
     run = filled([1, 2, 3], set())
     run("XGROUP", "CREATE", "s", "g", "0")
     run("PS.DELIVER", "s", "g", "c", 0, 1, "TIME", NOW // 1000 - 5000)
@@ -233,7 +233,7 @@ def test_the_time_of_a_delivery_is_not_in_the_future():
 
 
 def encoded(*commands: list[bytes]) -> bytes:
-    """Commands as a client sends them."""
+    """Return the commands as a client would send them."""
     parts = []
     for words in commands:
         parts.append(b"*%d\r\n" % len(words))
@@ -250,10 +250,8 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.sampled_from([1, 20]))
-def test_appending_from_a_hash_is_what_its_commands_are(rows, times):
-    """PS.APPEND adds the entries of the field's XADDs in order, in a form that can be replayed, and returns their
-    number.
-    """
+def test_ps_append_equals_its_xadds(rows, times):
+    """PS.APPEND adds the entries of the XADDs in the field, returns their number, and its effect can be replayed."""
     commands = [[b"XADD", b"s", b"*", *row] for row in rows] * times
     one, other = Client(), Client()
     one.core.changes.recording = True
@@ -265,8 +263,8 @@ def test_appending_from_a_hash_is_what_its_commands_are(rows, times):
     assert one("DUMP", "s") == other("DUMP", "s")
 
 
-def test_a_field_that_holds_anything_else_adds_nothing():
-    """Another key, an ID, an option, another command, half a command, no field: an error, and no stream."""
+def test_ps_append_rejects_fields_without_plain_xadds():
+    """A field with another key, an ID, an option, another command or half a command is an error without a stream."""
     run = Client()
     good = [b"XADD", b"s", b"*", b"f", b"v"]
     bad = [
@@ -293,8 +291,8 @@ def test_a_field_that_holds_anything_else_adds_nothing():
 
 
 @given(st.integers(0, 700), st.sampled_from([b"", b"0", b"1", b"9", b"$", b"\r", b"\n", b"*", b"v"]), st.integers(0, 2))
-def test_a_field_is_taken_only_if_it_is_what_a_client_would_send(at, byte, width):
-    """With any byte changed, removed or inserted, a field is rejected, or is still a client's valid commands."""
+def test_a_field_is_accepted_only_if_a_client_could_have_sent_it(at, byte, width):
+    """After a byte is changed, removed or inserted, a field is rejected, unless it still has valid commands."""
     good = encoded(*[[b"XADD", b"s", b"*", b"field", b"%d" % n, b"", b"v" * (n % 12)] for n in range(20)])
     at %= len(good)
     data = good[:at] + byte + good[at + width :]
@@ -312,7 +310,7 @@ def test_a_field_is_taken_only_if_it_is_what_a_client_would_send(at, byte, width
     assert run("DUMP", "s") == other("DUMP", "s")
 
 
-def test_who_may_not_add_may_not_append():
+def test_ps_append_needs_permission_for_xadd():
     """PS.APPEND needs the right to run XADD, to write the stream and to read the hash."""
     run = Client()
     run("HSET", "h", "0", encoded([b"XADD", b"s", b"*", b"f", b"v"]))

@@ -7,7 +7,7 @@ from tests.harness.replay import NOW_US, new_core
 
 
 def answer(*lines: str):
-    """The last command's reply; an error's text."""
+    """Return the last command's reply, or an error's text."""
     core = new_core()
     session = core.open_session(NOW_US)
     for line in lines:
@@ -15,8 +15,8 @@ def answer(*lines: str):
     return reply.text.decode() if isinstance(reply, CommandError) else reply
 
 
-def test_hrandfield_draws_a_million_fields_at_the_most():
-    """A single word cannot request a reply of any length: more than a million draws are out of range."""
+def test_hrandfield_draws_at_most_a_million_fields():
+    """HRANDFIELD rejects a count of more than a million draws as out of range."""
     assert answer("HSET h a 1", "HRANDFIELD h -1000000").size == 1_000_000
     for count in (-1_000_001, -999_999_999, -(1 << 63) + 1):
         assert "out of range" in answer("HSET h a 1", f"HRANDFIELD h {count}")

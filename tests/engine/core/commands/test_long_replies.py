@@ -1,4 +1,4 @@
-"""Long replies are made page by page, show the data at the time of their command, and every page is small."""
+"""Long replies are made in small pages and show the data at the time of their command."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.engine.core.streams.test_storage import pack_cold
 from tests.harness.replay import NOW_US, new_core
 
 ENTRIES = 300
-#: Entries and other elements of a page at most, as the limits below have it, with the entries of one segment more.
+#: Maximum number of entries or other elements per page with the limits below, plus the entries of one segment.
 PAGE = 40
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small_segments() -> Iterator[None]:
-    """Segments and blocks of pending entries are short, so that there are many."""
+    """Use short segments and short blocks of pending entries, so that there are many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
@@ -38,7 +38,7 @@ def small_segments() -> Iterator[None]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies of some elements are long, their pages short."""
+    """Treat replies of a few elements as long, and make their pages short."""
     limits: list[tuple[Any, dict[str, int]]] = [
         (replies, {"_WORDS": 10, "_SHORT": 20, "_ROWS": 7, "_FEW_ROWS": 2}),
         (ranges, {"MANY": 20, "_MANY_SEGMENTS": 2}),
@@ -95,7 +95,7 @@ class Side:
         return reply
 
 
-#: Commands of others between two pages.
+#: Commands of other clients between two pages.
 MEANWHILE = """XADD s * field new; XDEL s 10-1 11-1 13-1 150-1 151-1 152-1; XTRIM s MAXLEN 100; XACK s g 4-1 8-1 22-1;
     XCLAIM s g other 0 100-1 110-1 111-1; XREADGROUP GROUP g c-3 STREAMS s >; XREADGROUP GROUP g idle-4 STREAMS s >;
     XGROUP DELCONSUMER s g c-5; XGROUP CREATECONSUMER s g a-new-one; XNACK s g FATAL IDS 2 121-1 122-1;
@@ -141,7 +141,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def whole() -> dict[tuple[str, int], bytes]:
-    """Each command's reply on a core that makes no pages."""
+    """Return each command's reply on a core that makes no pages."""
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "_MANY_SEGMENTS", 1000)
@@ -154,7 +154,7 @@ def whole() -> dict[tuple[str, int], bytes]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:30])
 def test_a_long_reply_shows_what_was_there_when_the_command_ran(whole, small_pages, command):
-    """Whatever changes between its pages, a long reply equals the command's reply in one piece."""
+    """A long reply equals the reply of the same command in one piece, whatever changes between its pages."""
     for proto, made_before in ((2, 0), (3, 2)):
         side = Side()
         reply = side.run(command, after_ms=5)
@@ -171,15 +171,15 @@ def test_a_long_reply_shows_what_was_there_when_the_command_ran(whole, small_pag
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] in "XHP"], ids=lambda command: command[:30])
 def test_every_page_is_small(small_pages, command):
-    """No page of a long reply has more than some elements, however many the reply has."""
+    """No page of a long reply exceeds the maximum number of elements, whatever the length of the reply."""
     pages = [b"".join(page) for page in pages_of(Side().run(command, after_ms=5), 2)]
     assert len(pages) > 2
     assert max(page.count(b"-1\r\n") for page in pages) <= PAGE
     assert max(map(len, pages)) < 2500
 
 
-def test_a_listing_that_nobody_takes_is_forgotten(small_pages):
-    """A group remembers nothing for a reply whose client has gone."""
+def test_an_abandoned_listing_is_freed(small_pages):
+    """A group keeps nothing for a long reply after its client has disconnected."""
     side = Side()
     stream = side.core.databases[0].stream(b"s")
     assert stream is not None
@@ -192,7 +192,7 @@ def test_a_listing_that_nobody_takes_is_forgotten(small_pages):
 
 
 def test_copies_of_pending_entries_are_limited():
-    """XPENDING with a COUNT copies as many blocks as it shows, not the whole list."""
+    """XPENDING with a COUNT copies only the blocks that it shows, not the whole list."""
     side = Side()
     stream = side.core.databases[0].stream(b"s")
     assert stream is not None

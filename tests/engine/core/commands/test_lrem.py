@@ -1,4 +1,4 @@
-"""LREM removes the same elements as a simple implementation of its definition, by single removals or a new list."""
+"""LREM, by single removals or by building a new list, against a simple implementation of its definition."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def removed(items: list[bytes], count: int, element: bytes) -> list[bytes]:
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c"]), min_size=1, max_size=60), st.integers(-12, 12))
-def test_what_is_left(items, count):
-    """From either end, few of them or many, or all: the right ones go, and their number is the reply."""
+def test_lrem_removes_the_right_elements(items, count):
+    """LREM removes few, many or all matching elements from either end and returns their number."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.execute(session, [b"RPUSH", b"l", *items], NOW_US)

@@ -1,4 +1,4 @@
-"""Commands with very many IDs run in steps: their effects, the data seen by others in between, and the log."""
+"""Commands with very many IDs run in steps: their effects, the data that other clients see meanwhile, and the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.engine.core.commands.stepwise import go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
 from tests.harness.replay import NOW_US, check_replay, state
 
-#: IDs in a command, and of them in a step.
+#: Number of IDs in a command, and maximum number of IDs in a step.
 IDS, STEP = 120, 10
 _WORDS = " ".join(f"{number * 2}-1" for number in range(1, IDS + 1))
 
@@ -39,7 +39,7 @@ COMMANDS = [
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some IDs are many."""
+    """Lower the limits so that commands with a few IDs run in steps."""
     for module in (many_ids, removal, pending_entries, claims):
         monkeypatch.setattr(module, "MANY_IDS", 40)
         if module is not many_ids:
@@ -56,7 +56,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begun(command: str) -> tuple[Side, Steps]:
-    """Return a core that runs commands in steps, and a command that it has started."""
+    """Return a core that runs commands in steps, and its started command."""
     side = Side()
     side.core.allow_steps()
     steps = side.run(command, after_ms=5)
@@ -66,7 +66,7 @@ def begun(command: str) -> tuple[Side, Steps]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 def test_all_steps_together_are_the_command(command):
-    """Without other commands in between, steps give the result of a single run; each step is small."""
+    """Without other commands in between, steps give the same result as a single run, and each step is small."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side, steps = begun(command)
@@ -84,8 +84,8 @@ def test_all_steps_together_are_the_command(command):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 @pytest.mark.parametrize("ends", ["", "; DEL s", "; XGROUP DESTROY s g", "; FLUSHALL; SET s string"])
-def test_the_log_has_what_happened_whatever_others_do_in_between(command, ends):
-    """However others change the data between two steps, the effects in their order give the same state again."""
+def test_the_log_reproduces_steps_mixed_with_other_commands(command, ends):
+    """Replaying the log gives the same data, whatever other clients change between two steps."""
     side, steps = begun(command)
     other = side.core.open_session(NOW_US)
     for at in range(6):
@@ -114,8 +114,9 @@ def test_a_wrong_id_is_an_error_before_anything_is_done(command):
 
 
 @pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
-def test_a_step_is_refused_where_the_command_would_be(why):
-    """If the disk is full, the server becomes a replica, or data is loaded, completed steps stay and no more run."""
+def test_a_step_is_rejected_if_its_command_would_be(why):
+    """If the disk fills up, the server becomes a replica or data is loaded, earlier steps stay and no more steps run.
+    """
     side, steps = begun(f"XDEL s {_WORDS}")
     for _ in range(6):
         assert go_on(side, steps) is steps
@@ -130,7 +131,7 @@ def test_a_step_is_refused_where_the_command_would_be(why):
 
 
 def test_steps_are_one_call_in_the_statistics():
-    """The slow log has the command once, with the time of all its steps; an error in a step is a call that failed."""
+    """The slow log has one entry with the time of all steps; an error in a step counts as one failed call."""
     side, steps = begun(f"XDEL s {_WORDS}")
     telemetry = side.core.telemetry
     telemetry.stopwatch = lambda: telemetry.measured_ns + 2_000_000
@@ -147,8 +148,8 @@ def test_steps_are_one_call_in_the_statistics():
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
-def test_a_transaction_does_all_at_once(command):
-    """In MULTI and EXEC no other command runs in between."""
+def test_a_transaction_runs_without_steps(command):
+    """In MULTI and EXEC a command runs at once, without other commands in between."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side = Side()
@@ -157,7 +158,7 @@ def test_a_transaction_does_all_at_once(command):
     assert state(side.core) == state(whole.core)
 
 
-#: Consumers take entries of each other, so that blocks have several owners.
+#: Commands with which consumers claim each other's entries, so that blocks have several owners.
 _MIX = "; ".join(f"XCLAIM s g c-{number % 10} 0 {number}-1" for number in range(4, 240))
 DELETE = "XGROUP DELCONSUMER s g c-3"
 
@@ -170,7 +171,7 @@ def mixed() -> Side:
 
 
 def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
-    """Some of its entries are acknowledged in each step, the consumer goes last; the log gives the same state."""
+    """Each step removes some pending entries, the last step removes the consumer; the log gives the same state."""
     side, whole = mixed(), mixed()
     expected = whole.run("MULTI; " + DELETE + "; EXEC")
     side.core.allow_steps()
@@ -201,7 +202,7 @@ def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
     ],
 )
 def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, gone):
-    """Entries added meanwhile go too; a consumer, group or stream put in its place stays."""
+    """Entries delivered meanwhile are removed as well; a new consumer, group or stream of the same name stays."""
     side = mixed()
     side.core.allow_steps()
     steps = side.run(DELETE)
@@ -218,7 +219,7 @@ def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, gone):
 
 
 def test_a_deletion_that_stops_midway_is_logged():
-    """If its client is killed, or a step is refused, the log has the steps that ran."""
+    """If the client is killed or a step is rejected, the log has the steps that ran."""
     side = mixed()
     before = state(side.core)
     side.core.allow_steps()

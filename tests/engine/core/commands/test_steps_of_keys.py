@@ -1,4 +1,4 @@
-"""Commands on many keys, long hashes, lists and payloads are done in steps; others find and change them meanwhile."""
+"""Commands on many keys, long hashes, lists and payloads run in steps, while other clients read and change them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.harness.replay import NOW_US, check_replay
 
 @pytest.fixture
 def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Payloads of some entries are long."""
+    """Treat payloads of a few entries as long."""
     for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_CHECKED": 100}.items():
         monkeypatch.setattr(dump, name, value)
     monkeypatch.setattr(stream_writer, "_NODE_ENTRIES", 10)
@@ -29,8 +29,8 @@ def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
-def test_a_long_stream_travels_in_steps(small_payloads, before):
-    """DUMP returns the value at its start, RESTORE adds the whole value at its end, whatever runs in between."""
+def test_dump_and_restore_of_a_long_stream_run_in_steps(small_payloads, before):
+    """DUMP returns the value at its start, RESTORE adds the value at its end, whatever runs in between."""
     side, other = Side(), Side()
     for one in (side, other):
         one.run(before)
@@ -60,8 +60,8 @@ def test_a_long_stream_travels_in_steps(small_payloads, before):
     ("command", "key"),
     [("SET", ["k"]), ("APPEND", ["k"]), ("RPUSH", ["k"]), ("HSET", ["k", "f"]), ("SADD", ["k"]), ("ZADD", ["k", "1"])],
 )
-def test_one_long_element_is_summed_in_steps(small_payloads, command, key):
-    """The check sum of a long string, or of a value with one long element, does not stall others; no change shows."""
+def test_the_checksum_of_a_long_element_runs_in_steps(small_payloads, command, key):
+    """The checksum of one long element is computed in steps that let others run; the payload shows no later change."""
     side = Side()
     side.core.allow_steps()
     words = [command.encode(), *(word.encode() for word in key), bytes(range(256)) * 4]
@@ -77,7 +77,7 @@ def test_one_long_element_is_summed_in_steps(small_payloads, command, key):
 
 @pytest.fixture
 def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some fields, keys and elements are many; the limits below make small steps."""
+    """Lower the limits so that a few fields, keys and elements run in small steps."""
     limits: list[tuple[Any, dict[str, int]]] = [
         (hashes, {"_MANY": 20}),
         (elements, {"_PART": 6, "_PARTS": 1}),
@@ -91,10 +91,10 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, name, value)
 
 
-#: A hash that has had a long value is walked as Redis walks large ones.
+#: A hash that has ever had a long value is scanned in the order of Redis's large hashes.
 GROW = "HSET h long " + "x" * 100 + "; HDEL h long"
 SLOW_READS = ["HGETALL h", "HKEYS h", "HVALS h", "DUMP h"]
-#: Commands that change a hash of 50 fields during a read, and whether the reply shows the change.
+#: Commands that change a hash of 50 fields while it is read, and whether the reply shows their change.
 DISTURBANCES = [
     ("HSET h field-3 changed", True),
     ("HSET h new new", True),
@@ -110,7 +110,7 @@ DISTURBANCES = [
 @pytest.mark.parametrize("command", SLOW_READS)
 @pytest.mark.parametrize(("disturbance", "shows"), DISTURBANCES, ids=lambda one: str(one)[:20])
 def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, command, disturbance, shows):
-    """A hash is read in steps; if it is changed in between, the reply shows the whole hash after the change."""
+    """If a hash changes while it is read in steps, the reply shows the whole hash as it is after the change."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     before, after = Side(), Side()
     for side in (before, after):
@@ -133,8 +133,8 @@ def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, 
 
 @pytest.mark.parametrize("command", SLOW_READS)
 @pytest.mark.parametrize("changed_at", [0, 2])
-def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, command, changed_at):
-    """If it is changed and then deleted in between, even before the first step, the reply has all its content."""
+def test_a_deleted_hash_is_kept_while_it_is_read(monkeypatch, small_hashes, command, changed_at):
+    """If a hash is changed and deleted between steps of a read, the reply has all its content."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     side, twin = Side(), Side()
     for one in (side, twin):
@@ -152,7 +152,7 @@ def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, 
     assert encoded(reply) == expected
 
 
-def test_a_long_list_travels_in_steps(small_hashes):
+def test_dump_and_restore_of_a_long_list_run_in_steps(small_hashes):
     """DUMP of a long list returns its value at the start, and RESTORE creates the same list."""
     side = Side()
     expected = dump.dumped(side.core.databases[0].get(b"l"))
@@ -163,7 +163,7 @@ def test_a_long_list_travels_in_steps(small_hashes):
 
 
 def test_many_keys_are_deleted_in_steps(small_hashes):
-    """DEL of many keys deletes some in each step, and logs the deleted ones."""
+    """DEL of many keys deletes some of them in each step and logs those that it deleted."""
     side = Side()
     side.core.allow_steps()
     names = [f"key-{number}" for number in range(50)]
@@ -186,8 +186,8 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
         ("HSCAN h 0 COUNT 1000 NOVALUES", 50),
     ],
 )
-def test_many_names_are_compared_in_steps(small_hashes, command, found):
-    """KEYS, SCAN and HSCAN check some names in each step; names deleted meanwhile do no harm."""
+def test_many_names_are_matched_in_steps(small_hashes, command, found):
+    """KEYS, SCAN and HSCAN match some names in each step; names deleted meanwhile cause no error."""
     side = Side()
     side.run(GROW)
     side.core.allow_steps()
@@ -203,7 +203,7 @@ def test_many_names_are_compared_in_steps(small_hashes, command, found):
     assert len(names) <= found
 
 
-def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small_payloads):
+def test_restore_adds_nothing_if_the_key_exists_or_the_payload_is_damaged(small_payloads):
     """Without REPLACE a key that is added meanwhile stays; a damaged payload adds nothing."""
     side = Side()
     payload = dump.dumped(side.core.databases[0].stream(b"s"))
@@ -237,7 +237,7 @@ def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small
 def test_many_elements_are_sorted_in_steps(monkeypatch, options, least, key):
     """SORT of many elements returns and logs the result for the time of its call.
 
-    Elements are sorted in steps, gathered in order, released, and stored.
+    Elements are gathered, sorted, released and stored in steps.
     """
     words = " ".join(str(number * 37 % 101) for number in range(101))
     given = [f"DEL l x; RPUSH l {words}; SADD x {words} a; SREM x a; CONFIG SET set-max-listpack-entries 5"]

@@ -1,4 +1,4 @@
-"""Commands on large sets and sorted sets run in steps: a result is that of one moment, and is logged."""
+"""Commands on large sets and sorted sets run in steps: a result shows one moment, and is logged."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     ],
 )
 def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
-    """Replaying the log gives the stored result, whatever runs in between; a reply is that before or after a change."""
+    """A result shows the sets either before or after a concurrent change; a stored result is restored by the log."""
     names = ("x", "y", "z", "to", "none", "other")
     before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
     start = {name: set(value) for name, value in before.items() if value is not None}
@@ -103,7 +103,7 @@ def encoded_members(reply: Any) -> Any:
 
 
 def test_many_members_are_popped_in_steps(small_sets):
-    """Each step is logged; a member that others add in between may be popped too, and one that goes is not."""
+    """Each step is logged; SPOP may return members that are added meanwhile, but none that are removed."""
     small_sets.core.allow_steps()
     steps = small_sets.run("SPOP x 45")
     assert type(steps) is Steps
@@ -190,8 +190,8 @@ _IN_BETWEEN = [
 
 @pytest.mark.parametrize("command", [*_SORTED_SET_READS, *_SORTED_SET_WRITES])
 @pytest.mark.parametrize("meanwhile", _IN_BETWEEN)
-def test_of_large_sorted_sets_a_command_sees_one_moment(small_sorted_sets, command, meanwhile):
-    """A reply or stored result is that before or after a change in between, and is logged."""
+def test_a_command_on_large_sorted_sets_sees_one_moment(small_sorted_sets, command, meanwhile):
+    """A reply or stored result shows the sets either before or after a concurrent change, and is logged."""
     side, lines = small_sorted_sets, ((command,), (meanwhile, command))
     expected = []
     for some in lines:
@@ -226,7 +226,7 @@ def test_of_large_sorted_sets_a_command_sees_one_moment(small_sorted_sets, comma
     "meanwhile", ["PING", "ZADD x 2.5 other; ZADD y 1 other", "DEL x; ZADD y 0 member-30", "SET x s"]
 )
 def test_many_members_are_changed_in_steps(small_sorted_sets, command, reply, meanwhile):
-    """Each step is logged separately; without other commands the result is that of a single run."""
+    """Each step is logged on its own; without other commands the result equals that of a single run."""
     side = small_sorted_sets
     whole = replayed(side.core.changes.effects)
     steps = side.run(command)

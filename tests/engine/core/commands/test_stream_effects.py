@@ -1,4 +1,4 @@
-"""Effects of commands that use streams indirectly are logged completely."""
+"""Effects on streams, including those of commands that change streams indirectly, are logged completely."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = st.sampled_from([b"1", b"2", b"5", b"100"])
 
 
 def call(name: bytes, *words: st.SearchStrategy[bytes] | bytes, more: st.SearchStrategy[bytes] | None = None):
-    """A command with drawn words, ``more`` of the last kind at the end."""
+    """Return a command with randomly drawn words and ``more`` words of the last kind."""
     fixed = st.tuples(*(st.just(word) if isinstance(word, bytes) else word for word in words))
     rest = st.lists(more, min_size=1, max_size=3) if more is not None else st.just([])
     return st.builds(lambda one, two: [name, *one, *two], fixed, rest)
@@ -91,8 +91,8 @@ STEPS = st.lists(st.tuples(st.sampled_from([0, 0, 0, 1]), COMMANDS, st.sampled_f
 @given(STEPS)
 @example([(0, [b"BLPOP", b"a", b"0"], 0), (1, [b"MULTI"], 0), (1, [b"RPUSH", b"a", b"1", b"2"], 0), (1, [b"EXEC"], 0)])
 @example([(0, [b"SET", b"a", b"1", b"PX", b"2"], 3), (0, [b"INCR", b"a"], 0)])
-def test_the_effects_of_any_commands_give_the_same_keys_on_an_empty_core(steps):
-    """Whatever two clients do while time passes, the recorded effects lead an empty core to the same state."""
+def test_replayed_effects_restore_the_keys(steps):
+    """Replaying the effects of random commands of two clients on an empty core gives the same keys."""
     core = new_core()
     sessions = [core.open_session(NOW_US), core.open_session(NOW_US)]
     now = NOW_US
@@ -104,13 +104,13 @@ def test_the_effects_of_any_commands_give_the_same_keys_on_an_empty_core(steps):
 
 
 def run(core, *lines: str):
-    """Run commands; the replies."""
+    """Run commands and return their replies."""
     session = core.open_session(NOW_US)
     return [core.execute(session, line.encode().split(), NOW_US) for line in lines]
 
 
 def effects_of(*lines: str) -> list[str]:
-    """The effects of the last of the commands."""
+    """Run commands and return the effects of the last one."""
     core = new_core()
     *before, last = lines
     run(core, *before)
@@ -120,7 +120,9 @@ def effects_of(*lines: str) -> list[str]:
 
 
 def test_effects_are_canonical_commands():
-    """The log gets absolute times, results instead of requests that depend on a machine, and pops without waiting."""
+    """The log has absolute times, the results of commands that depend on the time or on chance, and pops that never
+    block.
+    """
     ms = NOW_US // 1000
     assert effects_of("SET k v EX 10") == [f"SET k v PXAT {ms + 10_000}"]
     assert effects_of("SET k v NX GET") == ["SET k v"]
@@ -136,14 +138,14 @@ def test_effects_are_canonical_commands():
     assert effects_of("RPUSH l 1 2", "BRPOPLPUSH l m 0") == ["LMOVE l m RIGHT LEFT"]
 
 
-def test_what_changes_nothing_leaves_no_effect():
-    """A command without a result is not logged."""
+def test_a_command_without_a_change_has_no_effect():
+    """A command that changes nothing is not logged."""
     for line in ("DEL k", "GETDEL k", "LPOP k", "HDEL k f", "EXPIRE k 5", "LREM k 0 a", "SET k v XX", "RPUSHX k v"):
         assert effects_of(line) == [], line
 
 
 def test_a_transaction_is_one_unit_in_the_log():
-    """Effects of EXEC are logged between MULTI and EXEC, a single effect alone."""
+    """The effects of EXEC are logged between MULTI and EXEC; a single effect is logged alone."""
     assert effects_of("PING") == []
     core = new_core()
     run(core, "MULTI", "SET a 1", "GET a", "SET b 2", "EXEC")
@@ -153,8 +155,8 @@ def test_a_transaction_is_one_unit_in_the_log():
     assert [argv[0] for _, argv in core.changes.effects] == [b"SET"]
 
 
-def test_a_served_waiter_follows_the_push_that_woke_it():
-    """The log shows the push, then the pop."""
+def test_the_log_has_the_push_before_the_pop_of_a_blocked_client():
+    """The log has the push, then the pop of the blocked client that it served."""
     core = new_core()
     waiting = core.open_session(NOW_US)
     assert core.execute(waiting, [b"BLPOP", b"q", b"0"], NOW_US) is BLOCKED
@@ -163,7 +165,7 @@ def test_a_served_waiter_follows_the_push_that_woke_it():
 
 
 def test_keys_do_not_expire_while_the_log_is_replayed():
-    """A key changed before it expired keeps its content, however late the log is replayed."""
+    """A key that was changed before it expired keeps its content when the log is replayed later."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"k", b"5", b"PX", b"10"], NOW_US)

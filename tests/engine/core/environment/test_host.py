@@ -1,4 +1,4 @@
-"""Requests of commands to the core's process."""
+"""Requests of commands to the process that runs the core."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_US = 1_700_000_000_000_000
 
 
 class Recorder(WithoutProcess):
-    """A process that records requests."""
+    """A stand-in for the process that records requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Recorder(WithoutProcess):
 
 
 def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]:
-    """A core, and a client of it that may call DEBUG; a second client has the number 2."""
+    """Return a core and a client of it that may call DEBUG; a second client has the ID 2."""
     config = config or Config()
     config.put("enable-debug-command", b"yes")
     core = Core(config, lambda n: 0)
@@ -77,7 +77,7 @@ def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]
     ],
 )
 def test_a_command_asks_the_process(line: str, reply: Reply, asked: tuple[Any, ...]) -> None:
-    """Each request reaches the process once, with the client's arguments."""
+    """Each request reaches the process once, with the arguments of the client."""
     core, run = core_of()
     core.host = host = Recorder()
     assert run(line) == reply
@@ -85,7 +85,7 @@ def test_a_command_asks_the_process(line: str, reply: Reply, asked: tuple[Any, .
 
 
 def test_the_caller_itself_is_closed_after_its_reply() -> None:
-    """CLIENT KILL of the own connection makes no request: the session closes after the reply."""
+    """CLIENT KILL of the client's own connection makes no request: the session closes after the reply."""
     core, run = core_of()
     core.host = host = Recorder()
     assert run("CLIENT KILL ID 1 SKIPME no") == 1
@@ -96,8 +96,8 @@ def test_the_caller_itself_is_closed_after_its_reply() -> None:
     assert not session.close_requested
 
 
-def test_what_is_known_of_the_process_is_told() -> None:
-    """INFO and MEMORY show the process's own facts."""
+def test_info_shows_facts_about_the_process() -> None:
+    """INFO and MEMORY show the facts that the process provides."""
     core, run = core_of()
     core.host = Recorder()
     lines = run("INFO").decode().splitlines()
@@ -108,13 +108,13 @@ def test_what_is_known_of_the_process_is_told() -> None:
 
 
 @pytest.mark.parametrize("line", ["INFO everything", "MEMORY STATS", "MEMORY DOCTOR", "MEMORY PURGE", "DEBUG LOG x"])
-def test_without_a_process_commands_go_on(line: str) -> None:
-    """A core without a process replies too."""
+def test_a_core_without_a_process_replies(line: str) -> None:
+    """A core without a process replies to the same commands."""
     _, run = core_of()
     assert not isinstance(run(line), CommandError)
 
 
 def test_without_a_process_there_is_no_file_to_rewrite() -> None:
-    """CONFIG REWRITE is rejected without a configuration file."""
+    """CONFIG REWRITE is rejected if there is no configuration file."""
     _, run = core_of()
     assert run("CONFIG REWRITE").text == settings.NO_CONFIG_FILE
