@@ -28,8 +28,8 @@ from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Approximate microseconds of copying per step, and per key regardless of its value.
-_AT_ONCE, _KEY_US = 2000, 0.2
+#: Approximate microseconds of copying per step, per key regardless of its value, and per deadline of a key.
+_AT_ONCE, _KEY_US, _DEADLINE_US = 2000, 0.2, 0.4
 #: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
 #: Number of names processed together.
@@ -221,8 +221,9 @@ class _Walk:
             del names[:at], values[:at]
             begin += at
         self._left = begin
+        expiring = self.image.expiring
         self._add(names, values)
-        return work
+        return work + _DEADLINE_US * (self.image.expiring - expiring)
 
     def _freeze(self, most: float) -> float:
         """Continue copying large values."""

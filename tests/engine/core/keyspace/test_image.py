@@ -193,6 +193,22 @@ def test_few_values_are_copied_at_once():
         assert len(copied) == 2 * 7 * KEYS
 
 
+def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deadlines count towards the work of a step."""
+    monkeypatch.setattr(image, "_AT_ONCE", 200)
+    core = new_core()
+    session = core.open_session(NOW_US)
+    captured = []
+    for words in ([], [b"EX", b"100"]):
+        for number in range(3000):
+            core.execute(session, [b"SET", b"%d" % number, b"v", *words], NOW_US)
+        builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
+        builder.step()
+        captured.append(builder.image.keys)
+        builder.finish()
+    assert captured == [1000, 500]
+
+
 def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
     """Images overlap: SAVE takes one at once, and starting one completes the one before."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
