@@ -108,8 +108,8 @@ class Admission:
         #: Whether any reason to refuse applies. The master of this server is exempt from all reasons.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
-        #: Function that returns the flags of a command, given also its words. The core replaces this function with one
-        #: that considers the flags that a script declares.
+        #: Function that returns the flags of a command called with the given words. The core replaces this function
+        #: with one that considers the flags that a script declares.
         self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:

@@ -167,7 +167,7 @@ def _add_one(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _add_each(ctx: Context, run: XaddRun) -> Added | None:
-    """Add the entries one by one, because most keys have only one entry."""
+    """Add the entries one by one, because the average key has fewer than two entries."""
     assert run.keys is not None
     streams = {word: (key := word_in(word), ctx.db.stream(key)) for word in run.keys}
     if any(stream is not None and stream.last_id > _LAST_FOR_RUNS for _, stream in streams.values()):

@@ -198,7 +198,8 @@ class Core:
     def execute(self, session: Session, argv: list[bytes], now_us: int) -> Reply:
         """Run one command of ``session`` (or queue it, in a transaction), then serve the clients that it woke.
 
-        Returns the reply, a CommandError for an error, or BLOCKED if the client is now waiting. ``argv`` is not empty.
+        Returns the reply, a CommandError for an error, BLOCKED if the client is now waiting, or Steps if they are
+        allowed. ``argv`` is not empty. If ``serve_later`` is set, the caller serves the woken clients.
         """
         changes = self.changes
         changes.now_us = now_us

@@ -52,7 +52,7 @@ NONE, ACTS, FIXED, PROTECTED = Mark.NONE, Mark.ACTS, Mark.FIXED, Mark.PROTECTED
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A row of the table. ``alias``: its second name in Redis; CONFIG GET accepts both."""
+    """A row of the table. ``alias``: its second name in Redis; flags, files and CONFIG accept both names."""
 
     name: str
     kind: Kind

@@ -27,8 +27,8 @@ from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled,
 WORTH_IT = 100
 #: Number of commands, spread over the buffer, from which a form is learned.
 _SAMPLE = 8
-#: Approximate number of commands that the first search covers. If a search finds at least half of them, the next search
-#: covers twice as many.
+#: Approximate number of commands that the first search covers. If the commands found fill at least half of the searched
+#: bytes, the next search covers twice as many bytes.
 _FIRST_WINDOW = 24
 #: Maximum number of forms kept for one client.
 _MOST_FORMS = 16

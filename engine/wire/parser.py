@@ -42,7 +42,7 @@ _PLUS, _EQUALS, _PARENTHESIS = b"+=("
 #: Buffer size above which the last command, which is often incomplete, is left to the scalar parser.
 _LONG = 8192
 
-#: Size below which the parser first tries whether the input is exactly one command. ``_STARS`` maps the number of a
+#: Size below which the parser first checks whether the input is exactly one command. ``_STARS`` maps the number of a
 #: command's lines, including the empty last one, to its first line; ``_HEADERS`` maps the length of a word to its
 #: header.
 _SMALL = 512
@@ -243,8 +243,9 @@ class RequestParser:
         return then
 
     def _words(self, data: bytes, at: int) -> int:
-        """Parse words of the incomplete command from ``at`` on; return the position where parsing stopped (-1: as in
-        ``_header``).
+        """Parse words of the incomplete command from ``at`` on; return the position where parsing stopped.
+
+        Return -1 if a word or its header is incomplete, which is then kept, or wrong.
         """
         argv = self._argv
         size = len(data)

@@ -28,7 +28,7 @@ from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 
 #: Minimum and maximum number of bytes examined together.
 _LEAST, _MOST = 1 << 16, 1 << 19
-#: Number of commands below which another way is faster.
+#: Number of commands below which the caller's other parsers are faster.
 _FEW = 64
 #: Maximum number of calls to skip after failed attempts.
 _LONGEST_REST = 63
@@ -101,7 +101,10 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
 
 
 def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints, Ints, Words, Words, int] | None:
-    """Return the proven commands: their starts, the ends of their IDs, the IDs, and the end of the last command."""
+    """Return the proven commands: their starts, the ends of their IDs, the IDs, and the end of the last command.
+
+    None if there are fewer than ``_FEW``.
+    """
     data = np.frombuffer(room, np.uint8)
     limit = len(room) - _BEHIND
     stars = np.flatnonzero(data[:limit] == _STAR)

@@ -167,7 +167,10 @@ class Accounts:
         self._refresh(session)
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raise CommandError, and log the refusal, if a limited session may not call ``argv``."""
+        """Raise CommandError if a limited session may not call ``argv``.
+
+        Refusals are added to ACL LOG, except those of clients that must log in first.
+        """
         if "no_auth" in command.flags:
             return
         if not session.authenticated:

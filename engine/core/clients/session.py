@@ -100,7 +100,7 @@ class Session:
         self.multi_failed = False
         #: Whether a watched key has changed, so that EXEC returns nil.
         self.dirty_exec = False
-        #: Whether EXEC is running this session's commands, which must not block.
+        #: Whether EXEC or a script is running this session's commands, which must not block.
         self.in_exec = False
         #: Watched (database, key) pairs -> whether the key was expired, but not removed yet, when WATCH ran.
         self.watching: dict[tuple[int, bytes], bool] = {}
@@ -153,7 +153,7 @@ class Session:
 class Waiter:
     """A blocked command. ``argv`` runs again when one of ``keys`` is signalled.
 
-    ``argv`` contains fixed IDs instead of ``$``, which would mean a later ID by then.
+    ``argv`` contains fixed IDs instead of ``$``, which would be a later ID when the command runs again.
     """
 
     __slots__ = (

@@ -195,7 +195,7 @@ class Telemetry:
         self.commands = 0
 
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:
-        """Process a command that took at least ``threshold_ns``."""
+        """Add a command that took at least ``threshold_ns`` to the slow log and the latency events it qualifies for."""
         microseconds = spent_ns // 1000
         self.note_slow(session, command, argv, microseconds, now_ms)
         event = b"fast-command" if "fast" in command.flags else b"command"

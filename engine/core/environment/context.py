@@ -161,13 +161,14 @@ class Context:
         has_news: HasNews | None = None,
         interest: bytes | None = None,
     ) -> Reply:
-        """Block the client until one of ``keys`` is signalled, then run ``argv`` again; 0 ms waits indefinitely.
+        """Block the client until one of ``keys`` is signalled, then run ``argv`` again.
 
-        In a transaction, only return ``on_timeout``.
+        ``timeout_ms`` 0 waits indefinitely. In a transaction, only return ``on_timeout``.
 
         A command that runs again and blocks again keeps its place in the queue and its first deadline. At ``wake_at``
         (milliseconds since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value,
         whether the command may succeed; its result must be the same for all waiters with the same ``interest``.
+        `Waiter` describes ``type_name`` and ``on_delete``.
         """
         if self.session.in_exec:
             return on_timeout

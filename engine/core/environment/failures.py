@@ -44,7 +44,8 @@ class FatalError(BaseException):
 
     This is a BaseException, so that ``except Exception`` does not catch it. ``command`` is the name of the failed
     command, ``sizes`` are the lengths of its words (whose contents may be secret), and ``session_id`` is the client's
-    session. If the error did not occur in a client's command, the first two are empty and ``session_id`` is 0.
+    session. If the error did not occur in a client's command, ``command`` and ``sizes`` are empty, and ``session_id``
+    is 0.
     """
 
     def __init__(self, command: str = "", argv: list[bytes] | None = None, session_id: int = 0) -> None:

@@ -91,12 +91,12 @@ class Host(Protocol):
         """Reset the timer of a blocked session whose wake time has changed, after the reply."""
 
     def follow_pause(self) -> None:
-        """Reset the timer of pauses after CLIENT PAUSE or UNPAUSE, after the reply."""
+        """After a pause has started or ended: check held-back clients soon, and again when the next pause ends."""
 
     # -- immediately ------------------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """End the process; the current command still receives its reply, if any."""
+        """End the process; the reply of the current command, if any, is still sent."""
 
     def log(self, text: bytes) -> None:
         """Write a line of text from a client to the log."""
@@ -127,12 +127,11 @@ class Host(Protocol):
 
 
 class WithoutProcess:
-    """Null implementation for a core without a process, as in tests; it records calls for inspection."""
+    """Null implementation for a core without a process, as in tests; it records deferred work and reported failures."""
 
     def __init__(self) -> None:
         #: Work to do after the reply.
         self.pending: list[Callable[[], None]] = []
-        #: Reported failures.
         self.failures: list[Exception] = []
 
     def after_reply(self, work: Callable[[], None]) -> None:

@@ -55,7 +55,10 @@ class Replication(Protocol):
         """Return the stream's offset before the current command; ``within`` a transaction, before the transaction."""
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        """Return the number of replicas that have processed (with ``on_disk``: stored) the stream up to ``offset``."""
+        """Return the number of replicas that have processed the stream up to ``offset``.
+
+        With ``on_disk``, count only replicas that have stored the stream up to ``offset``.
+        """
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
         """Request acknowledgements from replicas; wake the blocked session once, when the first one arrives.
@@ -65,19 +68,20 @@ class Replication(Protocol):
         """
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        """Make a replica the master (the one at ``target``, or the first that is up to date), and become its replica.
+        """Make a replica the master, and become its replica.
 
-        After ``timeout`` milliseconds (0: never), abandon the failover. With ``force``, the target then takes over
-        instead, even if it is not up to date.
+        The new master is the replica at ``target``, or the first that is up to date if ``target`` is None. After
+        ``timeout`` milliseconds, abandon the failover; if ``timeout`` is 0, never abandon it. With ``force``, the
+        target takes over at the timeout instead, even if it is not up to date.
         """
 
     def abort_failover(self) -> None:
         """Abandon the failover and remain the master."""
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Return whether the shutdown waits for lagging replicas, which SHUTDOWN's ``words`` can forbid.
+        """Return whether the shutdown waits for lagging replicas; SHUTDOWN's ``words`` can forbid it to wait.
 
-        If it waits, block the client ``caller``, if any. If it does not, the calling code ends the process now.
+        If it waits, block the client ``caller``, if any. If it does not wait, the calling code must end the process.
         """
 
     def shutdown_left(self) -> int | None:

@@ -57,10 +57,9 @@ class ScriptCache(Protocol):
         """Run ``work``, which runs scripts and can be suspended; return its reply, or Steps if it is slow."""
 
     def kill(self, *, function: bool) -> None:
-        """End the slow script (or function) that is running.
+        """End the slow script that is running; with ``function``, the slow function.
 
-        Raise CommandError if no slow script or function is running, if it has written, or if a script is running and
-        ``function`` is True, or the reverse.
+        Raise CommandError if no slow script or function of this kind is running, or if it has written.
         """
 
 
@@ -96,9 +95,9 @@ class FunctionLibraries(Protocol):
         """Return all libraries."""
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, which may have the name of an existing one only with ``replace``; return its name.
+        """Add a library and return its name. With ``replace``, it replaces any library of the same name.
 
-        Raise CommandError on failure.
+        Raise CommandError on failure, and if a library of this name exists without ``replace``.
         """
 
     def delete(self, name: bytes) -> None:

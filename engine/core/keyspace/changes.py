@@ -29,7 +29,7 @@ OnEvent = Callable[[str, bytes, bytes, int], None]
 class Watcher(Protocol):
     """A client that watches keys (WATCH).
 
-    ``watching``: (database, key) -> whether the key was expired but not deleted.
+    ``watching``: (database, key) -> whether the key was expired but not deleted when the watch started.
     """
 
     watching: dict[tuple[int, bytes], bool]
@@ -149,7 +149,8 @@ class Changes:
     def discard(self, *tables: Table) -> bool:
         """Queue unused tables for ``free`` if they are large in total; return whether they were queued.
 
-        If not queued, they are freed when the caller drops its references, as always while a log is replayed.
+        Tables that are not queued are freed when the caller drops its references. While a log is replayed, tables of
+        any size are freed in this way.
         """
         if self.replaying or sum(map(len, tables)) <= _LARGE:
             return False

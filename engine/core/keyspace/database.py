@@ -56,7 +56,7 @@ class Database:
         self.waiting: WaitingRoom[Any] = WaitingRoom()
         #: The image in progress, if any; see ``engine.core.keyspace.image``.
         self.guard: object = None
-        #: Number of lookups by read-only commands that found their key, and that did not.
+        #: Number of lookups by read-only commands that found their key (hits) or did not find it (misses).
         self.hits = 0
         self.misses = 0
         self._values: dict[bytes, Value] = {}

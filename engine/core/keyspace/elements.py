@@ -32,8 +32,8 @@ class Elements(dict[bytes, V]):
     def __init__(self, elements: Iterable[Any] = ()) -> None:
         super().__init__(elements)
         self._names: Names | None = None
-        #: Commands that are reading the value in parts. Until they finish, the value may be changed, but not freed in
-        #: pieces.
+        #: The unfinished reads of the value in parts, by commands or for an image. Until they finish, the value may be
+        #: changed, but not freed in pieces.
         self.readings: dict[ref[Reading], None] | None = None
 
     def _place(self, name: bytes, value: V) -> bool:
@@ -97,7 +97,7 @@ class Reading:
         for elements in distinct(sources):
             if elements.readings is None:
                 elements.readings = {}
-            # A dictionary, because many commands can read one value, and each is removed in constant time.
+            # A dictionary, because one value can have many reads, and a dictionary removes each in constant time.
             elements.readings[ref(self, elements.readings.pop)] = None
 
     def disturb(self) -> None:
@@ -225,7 +225,10 @@ class Names:
             self._free(place)
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names (at least as many must exist), or -``count`` names with repetition."""
+        """Draw ``count`` distinct names; at least as many must exist.
+
+        If ``count`` < 0, draw -``count`` names with repetition. ``pick`` returns a random number below its argument.
+        """
         if count < 0:
             return [self.one(pick) for _ in range(-count)]
         names, gone, found = self._names, self._gone, list[bytes]()

@@ -32,14 +32,18 @@ _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 #: Bytes per member of a sorted set, besides the member: its score, and its places in the order.
 _PER_SCORE = 24 + 8 + 8
 
-#: Sample sizes: segments and groups of a stream, and consumers and blocks of a group.
+#: Minimum sample sizes: segments of a stream; groups of a stream, and idempotent IDs of a producer; consumers of a
+#: group, and blocks of its pending entries.
 _SEGMENTS, _GROUPS, _MEMBERS = 200, 50, 20
 T = TypeVar("T")
 _Groups = list[tuple[bytes, Group]]
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
-    """Return the size of a key and its value. At most ``samples`` elements are measured; 0: all."""
+    """Return the size of a key and its value in bytes.
+
+    A long value is estimated from ``samples`` elements; all elements are measured if ``samples`` is 0.
+    """
     return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
 
 
@@ -68,7 +72,7 @@ def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:
 
 
 def _spread(some: Sequence[T], samples: int) -> Iterable[T]:
-    """Return ``samples`` evenly spread elements of a sequence; 0: all."""
+    """Return ``samples`` evenly spread elements of a sequence; all elements if ``samples`` is 0."""
     return some if not samples or len(some) <= samples else (some[len(some) * at // samples] for at in range(samples))
 
 
@@ -93,7 +97,10 @@ def _of_piece(piece: Segment | Stored) -> int:
 
 
 def _by_size(groups: _Groups, samples: int) -> tuple[_Groups, _Groups]:
-    """Return the largest groups, which are measured, and the others, which are small and similar."""
+    """Return the largest ``samples`` groups, which are all measured, and the other groups, which are sampled.
+
+    If ``samples`` is 0, all groups are measured.
+    """
     if not samples or len(groups) <= samples:
         return groups, []
     groups.sort(key=lambda one: len(one[1].pending) + len(one[1].consumers), reverse=True)

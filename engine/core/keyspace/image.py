@@ -84,7 +84,7 @@ class Image:
         return sum(one.keys for one in self.databases)
 
     def free(self) -> None:
-        """Free the image a few keys at a time. Freeing all keys at once would hold the GIL for too long."""
+        """Free the image a few hundred keys at a time. Freeing all keys at once would hold the GIL for too long."""
         for one in self.databases:
             while one.parts:
                 for value in one.parts.pop()[1]:

@@ -1,8 +1,8 @@
 """Order of a sorted set: pairs of a score and a member, in blocks of at most a thousand.
 
 A block is an array of scores, and a list of the members at the same places. So a search compares numbers that are next
-to each other in memory, and compares members only if scores are equal. The last pairs of the blocks form a block too,
-in which the block of a pair is found.
+to each other in memory, and compares members only if scores are equal. The last pairs of all blocks form another block,
+which is searched first, to find the block of a pair.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pair = tuple[float, bytes]
 #: Scores and members, in order.
 Block = tuple["array[float]", list[bytes]]
 
-#: Sizes of a block: above the first it is divided, below the second it is joined with the next block.
+#: Number of pairs above which a block is divided, and number below which it is joined with the next block.
 _LARGEST, _SMALLEST = 1000, 250
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 class CommandError(Exception):
     """An error reply. ``args[0]`` is the text after the ``-``, as bytes that start with the code."""
 
-    #: Whether the error has been counted in the statistics of its command.
+    #: Whether the error is already in the statistics of error replies.
     counted = False
 
     @property
@@ -166,8 +166,9 @@ class Steps:
         return reply
 
 
-#: Words per page, and maximum number of words in a reply without pages; then the same two limits for rows.
+#: Number of words per page, and maximum number of words in a reply without pages.
 _WORDS, _SHORT = 4000, 10_000
+#: Number of rows per page, and maximum number of rows in a reply without pages.
 _ROWS, _FEW_ROWS = 500, 20
 
 

@@ -29,7 +29,7 @@ from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
 
-#: Reasons to refuse writes. If several apply, the script receives the first one.
+#: Reasons to refuse writes. If several apply, the script receives the error of the first.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Texts shorter than this number of bytes are not measured while enough memory is free.
 _SMALL = 1 << 20
@@ -38,9 +38,9 @@ _BYTES = frozenset({bytes})
 _EXACT = 1 << 53
 
 
-#: A tick is a call of Lua's hook. Number of instructions before the first tick (as in the sandbox), and two durations
-#: in nanoseconds. If the time since the last tick exceeds the first duration, ticks become ten times as frequent. If
-#: the time is below the second duration, ticks become a tenth as frequent.
+#: A tick is a call of Lua's hook. ``_FIRST`` is the number of instructions before the first tick (as in the sandbox).
+#: If the time since the last tick exceeds ``_SLOW_NS`` nanoseconds, ticks become ten times as frequent. If the time is
+#: below ``_FAST_NS`` nanoseconds, ticks become a tenth as frequent.
 _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
@@ -167,7 +167,7 @@ class Calls:
         self.memory.limit()
 
     def tick(self) -> tuple[int, int]:
-        """Return whether the script must end, and the number of instructions until the hook's next call."""
+        """Return the verdict on the running script, and the number of instructions until the hook's next call."""
         stopwatch, running = self._ctx.telemetry.stopwatch, self.running
         try:
             spent = stopwatch() - self._ticked_ns

@@ -24,8 +24,8 @@ class Flags:
     no_writes: bool = False
     allow_oom: bool = False
     allow_stale: bool = False
-    #: Whether the script starts with ``#!lua`` (functions always count as such). If so, the flags are checked once
-    #: before it runs; otherwise each command that it calls is checked.
+    #: Whether the script starts with ``#!lua`` (functions always count as such). If so, the flags are checked before it
+    #: runs. Each command that it calls is checked in any case.
     declared: bool = True
 
 

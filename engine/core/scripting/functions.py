@@ -69,9 +69,9 @@ class Functions:
         return self._libraries.values()
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, which may have the name of an existing one only with ``replace``; return its name.
+        """Add a library and return its name. With ``replace``, it replaces any library of the same name.
 
-        Raise CommandError on failure.
+        Raise CommandError on failure, and if a library of this name exists without ``replace``.
         """
         if self._ctx.changes.replaying:
             return self._note(code)

@@ -2,7 +2,7 @@
 
 A function, or a script that starts with ``#!lua``, declares its flags. These flags are checked before it runs, like
 those of a command: if writes are refused, so is a script that may write, even when MULTI queues it. Scripts without
-declarations are checked at each of their calls (``engine.core.scripting.calls``).
+declarations are checked only at each of their calls (``engine.core.scripting.calls``).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _MOST_EVALUATED = 500
 
 
 class ScriptError(CommandError):
-    """The error that ended a script. ``counted``: whether it has been counted in a command's statistics."""
+    """The error that ended a script. ``counted``: whether it is already in the statistics of error replies."""
 
     def __init__(self, text: bytes, *, counted: bool) -> None:
         super().__init__(text)
@@ -313,10 +313,9 @@ class Scripts:
             self.running.verdict = Verdict.KILLED
 
     def kill(self, *, function: bool) -> None:
-        """End the slow script (or function) that is running.
+        """End the slow script that is running; with ``function``, the slow function.
 
-        Raise CommandError if no slow script or function is running, if it has written, or if a script is running and
-        ``function`` is True, or the reverse.
+        Raise CommandError if no slow script or function of this kind is running, or if it has written.
         """
         running = self.running
         if running is None or not running.is_slow:

@@ -99,7 +99,10 @@ def _variable(use: Use, argv: list[bytes]) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Positions of a command's channels, like ``Keys``; ``patterns``: whether the channels are patterns."""
+    """Positions of a command's channels: from index 1 to ``last``, or to the last word if ``last`` is negative.
+
+    ``patterns``: whether the channels are patterns.
+    """
 
     last: int
     patterns: bool = False

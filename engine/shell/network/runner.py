@@ -80,7 +80,7 @@ class Runner:
         self.idle_clients = IdleClients(core.config, self.connections)
 
     def give_back_memory(self) -> None:
-        """Return caches to the system."""
+        """Clear the cache of the streams, and return unused memory to the system."""
         self.core.streams.storage.cache.clear()
         give_back()
 

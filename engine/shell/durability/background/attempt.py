@@ -45,7 +45,7 @@ class Attempt:
             raise AbandonedError("abandoned")
 
     def put_in_place(self, path: Path) -> None:
-        """Rename the file to its final name, unless the attempt was abandoned."""
+        """Rename the file to its final name. Raise AbandonedError if the attempt was abandoned."""
         with self._lock:
             self.check()
             self._files.rename(self.temporary, path)

@@ -1,7 +1,8 @@
 """``maxmemory-clients``: limit for the buffers of all clients together. Above it, the largest clients are disconnected.
 
-A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, and commands queued by MULTI.
-CLIENT NO-EVICT exempts a client; replicas are always exempt. The interval between checks grows with their duration.
+A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, commands queued by MULTI, and the
+words of a blocked command. CLIENT NO-EVICT exempts a client; replicas are always exempt. The interval between checks
+grows with their duration.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.traffic import Traffic
 
-#: Minimum interval between two checks in microseconds, and as a multiple of a check's duration.
+#: Minimum interval between two checks in microseconds. The interval is ``_PART`` times the duration of a check, and at
+#: most ``_PART`` times the minimum.
 _EVERY_US, _PART = 100_000, 20
 
 

@@ -34,7 +34,7 @@ from engine.wire.bulk import AddRun, Scanner, next_start
 from engine.wire.encode import Out, encoded
 from engine.wire.parser import RequestParser
 
-#: Maximum size of replies that are joined into one buffer; longer ones are written as separate buffers.
+#: Maximum total size of replies that are joined into one buffer. If they are larger, only short buffers are joined.
 _COPY_LIMIT = 64 * 1024
 #: Minimum size of input that is searched for a pipeline of XADDs.
 BULK_BYTES = 256
