@@ -1,4 +1,4 @@
-"""A run of XADDs done at once against the same commands done one by one."""
+"""A run of XADDs executed at once, against the same commands executed one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.wire.parser import RequestParser
 NOW = 1_700_000_000_000_000
 MANY = 64
 VALUES = st.binary(max_size=12) | st.sampled_from([b"a\r\nb", b"", b"$3\r\nabc\r\n", b"*1\r\n", b"x" * 120, b"\n"])
-#: Bytes that look like an embedded command, or a piece of one.
+#: Bytes that look like an embedded command or a part of one.
 COMMAND = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$2\r\nf0\r\n$1\r\nv\r\n"
 
 
@@ -27,7 +27,7 @@ def encoded(*words: bytes) -> bytes:
 
 @st.composite
 def pipelines(draw):
-    """A pipeline of mostly equal XADDs, sometimes with something else in it, sometimes cut off."""
+    """Return a pipeline of mostly equal XADDs, sometimes with other commands, sometimes truncated."""
     keys = draw(st.sampled_from([[b"s"], [b"s"], [b"a", b"b", b"longer"], [b"%d" % n for n in range(100)]]))
     options = draw(st.sampled_from([(), (), (b"MAXLEN", b"7"), (b"MAXLEN", b"~", b"10"), (b"NOMKSTREAM",)]))
     explicit = draw(st.booleans())
@@ -104,8 +104,8 @@ def effects(core: Core) -> list[tuple[list[bytes], int]]:
 
 
 @given(pipelines())
-def test_a_run_does_what_its_commands_do(data):
-    """Replies, streams and effects of a pipeline are the same whether it is done in runs or command by command."""
+def test_a_run_has_the_effects_of_its_commands(data):
+    """Replies, streams and effects of a pipeline are the same whether it is executed in runs or command by command."""
     slow, slow_session = make()
     expected = one_by_one(slow, slow_session, data)
     core, session = make()
@@ -125,7 +125,7 @@ def test_a_run_does_what_its_commands_do(data):
 
 
 def test_a_plain_pipeline_is_one_run():
-    """A thousand commands for one key, for ten keys, or with IDs of their own are one run each."""
+    """A thousand commands for one key, for ten keys, or with explicit IDs form one run each."""
     for key, entry_id in ((b"s", b"*"), (b"s%d", b"*"), (b"s", b"%d-1")):
         data = b"".join(
             encoded(
@@ -147,7 +147,7 @@ def test_a_plain_pipeline_is_one_run():
 
 
 def test_a_declined_run_changes_nothing():
-    """A run with one ID too small adds no entry and is left to the single commands."""
+    """A run with one ID that is too small adds no entry and is left to the single commands."""
     numbers = [*range(1, MANY), 5, *range(MANY, 2 * MANY)]
     data = b"".join(encoded(b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in numbers)
     run = scan(data)
@@ -160,8 +160,8 @@ def test_a_declined_run_changes_nothing():
 @pytest.mark.parametrize(
     "blocker", [(b"SET", b"5", b"text"), (b"XADD", b"5", b"%d-%d" % (2**64 - 1, 2**64 - 9), b"f", b"v")]
 )
-def test_a_run_for_many_keys_is_declined_whole(blocker):
-    """A key of another type, or a last ID near the greatest one, declines the run before any entry is added."""
+def test_a_run_for_many_keys_is_declined_as_a_whole(blocker):
+    """A key of another type, or a last ID near the maximum, declines the run before any entry is added."""
     core, session = make()
     core.execute(session, list(blocker), NOW)
     run = scan(b"".join(encoded(b"XADD", b"%d" % n, b"*", b"f", b"v%d" % n) for n in range(10)))
@@ -174,7 +174,7 @@ def test_a_run_for_many_keys_is_declined_whole(blocker):
 
 
 def test_commands_of_one_form_are_one_run_whatever_the_lengths():
-    """Values of many lengths, up to large ones, and with line ends where lengths are few, do not end a run."""
+    """Values of different lengths, up to large ones, and few different lengths with line breaks, do not end a run."""
     for sizes in ([3, 4, 5], range(0, 3000, 7), [1024], [70_000, 0]):
         data = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"v" * size) for size in sizes for _ in range(5))
         run = scan(data)
@@ -184,8 +184,8 @@ def test_commands_of_one_form_are_one_run_whatever_the_lengths():
     assert scan(data).count == 10
 
 
-def test_long_keys_and_names_are_not_spelled_out():
-    """No word of more than a hundred bytes is part of an expression, which would be slow; they are still runs."""
+def test_long_keys_and_names_are_not_part_of_the_regular_expression():
+    """Runs with words of more than a hundred bytes are found although such words are not in the regular expression."""
     long = b"k" * 60_000
     for words in ([long, b"*", b"f", b"v"], [b"s", b"*", long, b"v"]):
         scanner = Scanner(patience=0)
@@ -196,7 +196,7 @@ def test_long_keys_and_names_are_not_spelled_out():
     assert scan(encoded(b"XADD", b"s", b"MAXLEN", b"0" * 60_000, b"*", b"f", b"v") * 5) is None
 
 
-def test_what_looks_like_a_command_inside_a_value_is_part_of_the_value():
+def test_a_command_inside_a_value_is_part_of_the_value():
     """A value that contains whole commands of the same form does not start a command, wherever the buffer is cut."""
     plain = encoded(b"XADD", b"s", b"*", b"f0", b"v")
     for tricky in (COMMAND, COMMAND[1:], b"v\r\n" + COMMAND):
@@ -207,8 +207,8 @@ def test_what_looks_like_a_command_inside_a_value_is_part_of_the_value():
             assert list(run.commands()) == expected
 
 
-def test_a_reader_who_waits_gets_what_a_run_adds():
-    """A blocked XREAD answers with a run's entries, of one command or of many, and no later run disturbs it."""
+def test_a_blocked_reader_gets_the_entries_of_a_run():
+    """A blocked XREAD returns a run's entries, of one command or of many, and later runs do not affect its reply."""
     for count in (1, 5):
         core, session = make()
         core.execute(session, [b"XADD", b"s", b"1-1", b"f", b"v"], NOW)
@@ -221,8 +221,8 @@ def test_a_reader_who_waits_gets_what_a_run_adds():
         assert b"".join(map(bytes, encoded_reply(reply))).count(b"\r\nw\r\n") == count
 
 
-def test_few_commands_go_by_before_an_expression_is_made():
-    """Pipelines of sixteen are runs from about the hundredth command on, also when another form comes between."""
+def test_the_scanner_compiles_an_expression_after_few_commands():
+    """Pipelines of sixteen commands are runs from about the hundredth command on, also when two forms alternate."""
     scanner = Scanner()
     one = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"%d" % number) for number in range(10, 26))
     other = b"".join(encoded(b"XADD", b"t", b"*", b"g", b"%d" % number, b"h", b"") for number in range(10, 26))
@@ -235,8 +235,8 @@ def test_few_commands_go_by_before_an_expression_is_made():
         assert scanner.scan(one).count == scanner.scan(other).count == 16
 
 
-def test_other_work_on_an_old_connection_is_learned_anew():
-    """Fields that come after many commands with others need not look like both; after few they may be of either."""
+def test_the_scanner_forgets_old_fields_of_a_long_connection():
+    """After few commands a run's form covers old and new fields; after many commands it covers only the new ones."""
 
     def scanned(scanner: Scanner, name: bytes, count: int) -> AddRun:
         run = scanner.scan(encoded(b"XADD", b"to-" + name, b"*", name, b"1") * count)

@@ -1,4 +1,4 @@
-"""After an unexpected error in a handler nothing half done continues, and none of it is recorded."""
+"""Unexpected errors in handlers: incomplete changes are neither continued nor recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.injection import MistakeError, by_name, counted_changes, fail
 from tests.harness.replay import NOW_US, new_core, replayed, state
 
 COMMANDS = by_name()
-#: Data before each command.
+#: Commands that create the data before each tested command.
 SETUP = (
     "SET string value",
     "SET number 5",
@@ -35,7 +35,7 @@ SETUP = (
     "XREADGROUP GROUP g a COUNT 3 STREAMS stream >",
     "XADD idempotent IDMP producer iid * f v",
 )
-#: Commands that write, each so that it changes something.
+#: Write commands, each of which changes something.
 WRITES = """
     SET string v2 IFEQ value | DELEX string IFNE v | MSETEX 2 a 1 b 2 EX 100 | MSETEX 2 a 1 b 2
     EXPIRE string 100 | PEXPIRE string 100000 | EXPIREAT string 1700001000 | PEXPIREAT string 1700001000000
@@ -76,7 +76,7 @@ CALLS = [call.strip() for line in WRITES.splitlines() for call in line.split("|"
 
 
 def prepared() -> tuple[Core, Any]:
-    """A core after SETUP and one that runs commands on it, at a time at which a key is due."""
+    """Return a core after SETUP, at a time when a key is due, and a function that runs commands on it."""
     core = new_core()
     session = core.open_session(NOW_US)
 
@@ -89,15 +89,17 @@ def prepared() -> tuple[Core, Any]:
 
 
 def same(one: Core, two: Core) -> bool:
-    """Whether both have the same data, whatever their consumers' times."""
+    """Whether both cores have the same data, apart from the times of consumers."""
     for core in (one, two):
         core.changes.set_time(NOW_US)
     return state(one) == state(two)
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_nothing_of_a_command_that_fails_half_way_is_recorded(call):
-    """Whichever of its changes a handler fails at, a FatalError comes out, and the effects are those from before."""
+def test_nothing_of_a_failed_command_is_recorded(call):
+    """A handler that fails at any of its changes raises a FatalError, and the recorded effects are those
+    from before.
+    """
     with counted_changes() as bomb:
         core, run = prepared()
         before, bomb.counted = core.changes.effects[:], 0
@@ -118,14 +120,14 @@ def test_nothing_of_a_command_that_fails_half_way_is_recorded(call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_transaction_that_fails_half_way_leaves_nothing(call):
+def test_a_failed_transaction_leaves_no_effects(call):
     """If a command of a transaction fails, the log keeps the state before the transaction."""
     with counted_changes() as bomb:
         core, run = prepared()
         model, _ = prepared()
         for text in ("MULTI", "SET before 1", call, "SET after 1"):
             run(text)
-        # The first SET makes as many changes as this, or fewer.
+        # The first SET makes at most this number of changes.
         bomb.left = 4
         with pytest.raises(FatalError):
             run("EXEC")
@@ -134,8 +136,8 @@ def test_a_transaction_that_fails_half_way_leaves_nothing(call):
 
 
 @pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if not one.subcommands))
-def test_each_command_is_followed_as_the_rules_say(name, monkeypatch):
-    """A handler that fails at once: an error for a read, the end of its client, or of the engine."""
+def test_the_consequence_of_a_failure_depends_on_the_command(name, monkeypatch):
+    """A failing handler returns an error for a read; otherwise it closes its client, or raises a FatalError."""
     command = COMMANDS[name]
     fails_in(command, lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
     core = new_core()
@@ -163,7 +165,7 @@ def _put(monkeypatch: pytest.MonkeyPatch, owner: Any, attribute: str, value: Any
 
 
 class _Undo(dict[str, Any]):
-    """Sets the attribute back when its entry goes."""
+    """Restores the attribute when the entry is deleted."""
 
     def __init__(self, owner: Any, attribute: str, before: Any) -> None:
         super().__init__()
@@ -174,8 +176,8 @@ class _Undo(dict[str, Any]):
         self._restore()
 
 
-def test_a_woken_reader_that_fails_leaves_the_command_that_woke_it_whole():
-    """A blocked command that fails when it is woken: its effects go, those of the command that woke it stay."""
+def test_a_failing_woken_reader_does_not_undo_the_command_that_woke_it():
+    """If a woken command fails, its effects are discarded, and those of the command that woke it are kept."""
     for waits, wakes in (
         ("BLPOP queue 0", "RPUSH queue a b"),
         ("BLMOVE queue other LEFT LEFT 0", "RPUSH queue a b"),
@@ -200,7 +202,7 @@ def test_a_woken_reader_that_fails_leaves_the_command_that_woke_it_whole():
 
 
 def test_a_woken_command_that_reads_gets_an_error(monkeypatch):
-    """XREAD that fails when it is woken answers its own client; the command that woke it has its reply."""
+    """An XREAD that fails when woken returns an error to its client; the command that woke it returns its reply."""
     core, run = prepared()
     reader = core.open_session(NOW_US)
     assert run("XREAD BLOCK 0 STREAMS stream $", reader) is BLOCKED
@@ -211,7 +213,7 @@ def test_a_woken_command_that_reads_gets_an_error(monkeypatch):
 
 
 def test_a_key_that_expires_half_way_under_a_read_is_fatal(monkeypatch):
-    """A read command is fatal after all if its error comes from dropping an expired key."""
+    """A failure while a read command drops an expired key is fatal."""
     core, run = prepared()
 
     def broken(self: Database, key: bytes) -> None:
@@ -225,7 +227,7 @@ def test_a_key_that_expires_half_way_under_a_read_is_fatal(monkeypatch):
 
 
 def test_a_run_of_xadds_that_fails_is_fatal(monkeypatch):
-    """A pipeline of XADDs that fails after one of its keys leaves no effect of any."""
+    """A pipeline of XADDs that fails after its first key leaves no effects."""
     from engine.core import bulk_add
     from engine.wire.bulk import Scanner
 
@@ -250,11 +252,11 @@ def test_a_run_of_xadds_that_fails_is_fatal(monkeypatch):
         core.execute_run(session, run, NOW_US)
     assert len(calls) == 2
     assert core.changes.effects == before
-    assert b"a" in core.databases[0]  # what is in memory is half done: that is why nothing may go on
+    assert b"a" in core.databases[0]  # The data in memory is incomplete, which is why the engine must stop.
 
 
-def test_the_commands_that_show_something_exist():
-    """Each command of administration that counts as one that only shows something is in the table, as such a one."""
+def test_read_only_admin_commands_exist():
+    """Each command in SHOWING is in the table as an administrative command that does not write."""
     assert set(COMMANDS) >= SHOWING
     assert all("admin" in COMMANDS[name].flags and not COMMANDS[name].writes for name in SHOWING)
 
@@ -273,14 +275,14 @@ def test_the_commands_that_show_something_exist():
         ("NO-COMMAND",),
     ],
 )
-def test_the_words_of_what_is_refused_are_freed_with_the_reply(words):
-    """A refused command leaves nothing to the garbage collector, which might not come while clients send megabytes."""
+def test_arguments_of_a_rejected_command_are_freed_with_the_reply(words):
+    """A rejected command leaves no reference cycles, so its arguments do not wait for the garbage collector."""
     core = new_core()
     session = core.open_session(NOW_US)
     for line in SETUP:
         core.execute(session, [word.encode() for word in line.split()], NOW_US)
     argv = [word.encode() for word in words]
-    core.execute(session, argv[:], NOW_US)  # (What is cached at the first time is no garbage.)
+    core.execute(session, argv[:], NOW_US)  # Run the command once before, to fill caches.
     gc.freeze()
     gc.disable()
     try:

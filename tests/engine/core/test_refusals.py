@@ -1,4 +1,4 @@
-"""Owners that may forbid writes, and owners that need effects recorded, are independent of each other."""
+"""Reasons to reject writes and reasons to record effects, each with independent owners."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def refused(core: Core, argv: list[bytes]) -> bytes:
     return reply.text if isinstance(reply, CommandError) else b""
 
 
-def test_the_first_reason_is_told_until_each_is_taken_back(core):
-    """Writing is refused with the error of the first reason in force, and allowed when the last one has gone."""
+def test_the_first_reason_is_reported_until_all_are_withdrawn(core):
+    """Writes are rejected with the error of the first reason in force, and accepted when the last one is withdrawn."""
     core.admission.refuse(Refusal.READONLY, b"READONLY x")
     core.admission.refuse(Refusal.DISK, b"MISCONF x")
     core.admission.refuse(Refusal.REPLICAS, b"NOREPLICAS x")
@@ -39,8 +39,8 @@ def test_the_first_reason_is_told_until_each_is_taken_back(core):
     assert refused(core, SET) == b""
 
 
-def test_commands_wait_for_data_that_are_being_read(core):
-    """Without current data, or while they are read, commands are refused by their flags, also within a transaction."""
+def test_commands_are_rejected_while_data_is_missing_or_loaded(core):
+    """While data is stale or being loaded, commands are rejected by their flags, also in a transaction."""
     session = core.open_session(1)
     assert core.execute(session, [b"MULTI"], 1) == OK
     core.execute(session, GET, 1)
@@ -59,15 +59,15 @@ def test_commands_wait_for_data_that_are_being_read(core):
     assert b"LOADING x" in reply.text
 
 
-def test_the_master_of_this_server_is_obeyed(core):
-    """The followed master's commands run, whatever forbids writes to others."""
+def test_commands_of_the_master_always_run(core):
+    """Commands of the followed master run, whatever rejects the writes of other clients."""
     core.admission.refuse(Refusal.READONLY, b"READONLY x")
     session = core.open_session(1)
     session.is_master = True
     assert core.execute(session, SET, 1) == OK == Simple(b"OK")
 
 
-def test_effects_are_recorded_while_anybody_wants_them(core):
+def test_effects_are_recorded_while_any_owner_needs_them(core):
     """Recording ends with its last owner, and is suspended for all while data is loaded."""
     changes = core.changes
     changes.record_for("log", True)
@@ -84,9 +84,11 @@ def test_effects_are_recorded_while_anybody_wants_them(core):
     assert not changes.recording
 
 
-def test_scripts_are_refused_by_what_they_say_of_themselves(core):
-    """A script that may write is rejected like a write command, before any other error, and in MULTI when it is queued;
-    one with no-writes runs, and so does one without flags until it writes.
+def test_scripts_are_rejected_by_their_flags(core):
+    """A script that may write is rejected like a write command, before any other error; in MULTI it is rejected when
+    queued.
+
+    A script with no-writes runs, and so does a script without flags until it writes.
     """
     library = b"#!lua name=l\nredis.register_function('w', function() return 1 end)\nredis.register_function"
     library += b"{function_name='r', flags={'no-writes'}, callback=function() return 1 end}"
@@ -112,8 +114,8 @@ def test_scripts_are_refused_by_what_they_say_of_themselves(core):
     )
 
 
-def test_a_script_on_a_replica_is_told_of_that_first(core):
-    """Where several things forbid a call that writes, the script sees READONLY, as on Redis."""
+def test_a_script_on_a_replica_gets_readonly_first(core):
+    """If several reasons reject a script's write, the script sees READONLY, as in Redis."""
     core.admission.refuse(Refusal.DISK, b"MISCONF x")
     core.admission.refuse(Refusal.READONLY, b"READONLY x")
     assert refused(core, [b"EVAL", b"return redis.call('SET','k','v')", b"0"]).startswith(b"READONLY x")

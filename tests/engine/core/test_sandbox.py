@@ -1,4 +1,4 @@
-"""Sandbox of scripts: things that a script must not reach, change or use up. Each attack is a script that fails to."""
+"""Sandbox of scripts: each script tries, and fails, to reach, change or exhaust something outside the sandbox."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(core: Core, script: str, *words: str) -> Any:
     return core.execute(session, [b"EVAL", script.encode("latin-1"), b"0", *(word.encode() for word in words)], NOW_US)
 
 
-#: A walk through everything that a script can reach: the types that it must not find are in its result.
+#: A script that walks through everything reachable and returns the forbidden types that it finds.
 WALK = """
 local seen, found = {}, {}
 local function walk(value, path)
@@ -53,8 +53,8 @@ return found
 """
 
 
-def test_nothing_but_values_of_lua_is_reachable(core: Core) -> None:
-    """No object of Python or of the interpreter hangs on anything that a script can reach, errors included."""
+def test_only_lua_values_are_reachable(core: Core) -> None:
+    """A script can reach no object of Python or of the interpreter, not even through errors."""
     assert encoded(run(core, WALK)) == b"*0\r\n"
 
 
@@ -65,8 +65,8 @@ def test_nothing_but_values_of_lua_is_reachable(core: Core) -> None:
         *("newproxy", "print", "lupa", "host", "arg", "_LOADED"),
     ],
 )
-def test_names_that_are_not_there(core: Core, name: str) -> None:
-    """Neither by name, nor raw in the table of globals, nor through its metatable."""
+def test_names_that_do_not_exist(core: Core, name: str) -> None:
+    """The name exists neither as a global, nor raw in the table of globals, nor in loaded code."""
     reply = run(core, f"return {name}")
     assert isinstance(reply, CommandError)
     assert f"nonexistent global variable '{name}'".encode() in reply.text
@@ -74,8 +74,8 @@ def test_names_that_are_not_there(core: Core, name: str) -> None:
     assert run(core, f"local f = loadstring('return {name}') return type(select(2, pcall(f)))") == b"string"
 
 
-def test_the_system_gives_the_processor_time_and_nothing_else(core: Core) -> None:
-    """``os`` has one function, and none can be added."""
+def test_os_has_only_the_processor_time(core: Core) -> None:
+    """``os`` has one function, clock, and none can be added."""
     assert run(core, "local n = '' for k in pairs(os) do n = n .. ' ' .. k end return n") == b" clock"
     assert run(core, "return type(os.clock())") == b"number"
     assert isinstance(run(core, "os.execute = 1"), CommandError)
@@ -107,15 +107,15 @@ def test_the_system_gives_the_processor_time_and_nothing_else(core: Core) -> Non
         "load(coroutine.wrap(function() coroutine.yield('foo = ') coroutine.yield('1') end))()",
     ],
 )
-def test_what_scripts_share_cannot_be_changed(core: Core, script: str) -> None:
-    """Globals and libraries are the same for the next script."""
+def test_shared_tables_cannot_be_changed(core: Core, script: str) -> None:
+    """A script cannot change the globals and libraries of the next script."""
     assert isinstance(run(core, script), CommandError)
     shared = "return {type(redis.call), ('x'):rep(2), rawget(_G, 'foo') == nil and 1 or 0, #string, #redis}"
     assert encoded(run(core, shared)) == b"*5\r\n$8\r\nfunction\r\n$2\r\nxx\r\n:1\r\n:0\r\n:0\r\n"
 
 
 def test_bytecode_is_not_loaded(core: Core) -> None:
-    """Not by loadstring, not by load in any division, and not as a script."""
+    """Bytecode is rejected by loadstring, by load in any division, and as a script."""
     for script in (
         "return loadstring(string.dump(function() return 1 end))",
         "local s = string.dump(function() return 1 end) local i = 0 "
@@ -142,7 +142,7 @@ def test_bytecode_is_not_loaded(core: Core) -> None:
     ],
 )
 def test_memory_is_limited(core: Core, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """A script that takes more than the limit ends, whatever it catches; the next one runs as if it had not been."""
+    """A script that exceeds the memory limit ends, whatever errors it catches, and the next script is not affected."""
     monkeypatch.setattr(interpreter, "MEMORY_LIMIT", 8 << 20)
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"big", b"x" * 300_000], NOW_US)
@@ -168,8 +168,8 @@ def test_memory_is_limited(core: Core, monkeypatch: pytest.MonkeyPatch, script: 
         ("return ('a'):rep(300000):gmatch(('a?'):rep(300000))()", "pattern too complex"),
     ],
 )
-def test_what_overruns_the_stack_of_lua_itself_is_an_error(core: Core, script: str, error: str) -> None:
-    """Neither a range of more results than C's int can count nor a pattern of any length ends the process."""
+def test_overrunning_the_stack_of_lua_is_an_error(core: Core, script: str, error: str) -> None:
+    """A range of more results than a C int can count, or a pattern that is too complex, is an error and no crash."""
     reply = run(core, script)
     assert isinstance(reply, CommandError)
     assert reply.text.decode().startswith(f"ERR user_script:1: {error} script: ")
@@ -188,6 +188,6 @@ def test_what_overruns_the_stack_of_lua_itself_is_an_error(core: Core, script: s
         ("return {('abc'):gsub('b', {b = 'x'})}", b"*2\r\n$3\r\naxc\r\n:1\r\n"),
     ],
 )
-def test_ranges_and_patterns_that_fit_are_those_of_lua(core: Core, script: str, reply: bytes) -> None:
-    """Long texts to look for, and many results, are no error as long as Lua itself can do it."""
+def test_large_ranges_and_patterns_work_as_in_lua(core: Core, script: str, reply: bytes) -> None:
+    """Ranges, patterns and texts within the limits of Lua give Lua's results."""
     assert encoded(run(core, script)) == reply

@@ -83,8 +83,7 @@ def test_loading_a_file_replaces_all_users() -> None:
 
 
 def test_loading_closes_connections_of_deleted_and_restricted_users() -> None:
-    """Deleted users and users who lost permissions are disconnected; users with the same or more permissions are not.
-    """
+    """Users who are deleted or lose permissions are disconnected; users with the same or more permissions are not."""
     core = core_with(*(f"{name} on >pw ~* &* +@all" for name in ("gone", "less", "same")))
     gone, less, same = (logged_in(core, name) for name in ("gone", "less", "same"))
     for session in (less, same):

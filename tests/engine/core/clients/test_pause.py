@@ -8,8 +8,7 @@ from tests.harness.replay import NOW_US, new_core
 
 
 def test_a_second_pause_only_extends_the_first():
-    """A second pause of the same owner neither shortens the first one nor releases commands that the first one holds.
-    """
+    """A second pause of the same owner neither shortens the first one nor releases commands that are already held."""
     pause = Pause()
     pause.start(0, 100, holds_all=True)
     pause.start(50, 80, holds_all=False)

@@ -175,8 +175,7 @@ def test_ps_add_needs_permission_for_xadd():
 
 
 def test_blocked_readers_and_watches_notice_columns():
-    """A blocked reader gets the entries, a transaction that watches the key fails, and each entry is a keyspace event.
-    """
+    """A blocked reader gets the entries, a watching transaction fails, and each entry is a keyspace event."""
     run, reader, watcher = Client(), Client(), Client()
     for other in (reader, watcher):
         other.core, other.session = run.core, run.core.open_session(NOW)

@@ -115,8 +115,7 @@ def test_a_wrong_id_is_an_error_before_anything_is_done(command):
 
 @pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
 def test_a_step_is_rejected_if_its_command_would_be(why):
-    """If the disk fills up, the server becomes a replica or data is loaded, earlier steps stay and no more steps run.
-    """
+    """If the disk fills up, the server becomes a replica or data is loaded, earlier steps stay and no more run."""
     side, steps = begun(f"XDEL s {_WORDS}")
     for _ in range(6):
         assert go_on(side, steps) is steps

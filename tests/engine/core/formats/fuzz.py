@@ -1,10 +1,10 @@
 """Fuzz test of the RDB reader with damaged files: ``python -m tests.engine.core.formats.fuzz --inputs 300000``.
 
-An input is a small file with changes: bytes changed, inserted, removed, moved, cut off, numbers made large. Its
-checksum is made right, or removed, so that the damage reaches the code after it. For each input the reader either
-raises its error, with a position within the file, or accepts all of it; then the result can be written and read again
-and is the same. Nothing else may happen, and no memory may be kept. A seed and a number identify an input of the same
-files; files of real servers contain the time, so a failing input is printed as well.
+An input is a small file with changes: bytes changed, inserted, removed, moved or cut off, or numbers made large. Its
+checksum is corrected or removed, so that the damage reaches the code after the check. For each input the reader either
+raises DamagedError with a position within the file, or accepts the whole file; then the result can be written and read
+again and is the same. Any other outcome, and memory that grows, is a failure. A seed and a number identify an input of
+the same files; files of real servers contain the time, so a failing input is printed as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.engine.core.formats import real_files
 from tests.engine.core.formats.rdb_files import read, samples, written
 from tests.harness.replay import state
 
-#: How much the process may grow over any number of inputs.
+#: Maximum growth of the process over any number of inputs, in megabytes.
 GROWTH_MB = 96
 _NUMBERS = [0, 1, 63, 64, 16383, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1_700_000_000_000]
 _FEWEST = streams._FEWEST
@@ -39,7 +39,7 @@ _PIECES = [
 
 
 def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
-    """The input with this number."""
+    """Return the input with this number."""
     draw = random.Random(seed << 32 | number)
     data = bytearray(draw.choice(files)[:-8])
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
@@ -65,9 +65,9 @@ def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
 
 
 def try_one(data: bytes) -> bool:
-    """Whether the input was taken; an AssertionError, or any other, where something is wrong.
+    """Whether the reader accepted the input; raises an exception if the reader behaved wrongly.
 
-    Some are read the quick way, which is for many nodes, whatever they are.
+    Every second length is read with the fast path, whatever the number of nodes.
     """
     streams._FEWEST = 1 if len(data) % 2 else _FEWEST
     try:

@@ -1,4 +1,4 @@
-"""RDB files for tests: of a core, of forms that only old or other servers write, and read back into a core."""
+"""RDB files for tests: written from a core, in encodings of old or other servers, and read into a core."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ NOW = NOW_US // 1000
 
 
 def written(core: Core, version: int = 10) -> bytes:
-    """The file of a core."""
+    """Return the RDB file of a core."""
     return b"".join(
         writer.write(image.capture(core.databases, core.config, core.changes.now, core.functions.codes()), version)
     )
 
 
 def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
-    """Return a core with a file's content, read at once or in pieces of this size."""
+    """Return a core with a file's content and the reader's summary; ``piece`` is the number of bytes per call, 0 for
+    all.
+    """
     core = empty_core()
     core.changes.set_time(NOW_US)
     makers = value_reader.makers(core.config, core.streams.new)
@@ -45,18 +47,18 @@ def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = N
 
 
 def file_of(*parts: bytes, magic: bytes = b"REDIS0011") -> bytes:
-    """A file of these parts with the right check sum."""
+    """Return a file of these parts with a valid checksum."""
     body = b"".join((magic, *parts, b"\xff"))
     return body + crc64(body).to_bytes(8, "little")
 
 
 def key(kind: int, name: bytes, *parts: bytes) -> bytes:
-    """A key of this type."""
+    """Return a key of this type."""
     return b"".join((bytes((kind,)), string(name), *parts))
 
 
 def ziplist(words: Iterable[bytes]) -> bytes:
-    """A ziplist of words and of numbers of every width."""
+    """Return a ziplist of words and of numbers of every width."""
     body, before, count = b"", 0, 0
     for word in words:
         one = bytes((before,)) if before < 254 else b"\xfe" + struct.pack("<I", before)
@@ -79,7 +81,7 @@ def ziplist(words: Iterable[bytes]) -> bytes:
 
 
 def intset(width: int, members: Iterable[int]) -> bytes:
-    """An intset."""
+    """Return an intset."""
     parts = [member.to_bytes(width, "little", signed=True) for member in members]
     return struct.pack("<II", width, len(parts)) + b"".join(parts)
 
@@ -101,12 +103,14 @@ SCORES = [(b"low", -math.inf), (b"7", -5.5), (b"x" * 60, 1024.0), (b"high", math
 
 
 def packed(data: bytes) -> bytes:
-    """A string of bytes that are no text."""
+    """Return an encoded string."""
     return length(len(data)) + data
 
 
 def old_forms() -> bytes:
-    """Lists, hashes, sets and sorted sets in every form of old servers; hashes whose fields could expire but do not."""
+    """Return lists, hashes, sets and sorted sets in each encoding of old servers, and hashes with fields without
+    deadlines.
+    """
     pairs = [word for at, word in enumerate(WORDS) for word in (b"f%d" % at, word)]
     never = b"".join(length(0) + string(field) + string(value) for field, value in zip(*[iter(pairs)] * 2, strict=True))
     triples = [word for at in range(0, len(pairs), 2) for word in (*pairs[at : at + 2], b"0")]
@@ -141,7 +145,7 @@ def old_forms() -> bytes:
 
 
 def expiring_hashes() -> dict[str, bytes]:
-    """A file with a hash whose field f expires at NOW + 5 and whose field g does not, in each form that there is."""
+    """Return files with a hash whose field f expires at NOW + 5 and whose field g does not, one for each encoding."""
     nearest = struct.pack("<q", NOW + 5)
     table = [length(2), length(1), *map(string, (b"f", b"v")), length(0), *map(string, (b"g", b"w"))]
     words = [b"f", b"v", b"%d" % (NOW + 5), b"g", b"w", b"0"]
@@ -154,7 +158,7 @@ def expiring_hashes() -> dict[str, bytes]:
 
 
 def foreign() -> dict[str, tuple[str, bytes]]:
-    """A file with a value of each type that the engine does not have: its form -> the type's name, the file."""
+    """Return the name of the type and a file for each type code that the engine does not support."""
     score = struct.pack("<d", 1.5)
     number = sum(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".index(letter) << 10 + 6 * at
@@ -171,7 +175,7 @@ def foreign() -> dict[str, tuple[str, bytes]]:
 
 
 def samples() -> list[bytes]:
-    """Small files that together hold every form."""
+    """Return small files that together hold every encoding."""
     core = new_core()
     driver = Driver(core, 7)
     with small_segments():
@@ -188,7 +192,7 @@ def samples() -> list[bytes]:
 
 
 def filled(*parts: str) -> Core:
-    """A core with the keys of these parts of ``real_files``."""
+    """Return a core with the keys of these parts of ``real_files``."""
     core = new_core()
     driver = Driver(core, 1)
     for part in (settings, *(PARTS[name] for name in parts)):

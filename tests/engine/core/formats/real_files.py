@@ -1,7 +1,7 @@
 """Small keyspaces with every type and encoding of servers, and the RDB files that real servers write for them.
 
-A command that a server does not support is left out there: each file has what its server supports. The sizes make each
-encoding of a type occur at least once.
+A command that a server does not support is left out for that server. The sizes make each encoding of a type occur at
+least once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.servers.connection import Connection
 from tests.servers.keyspaces import flat, value
 from tests.suite import tools
 
-#: Deadlines of keys and fields, in milliseconds since the epoch: a year of which every test's clock is short.
+#: Deadlines of keys and fields, in milliseconds since the epoch: later than the clock of every test.
 LATER = 4_000_000_000_000
 _LIBRARY = "#!lua name=%s\nredis.register_function('%s', function(keys, args) return args[1] end)"
-#: Small values for the limits of small encodings, so that large ones are small too.
+#: Low limits of small encodings, so that small values get the large encodings too.
 _LIMITS = {
     "hash-max-listpack-entries": 8,
     "set-max-intset-entries": 8,
@@ -39,12 +39,12 @@ Command = tuple[Any, ...]
 
 
 def settings() -> Iterator[Command]:
-    """The commands that set the limits; those of a server that has fewer of them fail."""
+    """Return the commands that set the limits; a server that lacks a limit rejects its command."""
     yield from (("CONFIG", "SET", name, value) for name, value in _LIMITS.items())
 
 
 def texts() -> Iterator[Command]:
-    """Strings and lists, and libraries of functions."""
+    """Return commands that create strings, lists and libraries of functions."""
     for name in ("one", "other"):
         yield "FUNCTION", "LOAD", "REPLACE", _LIBRARY % (name, name)
     yield "SET", "text", "hello"
@@ -57,7 +57,7 @@ def texts() -> Iterator[Command]:
 
 
 def tables() -> Iterator[Command]:
-    """Sets, hashes and sorted sets."""
+    """Return commands that create sets, hashes and sorted sets."""
     yield "SADD", "numbers", 1, -2, 70_000
     yield "SADD", "wide numbers", 1 << 40, -(1 << 62), 5
     yield "SADD", "small set", "a", "17", "b" * 60
@@ -76,7 +76,7 @@ def tables() -> Iterator[Command]:
 
 
 def streams() -> Iterator[Command]:
-    """Streams, groups and producers."""
+    """Return commands that create streams, groups and producers."""
     for number in range(1, 30):
         yield "XADD", "s", f"{number // 3}-{number}", "f", number, "g", "x" * (number % 7)
     yield "XADD", "s", "5000-0", "other", "fields", "than", "before", "n", "17"
@@ -104,21 +104,21 @@ def streams() -> Iterator[Command]:
     yield "XNACK", "returned", "g", "FAIL", "IDS", 1, "1-1"
 
 
-#: Fields of XINFO STREAM about producers, since 8.6.
+#: Fields of XINFO STREAM about producers, in Redis 8.6 and later.
 _PRODUCERS = (b"pids-tracked", b"iids-tracked", b"idmp-duration", b"idmp-maxsize")
 
 PARTS: dict[str, Callable[[], Iterator[Command]]] = {"texts": texts, "tables": tables, "streams": streams}
 
 
 def fill(ask: Callable[..., Any], without: Sequence[Command] = ()) -> list[Command]:
-    """Make the keys of all parts, leaving some commands out; those that the server has refused."""
+    """Create the keys of all parts without the left-out commands; return the commands that the server rejected."""
     every = [settings(), *(part() for part in PARTS.values())]
     known = [words for part in every for words in part if words not in without]
     return [words for words in known if isinstance(ask(*words), hiredis.ReplyError)]
 
 
 def view(ask: Any) -> dict[bytes, Any]:
-    """All that clients can see of all keys, and of the libraries of functions."""
+    """Return everything that clients can see of all keys and function libraries."""
     found = {}
     for key in sorted(ask("KEYS", "*")):
         kind = ask("TYPE", key)
@@ -137,7 +137,7 @@ def view(ask: Any) -> dict[bytes, Any]:
 
 
 def programs() -> dict[str, str]:
-    """The redis-server on PATH, and what scripts/peers has unpacked: name -> path."""
+    """Return name and path of the redis-server on PATH and of the servers that scripts/peers has unpacked."""
     own = tools.path_of("redis-server")
     peers = Peers(PLACE)
     found = {} if own is None else {"redis-server": own}
@@ -146,7 +146,7 @@ def programs() -> dict[str, str]:
 
 @contextmanager
 def server(program: str, *flags: str) -> Iterator[Connection]:
-    """A client of a server of this program."""
+    """Yield a client of a server of this program."""
     with (
         mock.patch.dict(os.environ, {"REDIS_SERVER": program}),
         servers.redis(*flags) as running,
@@ -156,7 +156,7 @@ def server(program: str, *flags: str) -> Iterator[Connection]:
 
 
 def files() -> dict[str, bytes]:
-    """The files that each server makes of each part's keys, with and without compression and idle times."""
+    """Return each server's files of each part's keys, with and without compression and idle times."""
     found = {}
     for name, program in programs().items():
         for way, flags in {"": (), ", idle": ("--maxmemory-policy", "allkeys-lru", "--rdbcompression", "no")}.items():

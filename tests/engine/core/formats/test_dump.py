@@ -53,19 +53,19 @@ class Side:
 
 @given(st.lists(WORDS, max_size=12))
 @example([b"a" * size for size in (63, 64, 125, 126, 127, 128, 4095, 4096, 16377, 16378, 16379, 16380, 16381, 16382)])
-def test_listpacks_come_back(words):
-    """Unpacking restores the packed value."""
+def test_listpacks_are_restored(words):
+    """Unpacking a packed listpack gives the original words."""
     assert primitives.read_listpack(primitives.listpack(words)) == words
 
 
-def test_the_check_sum_is_redis_s():
-    """The published check value of this CRC."""
+def test_the_checksum_is_that_of_redis():
+    """The CRC has the published check value."""
     assert checksum.crc64(b"123456789") == 0xE9C6D914C4B8D9CA
 
 
 @pytest.mark.parametrize("size", [1023, 1024, 1025, 8191, 70_001, 200_000])
 def test_the_check_sum_of_long_payloads(size):
-    """The check sum that is computed in lanes is the one that is computed byte by byte."""
+    """The checksum that is computed in parallel lanes equals the one computed byte by byte."""
     data, crc = Random(size).randbytes(size), 0
     for byte in data:
         crc = checksum._TABLE[(crc ^ byte) & 255] ^ crc >> 8
@@ -73,7 +73,7 @@ def test_the_check_sum_of_long_payloads(size):
 
 
 def fill(side: Side) -> None:
-    """A key of each kind and size."""
+    """Create a key of each type and size."""
     side.run("SET", "string", "hello")
     side.run("SET", "number", "-12345")
     side.run("SET", "repeats", "abcabc" * 500)
@@ -102,7 +102,7 @@ KEYS += ("scores", "big scores", "list", "stream")
 
 
 def test_a_round_trip_loses_nothing():
-    """DUMP, RESTORE and DUMP again give the same bytes and the same state, and so does the log."""
+    """DUMP, RESTORE and DUMP again give the same bytes and the same data, and so does replaying the log."""
     one, two = Side(), Side()
     fill(one)
     for key in KEYS:
@@ -113,8 +113,10 @@ def test_a_round_trip_loses_nothing():
     check_replay(two.core, NOW_US)
 
 
-def test_what_only_new_servers_know_is_kept_too():
-    """Entries given back and idempotent producers survive, in the form of the release that has them."""
+def test_data_of_newer_releases_survives():
+    """Entries released by XNACK and idempotent producers survive, in the encoding of the first release
+    that has them.
+    """
     one, two = Side(), Side()
     fill(one)
     assert not isinstance(one.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
@@ -130,8 +132,9 @@ def test_what_only_new_servers_know_is_kept_too():
 
 
 def test_an_entry_that_was_given_back_and_deleted():
-    """A group that reads again from the beginning does not get the deleted entry: it stays given back, and DUMP and
-    RESTORE keep that.
+    """A released entry that was deleted stays released after DUMP and RESTORE.
+
+    A group that reads again from the beginning does not get the entry.
     """
     one, two = Side(), Side()
     for number in (1, 2, 3):
@@ -149,15 +152,15 @@ def test_an_entry_that_was_given_back_and_deleted():
 
 
 def test_a_payload_of_valkey_is_restored():
-    """Valkey 9 counts the versions of its format on its own; its DUMP of a hash is read."""
+    """The DUMP of a hash by Valkey 9, which numbers its format versions differently, is restored."""
     side = Side()
     payload = b"\x10\x12\x12\0\0\0\4\0\x81f\2\x81v\2\x81g\2\1\1\xffP\0\xec\xeblr\xc3\xa8\x8f\xe8"
     assert side.run("RESTORE", "h", "0", payload) == OK
     assert side.run("HGET", "h", "f") == b"v"
 
 
-def test_a_node_without_live_entries_is_taken():
-    """A stream that Redis trimmed entry by entry is restored: here XADD 1-1, XADD 2-1, XDEL 2-1, XTRIM MINID 2."""
+def test_a_node_without_live_entries_is_restored():
+    """A node whose entries are all deleted is restored: here after XADD 1-1, XADD 2-1, XDEL 2-1, XTRIM MINID 2."""
     side = Side()
     node = b"\x0f\0\0\1\2\1\1\1\x81a\2\0\1\3\1\0\1\0\1\x81b\2\4\1\3\1\1\1\0\1\x81b\2\4\1\xff"
     body = b"\x13\1\x10" + bytes((0, 0, 0, 0, 0, 0, 0, 1) * 2) + b"((\0\0\0" + node
@@ -171,7 +174,7 @@ def test_a_node_without_live_entries_is_taken():
 
 @given(st.data())
 def test_damaged_payloads_are_refused(data):
-    """A payload with a wrong byte, or cut off, is an error; with a right sum over wrong bytes nothing breaks."""
+    """A changed or truncated payload is an error; a changed payload with a valid checksum does no harm."""
     side = Side()
     fill(side)
     payload = side.run("DUMP", data.draw(st.sampled_from(KEYS)))
@@ -195,7 +198,7 @@ def redis_side():
 
 
 def tiny(side: Side) -> None:
-    """A key of each kind, so small that most bytes of a payload are numbers and types."""
+    """Create a key of each type, so small that most bytes of its payload are numbers and types."""
     side.run("SET", "string", "hello")
     side.run("HSET", "hash", "a", "1", "b", "xyz")
     side.run("RPUSH", "list", "a", "-5", "b" * 70)
@@ -215,7 +218,7 @@ def tiny(side: Side) -> None:
 
 
 def mutated(body: bytes, version: bytes = b"\x0e\x00") -> bytes:
-    """A payload with the right check sum over whatever it holds."""
+    """Return a changed payload with a valid checksum."""
     body += version
     return body + checksum.crc64(body).to_bytes(8, "little")
 
@@ -231,8 +234,10 @@ BYTES = st.one_of(
 
 @settings(deadline=None, max_examples=250)
 @given(st.data())
-def test_what_restore_takes_survives_everything(tmp_path_factory, data):
-    """Whatever a payload with a right check sum holds: once RESTORE takes it, DUMP, the log and a snapshot keep it."""
+def test_a_restored_payload_can_be_stored(tmp_path_factory, data):
+    """Any changed payload with a valid checksum that RESTORE accepts can be dumped, logged and written
+    to a snapshot.
+    """
     source, side = Side(), Side()
     tiny(source)
     scores = ["scores", "big scores"]
@@ -251,7 +256,9 @@ def test_what_restore_takes_survives_everything(tmp_path_factory, data):
 
 
 def survives(side: Side, path: Path) -> None:
-    """The core is the same after DUMP and RESTORE, after its log and after a snapshot; a rewritten log loads."""
+    """Check that the core is unchanged by DUMP and RESTORE, by its log and by a snapshot, and that a rewritten log
+    loads.
+    """
     core, copy = side.core, Side()
     assert copy.run("RESTORE", "copy", "0", side.run("DUMP", "copy")) == OK
     assert everything(copy.core)["state"] == everything(core)["state"]
@@ -267,7 +274,7 @@ def survives(side: Side, path: Path) -> None:
 
 @pytest.mark.parametrize("read", [(1 << 63) - 1, (1 << 64) - 1])
 def test_the_largest_numbers_are_kept(read, tmp_path):
-    """A group that has read 2^63 - 1 entries, or an unknown number, is taken and kept."""
+    """An entries-read of 2^63 - 1 and an unknown entries-read are restored."""
     side = Side()
     assert side.run("RESTORE", "copy", "0", payload_of_a_group(read)) == OK
     survives(side, tmp_path / "x")
@@ -275,19 +282,19 @@ def test_the_largest_numbers_are_kept(read, tmp_path):
 
 @pytest.mark.parametrize("read", [1 << 63, (1 << 64) - 2])
 def test_a_group_that_has_read_too_much_is_refused(read):
-    """No reply, log or snapshot can hold an entries-read of 2^63 and more, so RESTORE does not take it."""
+    """RESTORE rejects an entries-read of 2^63 or more, because no reply, log or snapshot can hold it."""
     assert Side().run("RESTORE", "copy", "0", payload_of_a_group(read)).text == b"ERR Bad data format"
 
 
 def payload_of_a_group(read: int) -> bytes:
-    """A stream without entries, and a group with this entries-read."""
+    """Return the payload of a stream without entries whose group has this entries-read."""
     return mutated(
         bytes((19,)) + bytes(1 + 1 + 6) + b"\0\1" + b"\1g\0\0" + primitives.length(read) + b"\0\0", b"\x0a\0"
     )
 
 
 def counters(core: Core) -> list[Any]:
-    """Return entries-added of the stream ``copy``, and its group's position in XINFO and PS.STATE."""
+    """Return entries-added of the stream ``copy``, and its group's entries-read in XINFO and PS.STATE."""
     session = core.open_session(NOW_US)
     stream, (group,) = (core.execute(session, [b"XINFO", word, b"copy"], NOW_US) for word in (b"STREAM", b"GROUPS"))
     position = core.execute(session, [b"PS.STATE", b"copy", b"g"], NOW_US)[-1]
@@ -296,8 +303,10 @@ def counters(core: Core) -> list[Any]:
 
 @pytest.mark.parametrize("added", [(1 << 63) - 1, (1 << 63) - 2])
 def test_counters_stop_at_the_largest_number(added, tmp_path):
-    """XSETID gives a stream almost 2^63 entries, and more are added and read: replies, DUMP, the log and a snapshot
-    have a number of 63 bits.
+    """Counters of a stream stop at 2^63 - 1.
+
+    XSETID sets almost 2^63 entries, and more are added and read: replies, DUMP, the log and a snapshot have numbers of
+    63 bits.
     """
     side, copy = Side(), Side()
     side.run("XADD", "copy", "1-1", "f", "v")
@@ -321,8 +330,8 @@ def test_counters_stop_at_the_largest_number(added, tmp_path):
         assert counters(core)[:2] == [most, most]
 
 
-def test_a_deadline_beyond_all_numbers_is_refused():
-    """A time to live that ends after 2^63 ms is an error, as for PEXPIRE; below that it is kept."""
+def test_a_deadline_above_the_maximum_is_rejected():
+    """RESTORE rejects a time to live that ends after 2^63 ms, as PEXPIRE does, and keeps lower ones."""
     side = Side()
     side.run("SET", "k", "v")
     payload = side.run("DUMP", "k")
@@ -335,7 +344,7 @@ def test_a_deadline_beyond_all_numbers_is_refused():
 
 
 def told(side: Side) -> list[Any]:
-    """All that a client can ask of the keys, but for times."""
+    """Return everything that a client can query about the keys, except times."""
     groups = [
         [row[:2] + row[3:] for row in side.run("XPENDING", "stream", "g", "-", "+", "100")],
         side.run("XPENDING", "stream", "g"),
@@ -355,7 +364,7 @@ def told(side: Side) -> list[Any]:
 
 @pytest.mark.redis
 def test_redis_restores_what_we_dump(redis_side):
-    """A real server takes our payloads, checks them thoroughly, and answers as we do."""
+    """A real server accepts the engine's payloads with full sanitizing, and gives the engine's replies."""
     ours = Side()
     fill(ours)
     redis_side.run("CONFIG", "SET", "sanitize-dump-payload", "yes")
@@ -367,7 +376,9 @@ def test_redis_restores_what_we_dump(redis_side):
 
 @pytest.mark.redis
 def test_we_restore_what_redis_dumps(redis_side):
-    """We take a real server's payloads, compressed strings and deleted entries included, and answer as it does."""
+    """The engine accepts a real server's payloads, with compressed strings and deleted entries, and
+    gives its replies.
+    """
     ours = Side()
     fill(redis_side)
     for key in KEYS:

@@ -1,4 +1,4 @@
-"""The table of persisted fields of groups and consumers, with a row more than today's."""
+"""The table of persisted fields of groups and consumers, also with an added field."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def stream_with_group() -> tuple[Stream, Group]:
 
 
 def values(fields: Sequence[Field], owner: Group | Consumer) -> list[int]:
-    """The values of all fields."""
+    """Return the values of all fields."""
     return [getattr(owner, field.name) for field in fields]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_encoding_and_the_rest_hold_every_value(form: int) -> None:
-    """The values that an RDB encoding lacks are in the record with the rest, or are numbers that a reader draws."""
+    """Values that an RDB encoding lacks are restored from the record of remaining fields or derived by the reader."""
     stream, group = stream_with_group()
     copy = Group(0)
     for name in group.consumers:
@@ -61,8 +61,10 @@ def test_an_active_time_needs_an_encoding_that_has_it(name: bytes) -> None:
     assert group_fields.needed_form(stream, b"g", group) == V7_2
 
 
-def test_a_snapshot_without_the_last_field_is_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new field gets its value from the others if a snapshot lacks it, and a snapshot with more is refused."""
+def test_a_snapshot_without_the_last_field_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that an older snapshot lacks is derived from the other fields; a snapshot with too many fields is
+    refused.
+    """
     stream, group = stream_with_group()
     older = group_fields.plain(GROUP, group)
     row = Field("other", GROUP[1].kind, OURS, lambda _, owner: owner.entries_read + 1, 2, b"OTHER")
@@ -78,7 +80,7 @@ def test_a_snapshot_without_the_last_field_is_an_older_one(monkeypatch: pytest.M
         group_fields.restore(GROUP, group, group_fields.plain(fields, later), stream)
     with pytest.raises(ValueError, match="2 values"):
         group_fields.restore(GROUP, group, older[:2], stream)
-    # The rest of a stream has it if it is not what a reader would assume, and no encoding is lossless.
+    # The remaining fields include it if its value is not the derived one; no encoding holds it.
     monkeypatch.setattr(group_fields, "GROUP", fields)
     del group.consumers[b"c"], group.consumers[b"other"]
     assert group_fields.needed_form(stream, b"g", later) == V7_0

@@ -1,4 +1,6 @@
-"""RDB files: reading restores the written data, in pieces of any size; every form is supported; damage is an error."""
+"""RDB files: reading restores the written data in pieces of any size; all encodings are supported;
+damage is an error.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,9 @@ from tests.harness.replay import new_core, state
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14, 80]), cold=st.booleans())
-def test_everything_comes_back(seed, version, cold):
-    """A file of any version holds all that a core keeps: entries, counters, groups, times, entries given back,
-    producers, other types, expiry.
+def test_all_data_is_restored(seed, version, cold):
+    """A file of any version holds all data of a core: entries, counters, groups, times, released entries, producers,
+    other types and expiry.
     """
     with small_segments():
         core = driven(seed)
@@ -53,16 +55,16 @@ def test_everything_comes_back(seed, version, cold):
 
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**9), piece=st.integers(1, 300))
-def test_pieces_of_any_size_give_the_same(seed, piece):
-    """Bytes that come one by one, or in any other pieces, give the same keys as the whole file at once."""
+def test_pieces_of_any_size_give_the_same_keys(seed, piece):
+    """Bytes that arrive in pieces of any size give the same keys as the whole file at once."""
     with small_segments():
         data = written(driven(seed, 60))
         assert state(read(data, piece=piece)[0], times=True) == state(read(data)[0], times=True)
 
 
-def test_forms_of_old_servers_are_read():
-    """Every form of lists, hashes, sets and sorted sets since Redis 2.4 gives its elements; expiry in seconds and idle
-    times too.
+def test_encodings_of_old_servers_are_read():
+    """Lists, hashes, sets and sorted sets are read in every encoding since Redis 2.4, with expiry in seconds and idle
+    times.
     """
     core, summary = read(old_forms())
     found = {name: value for name, value, _ in core.databases[0].items()}
@@ -88,8 +90,8 @@ def test_forms_of_old_servers_are_read():
 
 
 @pytest.mark.parametrize("form", expiring_hashes())
-def test_fields_of_hashes_expire(form):
-    """Redis's two forms of hashes whose fields expire, and Valkey's, bring the deadlines along."""
+def test_deadlines_of_hash_fields_are_read(form):
+    """Deadlines of hash fields are read from the two encodings of Redis and the one of Valkey."""
     core, _ = read(expiring_hashes()[form])
     fields = core.databases[0].get(b"k")
     assert (dict(fields), fields.deadlines) == ({b"f": b"v", b"g": b"w"}, {b"f": NOW + 5})
@@ -97,7 +99,7 @@ def test_fields_of_hashes_expire(form):
 
 @pytest.mark.parametrize("version", [10, 12, 14, 80])
 def test_no_version_loses_deadlines_of_fields(version):
-    """A file of a version without fields that expire has them in auxiliary fields, which only the engine reads."""
+    """File versions without deadlines of fields keep them in auxiliary fields, which only the engine reads."""
     core = new_core()
     session = core.open_session(0)
     for command in (
@@ -117,7 +119,7 @@ def test_no_version_loses_deadlines_of_fields(version):
 
 
 @pytest.mark.parametrize("deadline", [b"0", b"-1", b"%d" % (1 << 63), b"x"])
-def test_a_deadline_that_cannot_be(deadline):
+def test_an_impossible_deadline_is_damage(deadline):
     """An impossible deadline of a field is damage, also in an auxiliary field."""
     core = new_core()
     session = core.open_session(0)
@@ -132,8 +134,8 @@ def test_a_deadline_that_cannot_be(deadline):
 
 
 @pytest.mark.parametrize("form", foreign())
-def test_what_the_engine_has_no_type_for(form):
-    """A type that the engine lacks is an error with the key and the type; or it is skipped and counted, and the rest is
+def test_types_that_the_engine_lacks(form):
+    """A type that the engine lacks is an error with the key and the type; with skipping, it is counted and the rest is
     read.
     """
     kind, data = foreign()[form]
@@ -161,14 +163,14 @@ def test_what_the_engine_has_no_type_for(form):
         key(12, b"k", packed(ziplist([b"a", b"1", b"a", b"2"]))),
     ],
 )
-def test_a_sorted_set_that_cannot_be(data):
-    """A score that is no number, a member without a score or with two, and no members at all are damage."""
+def test_an_impossible_sorted_set_is_damage(data):
+    """A score that is not a number, a member without a score or with two, and a set without members are damage."""
     with pytest.raises(DamagedError, match="key 'k' of database 0"):
         read(file_of(data))
 
 
-def test_what_cannot_be_read_on_behind_is_always_an_error():
-    """Unknown types or codes, a newer version, a missing database, and a repeated key are errors."""
+def test_errors_that_skipping_does_not_avoid():
+    """Unknown types or codes, a newer version, a missing database and a repeated key are errors even with skipping."""
     text = key(0, b"k", string(b"v"))
     for data, says in (
         (file_of(key(99, b"k", b"???")), "key 'k' of database 0: a value of type 99 is not supported"),
@@ -188,8 +190,8 @@ def test_what_cannot_be_read_on_behind_is_always_an_error():
             read(data, skip=True)
 
 
-def test_a_file_without_a_check_sum_is_read():
-    """rdbchecksum no: a checksum of zero means none; files before version 5 have none at all."""
+def test_a_file_without_a_checksum_is_read():
+    """A checksum of zero (rdbchecksum no) and a file before version 5, which has no checksum, are accepted."""
     body = file_of(key(0, b"k", string(b"v")))[:-8]
     _, summary = read(body + bytes(8))
     assert (summary.keys, summary.has_sum) == (1, False)
@@ -197,7 +199,7 @@ def test_a_file_without_a_check_sum_is_read():
 
 
 def test_a_changed_byte_anywhere_is_an_error():
-    """With its check sum in place no change of a byte, and no early end, passes for the file."""
+    """In a file with a checksum, every changed byte and every truncation is an error."""
     data = file_of(key(0, b"k", string(b"v")), b"\xfc" + struct.pack("<q", NOW + 9), key(0, b"l", string(b"w" * 30)))
     for at in range(len(data)):
         for wrong in (data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :], data[:at]):
@@ -207,7 +209,7 @@ def test_a_changed_byte_anywhere_is_an_error():
 
 
 def test_mutated_files():
-    """A mutated file is an error, or all of it is taken and can be written again (``make fuzz`` tries many more)."""
+    """A mutated file is an error, or the whole file is accepted and can be written again (``make fuzz`` tries more)."""
     files = samples()
     outcomes = [try_one(mutate(files, 1, number)) for number in range(1500)]
     assert outcomes.count(True) > 20

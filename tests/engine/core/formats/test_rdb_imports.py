@@ -35,7 +35,10 @@ PROGRAM = """
 
 
 def test_streams_are_written_and_read_without_an_import():
-    """Some functions of numpy import parts of it when they are first called, which takes ten milliseconds and more."""
+    """Writing and reading streams imports no module.
+
+    Some functions of numpy import parts of numpy when they are first called, which takes ten milliseconds or more.
+    """
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PROGRAM)], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The fast paths for reading nodes of a stream, and compressed strings, give the slow paths' results."""
+"""The fast paths for reading stream nodes and compressed strings give the slow paths' results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ERRORS = (BadFormatError, LookupError, ValueError, TypeError, OverflowError)
 
 
 def nodes_of(random: Random) -> tuple[list[bytes], list[bytes]]:
-    """Keys and listpacks of a stream, most of them alike."""
+    """Return the keys and listpacks of a stream, most of them uniform."""
     names = [random.choice((b"sensor", b"12", b"n" * 70, b"x%")) for _ in range(random.randint(1, 3))]
     choices = random.sample(WORDS, random.randint(1, len(WORDS)))
     time, number = random.choice(((0, 0), (1795322050333, 0), (1 << 62, 5)))
@@ -83,8 +83,8 @@ def quick(keys: list[bytes], nodes: list[bytes]) -> tuple[list[tuple[int, bytes]
     return entries_of(stream), int(alike.are.sum())
 
 
-def test_both_ways_read_the_same_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For any nodes, the fast path gives the slow path's entries, and accepts most similar nodes."""
+def test_the_fast_path_reads_the_same_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For any nodes, the fast path gives the slow path's entries, and it accepts most uniform nodes."""
     monkeypatch.setattr("engine.core.formats.rdb.streams.uniform_reader._TABLE_BYTES", 20_000)
     random = Random(8)
     taken = total = 0
@@ -96,8 +96,8 @@ def test_both_ways_read_the_same_entries(monkeypatch: pytest.MonkeyPatch) -> Non
     assert 0.5 * total < taken < total
 
 
-def test_damaged_nodes_are_damaged_both_ways() -> None:
-    """A node with changed bytes is an error either way, or the same entries."""
+def test_the_fast_path_reports_the_same_damage() -> None:
+    """A node with changed bytes is an error in both paths, or gives the same entries in both."""
     random = Random(9)
     errors = 0
     for _ in range(250):
@@ -119,7 +119,7 @@ def test_damaged_nodes_are_damaged_both_ways() -> None:
 
 
 def lzf_parts(random: Random) -> tuple[list[bytes], list[int]]:
-    """Compressed strings with their sizes, and some that are damaged."""
+    """Return compressed strings and their sizes, some of them damaged."""
     parts, sizes = [], []
     for _ in range(random.randint(1, 5)):
         data, size = bytearray(), 0
@@ -144,7 +144,7 @@ def lzf_parts(random: Random) -> tuple[list[bytes], list[int]]:
 
 
 def test_strings_are_decompressed_together_as_one_by_one() -> None:
-    """Many strings give the same results as one by one, and an error if one is damaged."""
+    """Decompressing many strings together gives the strings, or the error, of decompressing one by one."""
     random = Random(10)
     errors = 0
     for _ in range(400):

@@ -45,7 +45,7 @@ WORDS = [
     b"*3",
     b"$1",
 ]
-#: Parts of values that look like lines of the protocol.
+#: Parts of values that look like lines of RESP.
 EVIL = [b"*2", b"\r\n", b"a\r\nb", b"$1\r\nx\r\n", b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n", b"z" * 1000]
 
 
@@ -71,8 +71,8 @@ def entries(random: Random) -> tuple[list[bytes], array[int], array[int]]:
     return frames, ms, seq
 
 
-def test_both_ways_write_the_same_nodes():
-    """For any entries, the fast path gives the slow path's bytes or none, and some for most similar entries."""
+def test_the_fast_path_writes_the_same_nodes():
+    """For any entries, the fast path gives the slow path's bytes or None, and it accepts most uniform entries."""
     random = Random(5)
     taken = 0
     for _ in range(1500):
@@ -86,8 +86,8 @@ def test_both_ways_write_the_same_nodes():
     assert 600 < taken < 1450
 
 
-def test_values_that_look_like_frames_are_not_taken_for_some():
-    """A value that contains a whole frame, next to an entry that lacks as many lines, is declined."""
+def test_values_that_look_like_frames_are_declined():
+    """The fast path declines a value with a whole frame in it next to an entry that lacks as many lines."""
     ms, seq = array("Q", [1, 1, 1]), array("Q", [1, 2, 3])
     evil = b"v\r\n*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nf\r\n$1\r\nw"
     frames = [frame(b"1-1", [b"f", evil]), frame(b"1-2", [b"f", b"v"])]
@@ -95,7 +95,7 @@ def test_values_that_look_like_frames_are_not_taken_for_some():
 
 
 def test_few_entries_are_written_one_by_one(monkeypatch):
-    """The quick way is for many: of few entries it takes ten times as long, which a million small streams would pay."""
+    """A segment of up to a hundred entries takes the slow path, which is faster for few entries."""
     asked: list[int] = []
 
     def alike(data: bytes, ids: tuple[array[int], array[int]], size: int) -> list[bytes] | None:

@@ -1,4 +1,4 @@
-"""Keys in the order in which they expire, against a plain dictionary; and tables that are freed piece by piece."""
+"""Keys in the order of their deadlines, against a plain dictionary; and tables that are freed in steps."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
         max_size=120,
     )
 )
-def test_keys_expire_in_order_however_often_they_are_set_anew(steps):
-    """After any changes exactly the keys whose deadline has come are due, and the earliest deadline is not missed."""
+def test_keys_expire_in_order_however_often_deadlines_change(steps):
+    """After any changes exactly the keys whose deadline has passed are due, and the earliest deadline is known."""
     small, deadlines_module._SMALL = deadlines_module._SMALL, 2
     try:
         by_key: dict[bytes, int] = {}
@@ -49,8 +49,8 @@ def test_keys_expire_in_order_however_often_they_are_set_anew(steps):
         deadlines_module._SMALL = small
 
 
-def test_deadlines_set_anew_do_not_pile_up():
-    """However often deadlines are changed, removed, or set as before, at most about twice as many are stored."""
+def test_changed_deadlines_do_not_pile_up():
+    """However often deadlines are changed, removed or set to the same time, at most about twice as many are stored."""
     by_key: dict[bytes, int] = {}
     deadlines = Deadlines(by_key)
     for turn in range(20):
@@ -71,7 +71,7 @@ def test_stored_deadlines_are_not_tracked_by_the_garbage_collector() -> None:
     assert (len(heap), any(map(gc.is_tracked, heap))) == (5, False)
 
 
-def test_large_tables_are_freed_piece_by_piece():
+def test_large_tables_are_freed_in_steps():
     """Small discarded tables are freed at once; of large ones, each call frees a limited number of elements."""
     changes = Changes(lambda n: 0)
     large = dict.fromkeys(range(changes_module._LARGE + 5))
@@ -88,7 +88,7 @@ def test_large_tables_are_freed_piece_by_piece():
     assert not changes.discarded
 
 
-def test_many_fields_expire_some_at_a_time() -> None:
+def test_many_fields_expire_in_steps() -> None:
     """However many hash fields are due, each call removes the requested number, and all are logged."""
     core = new_core()
     session = core.open_session(NOW_US)
@@ -111,8 +111,8 @@ def test_many_fields_expire_some_at_a_time() -> None:
     check_replay(core, NOW_US + 20_000)
 
 
-def test_deadlines_of_fields_that_were_replaced_are_passed_over_some_at_a_time() -> None:
-    """A hash whose fields all got another deadline does not keep the others waiting when the first ones are reached."""
+def test_replaced_deadlines_of_fields_are_skipped_in_steps() -> None:
+    """A hash whose fields all got another deadline does not delay other hashes when the old deadlines are reached."""
     core = new_core()
     session = core.open_session(NOW_US)
     names = [b"f%d" % number for number in range(1000)]
@@ -130,7 +130,7 @@ def test_deadlines_of_fields_that_were_replaced_are_passed_over_some_at_a_time()
 
 
 def test_many_keys_get_one_deadline() -> None:
-    """It makes no difference whether they get it together or one by one, whatever deadlines there were before."""
+    """Setting one deadline for many keys at once equals setting it one by one, whatever deadlines the keys had."""
     for before in (0, 10, 300, 3000):
         keys = [b"%d" % number for number in range(200)]
         taken = []

@@ -1,4 +1,4 @@
-"""Images that are taken some values at a time, while the data change."""
+"""Images that are built in steps while the data changes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def content(taken: image.Image) -> list[Any]:
     return [taken.now, sorted(b"".join(export.commands(taken)).split(b"*"))]
 
 
-#: Every way to get a value and change it.
+#: Every way to look up and change a value.
 CHANGES = [
     f"{command} {rest}"
     for number in (0, 7, KEYS - 1)
@@ -110,8 +110,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("steps", [1, 3, 10])
-def test_an_image_shows_the_moment_at_which_it_was_begun(monkeypatch, steps):
-    """Whatever is changed, moved, deleted or swapped before it is complete, an image shows the data before."""
+def test_an_image_shows_the_data_at_its_start(monkeypatch, steps):
+    """An image shows the data at its start, whatever is changed, moved, deleted or swapped before it is complete."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
     expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
@@ -145,8 +145,8 @@ _STRINGS = st.lists(
 
 
 @given(st.lists(_KEY, unique=True), st.integers(1, 4), _STRINGS)
-def test_keys_that_come_and_go_are_in_the_image_if_they_were_there(keys, names, commands):
-    """Few keys that are added, removed, renamed and given a deadline over and over: the walk misses none of them."""
+def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, commands):
+    """An image misses none of a few keys that are added, removed, renamed and given a deadline repeatedly."""
     core = new_core()
     session = core.open_session(NOW_US)
 
@@ -174,7 +174,7 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_were_there(keys, names, 
         assert (builder.image.keys, {type(db) for db in core.databases}) == (2 * len(keys), {Database})
 
 
-def test_few_values_are_copied_at_once():
+def test_few_values_are_copied_per_step():
     """A step copies a limited number of values, and a key that is not accessed is copied once."""
     side = Side()
     builder = side.image_builder()
@@ -209,8 +209,8 @@ def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPat
     assert captured == [1000, 500]
 
 
-def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
-    """Images overlap: SAVE takes one at once, and starting one completes the one before."""
+def test_a_second_image_completes_the_first_one(monkeypatch):
+    """Images may overlap: SAVE builds one at once, and starting another image completes the previous one."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
     expected = content(image.capture(side.core.databases, side.core.config, NOW_US // 1000))
@@ -236,7 +236,7 @@ def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
 
 
 LONG = frozen.LARGE + 1000
-#: Commands for a long value, and how it changes; some elements are removed before the image is taken, and leave gaps.
+#: Commands that create and change a long value. Some elements are removed before the image is taken and leave gaps.
 LONG_VALUES = {
     "hash": ("HSET long {}", "HDEL long {}", "m v"),
     "expiring": ("HSET long {}", "HDEL long {}", "m v"),
@@ -246,8 +246,8 @@ LONG_VALUES = {
 
 
 @pytest.mark.parametrize("kind", LONG_VALUES)
-def test_a_long_value_is_as_it_was(kind):
-    """An image of a long value is written as a copy of it would be, in each format, whatever happens to it since."""
+def test_an_image_of_a_long_value_is_a_copy(kind):
+    """An image of a long value is written like a copy of the value in each format, whatever changes later."""
     add, remove, form = LONG_VALUES[kind]
     core = new_core()
     session = core.open_session(NOW_US)
@@ -281,16 +281,17 @@ DISTURBANCES = {
     "set": ("SADD long new", "SREM long m1", "SPOP long"),
     "zset": ("ZADD long 9 m1", "ZADD long 9 new", "ZREM long m1", "ZPOPMIN long", "ZPOPMAX long 3"),
 }
-#: Possible changes of its key.
+#: Possible changes of the value's key.
 FATES = ("DEL long", "SET long x", "FLUSHALL", "PEXPIREAT long 1")
-#: Possible changes of its key without a change of the value.
+#: Possible changes of the key that leave the value unchanged.
 MOVES = ("RENAME long other", "SWAPDB 0 1", "EXPIRE long 100", "TYPE long")
 
 
 @pytest.mark.parametrize("kind", LONG_VALUES)
 def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
-    """However long a value is, each step copies a part of it; the rest is copied before it is changed or deleted, and
-    then the value is freed as usual.
+    """Each step copies a part of a long value; the rest is copied before the value is changed or deleted.
+
+    Afterwards the value is freed as usual.
     """
     monkeypatch.setattr(image, "_AT_ONCE", 1)
     monkeypatch.setattr(frozen, "AT_ONCE", 1000)
@@ -319,7 +320,7 @@ def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
 
 
 def copies(value: Any) -> list[bytes]:
-    """A value as RDB, as a record of a snapshot, and as commands."""
+    """Return a value as RDB, as a record of a snapshot, and as commands."""
     one = image.DatabaseImage(0)
     one.add([b"long"], [value], {})
     whole = image.Image(NOW_US // 1000, [one], (1, 1))
@@ -327,9 +328,9 @@ def copies(value: Any) -> list[bytes]:
     return [rdb, b"".join(records.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
 
 
-def test_a_complete_image_keeps_nothing_that_is_deleted_later():
-    """Images do not keep the databases' tables, nor form reference cycles: without garbage collection the image is
-    freed with its last user.
+def test_a_complete_image_does_not_keep_deleted_values():
+    """A complete image neither keeps the databases' tables nor forms reference cycles: it is freed with its last
+    reference.
     """
     core = new_core()
     session = core.open_session(1)
@@ -345,7 +346,7 @@ def test_a_complete_image_keeps_nothing_that_is_deleted_later():
         core.execute(session, [b"FLUSHALL"], 1)
         while core.changes.discarded:
             core.changes.free()
-        # (The name here, and the argument.)
+        # The two references are the local name and the argument.
         assert sys.getrefcount(stream) == 2
         image_of = weakref.ref(builder)
         del builder

@@ -1,4 +1,4 @@
-"""Keyspace: scans miss nothing, expiry is exact, and changes are reported to all that need them."""
+"""The keyspace: scans miss nothing, expiry is exact, and all components that need changes are notified."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
     changes=st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)),
     count=st.integers(1, 7),
 )
-def test_a_walk_meets_whatever_is_there_all_the_time(kind, start, changes, count):
-    """Whatever names are added and removed between its steps, a scan returns each name that exists throughout."""
+def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
+    """A scan returns each name that exists throughout, whatever names are added and removed between its steps."""
     slots, present, steady = kind(sorted(start)), set(start), set(start)
     met: set[bytes] = set()
     cursor, steps = 0, iter(changes)
@@ -49,8 +49,8 @@ def test_a_walk_meets_whatever_is_there_all_the_time(kind, start, changes, count
 
 
 @given(st.sets(NAMES, min_size=1), st.lists(st.tuples(st.booleans(), NAMES)), st.integers(1, 50), st.randoms())
-def test_only_what_is_there_is_drawn(start, changes, count, random):
-    """Whatever names were added and removed, draws return different existing names, or names one by one."""
+def test_only_existing_names_are_drawn(start, changes, count, random):
+    """Draws return distinct existing names, or single names, whatever names were added and removed."""
     names, present = Names(sorted(start)), set(start)
     for comes, name in changes:
         if comes and name not in present:
@@ -68,7 +68,7 @@ def test_only_what_is_there_is_drawn(start, changes, count, random):
 
 
 def test_every_name_is_drawn_equally_often():
-    """Of a thousand names ten remain: most of the others are dropped, and each of the ten is drawn equally often."""
+    """After all but ten of a thousand names are removed, each of the ten is drawn equally often."""
     names, draw = Names(b"%d" % number for number in range(1000)), Random(1)
     for number in range(1000):
         if number % 100:
@@ -82,8 +82,8 @@ def test_every_name_is_drawn_equally_often():
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"SET", b"DEL", b"HSET", b"HDEL"]), NAMES), max_size=120), st.integers(1, 5))
-def test_scan_and_hscan_keep_the_guarantee(changes, count):
-    """SCAN and HSCAN meet the keys and fields that stay, while others come and go between their steps."""
+def test_scan_and_hscan_return_everything_that_stays(changes, count):
+    """SCAN and HSCAN return the keys and fields that stay, while others come and go between their steps."""
     core = new_core(hash_max_listpack_entries="0")
     session = core.open_session(NOW_US)
 
@@ -120,7 +120,7 @@ def core():
 
 
 def test_a_key_is_gone_at_its_deadline_and_not_before(core):
-    """At the millisecond of its deadline a key is missing for every lookup, and that is logged."""
+    """A key is missing for every lookup from the millisecond of its deadline on, and its deletion is logged."""
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"k", b"v", b"PX", b"10"], NOW_US)
     assert core.execute(session, [b"GET", b"k"], NOW_US + 9_999) == b"v"
@@ -135,8 +135,10 @@ def test_a_key_is_gone_at_its_deadline_and_not_before(core):
 @pytest.mark.parametrize(
     "end", ["DEL k", "UNLINK k", "SET k string", "RENAME other k", "PEXPIRE k 0", "GET k", "MOVE k 1"]
 )
-def test_a_large_value_that_goes_is_freed_piece_by_piece(monkeypatch, core, fill, end):
-    """Deleted, replaced or expired, a long list or hash is taken apart a few elements at a time; moved, it stays."""
+def test_a_large_deleted_value_is_freed_in_steps(monkeypatch, core, fill, end):
+    """A long list or hash that is deleted, replaced or expired is freed some elements at a time; a moved
+    one is kept.
+    """
     monkeypatch.setattr(changes, "_LARGE", 5)
     session = core.open_session(NOW_US)
     for command in ("SET other value", fill, "PEXPIRE k 10"):
@@ -152,8 +154,8 @@ def test_a_large_value_that_goes_is_freed_piece_by_piece(monkeypatch, core, fill
 
 
 @pytest.mark.parametrize("others", [0, 50])
-def test_large_values_of_a_database_that_is_emptied_are_freed_piece_by_piece(monkeypatch, core, others):
-    """FLUSHALL lets few large values go no faster than many small ones, and than DEL of one."""
+def test_values_of_an_emptied_database_are_freed_in_steps(monkeypatch, core, others):
+    """After FLUSHALL each call of free() frees a limited number of elements, with and without many small values."""
     monkeypatch.setattr(changes, "_LARGE", 20)
     session = core.open_session(NOW_US)
     core.execute(session, [b"RPUSH", b"list", *[b"x"] * 100], NOW_US)
@@ -174,7 +176,7 @@ def test_large_values_of_a_database_that_is_emptied_are_freed_piece_by_piece(mon
 
 
 def test_expired_keys_are_dropped_without_a_lookup(core):
-    """expire_due drops keys that are not accessed, and keeps those with a later deadline since."""
+    """expire_due drops keys that are not accessed, except those whose deadline was extended."""
     session = core.open_session(NOW_US)
     for key in (b"a", b"b", b"c"):
         core.execute(session, [b"SET", key, b"v", b"PX", b"10"], NOW_US)
@@ -186,7 +188,7 @@ def test_expired_keys_are_dropped_without_a_lookup(core):
     assert len(core.databases[0]) == 1
 
 
-def test_deadlines_that_are_set_again_and_again_take_no_room(core):
+def test_renewed_deadlines_take_no_memory(core):
     """Renewing a key's expiry a thousand times does not leave a thousand deadlines behind."""
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"k", b"v"], NOW_US)
@@ -195,7 +197,7 @@ def test_deadlines_that_are_set_again_and_again_take_no_room(core):
     assert sum(map(len, core.databases[0]._deadlines.tables())) < 100
 
 
-def test_random_key_finds_the_one_that_is_left(core):
+def test_randomkey_finds_the_last_remaining_key(core):
     """RANDOMKEY on a mostly emptied database draws once, and skips expired keys."""
     session = core.open_session(NOW_US)
     for number in range(1000):
@@ -218,7 +220,7 @@ def test_idle_time_is_the_time_since_the_last_use(core):
     assert at(9, b"OBJECT", b"IDLETIME", b"k") == 2
 
 
-def test_swapped_databases_wake_and_warn(core):
+def test_swapped_databases_notify_waiters_and_watchers(core):
     """SWAPDB serves clients that wait for a key that comes with it, and fails transactions that watch one."""
     waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
     core.execute(other, [b"SET", b"k", b"0"], NOW_US)
@@ -232,8 +234,8 @@ def test_swapped_databases_wake_and_warn(core):
     assert core.execute(watching, [b"EXEC"], NOW_US) is NIL_ARRAY
 
 
-def test_a_swap_of_databases_without_the_watched_key_does_not_matter(core):
-    """SWAPDB leaves a transaction alone whose keys exist on neither side."""
+def test_a_swap_without_the_watched_key_does_not_fail_a_transaction(core):
+    """SWAPDB does not fail a transaction whose watched key exists in neither database."""
     watching = core.open_session(NOW_US)
     core.execute(watching, [b"WATCH", b"k"], NOW_US)
     core.execute(watching, [b"SWAPDB", b"0", b"1"], NOW_US)
@@ -243,7 +245,7 @@ def test_a_swap_of_databases_without_the_watched_key_does_not_matter(core):
 
 @pytest.mark.parametrize("words", [b"DEL s", b"FLUSHALL", b"SET s string", b"RENAME other s"])
 def test_a_stream_with_idempotent_producers_goes_with_its_key(words):
-    """A stream that remembers what producers sent is freed when its key is deleted, flushed or overwritten."""
+    """A stream with idempotent producers is freed when its key is deleted, flushed or overwritten."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)
@@ -256,7 +258,7 @@ def test_a_stream_with_idempotent_producers_goes_with_its_key(words):
 
 @pytest.mark.parametrize("words", [b"COPY s copy", b"RESTORE copy 0 DUMP"])
 def test_copies_forget_old_idempotent_ids(words):
-    """COPY and RESTORE make streams that expire producers' IDs like the original."""
+    """Streams made by COPY and RESTORE expire idempotent IDs like the original."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)

@@ -1,4 +1,4 @@
-"""The structure of sorted sets, compared with a dictionary that is sorted for each query."""
+"""The data structure of sorted sets, against a dictionary that is sorted for each query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = st.lists(
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few members have an order, in blocks of a few."""
+    """Use blocks of a few members, and order sets of few members."""
     monkeypatch.setattr(sorted_set, "_ORDERED", 5)
     monkeypatch.setattr(sorted_set, "_SORTED_AT_ONCE", 6)
     monkeypatch.setattr(order, "_LARGEST", 6)
@@ -51,7 +51,7 @@ def check(one: Order) -> None:
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS)
 def test_it_is_a_sorted_dictionary(steps: list[Any]) -> None:
-    """Whatever was put, removed and cut, also in a copy: ranks, counts and order are those of the sorted pairs."""
+    """After any additions, removals and cuts, also in a copy, ranks, counts and order are those of the sorted pairs."""
     real, plain = SortedSet(), dict[bytes, float]()
     for step in steps:
         pairs = sorted((score, member) for member, score in plain.items())
@@ -87,7 +87,7 @@ def test_it_is_a_sorted_dictionary(steps: list[Any]) -> None:
 @settings(deadline=None, max_examples=50)
 @given(scores=st.dictionaries(MEMBERS, SCORES))
 def test_pairs_are_put_in_order_in_steps(scores: dict[bytes, float]) -> None:
-    """The blocks that are made step by step are an order, which can be added to and removed from."""
+    """Blocks that are built in steps are in order, and members can be added and removed."""
     making, given_scores = in_order(dict(scores)), dict(scores)
     while True:
         try:
@@ -103,7 +103,7 @@ def test_pairs_are_put_in_order_in_steps(scores: dict[bytes, float]) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 8, 40])
-def test_a_frozen_copy_shows_the_members_before_a_range_was_cut(size: int) -> None:
+def test_a_frozen_copy_has_the_members_before_a_range_was_cut(size: int) -> None:
     """A range that is removed while the set is being frozen is part of the frozen copy."""
     pairs = [(float(number), b"%d" % number) for number in range(size)]
     real = SortedSet((member, score) for score, member in pairs)
@@ -114,8 +114,8 @@ def test_a_frozen_copy_shows_the_members_before_a_range_was_cut(size: int) -> No
     assert list(frozen.order) == pairs
 
 
-def test_it_stays_big_and_small_ones_have_no_sign_of_zero() -> None:
-    """Too many or too long members make it big permanently; until then a score of zero loses its sign."""
+def test_a_set_stays_big_and_a_small_set_has_no_negative_zero() -> None:
+    """A member that is too long makes a set big permanently; a small set stores a score of -0 as 0."""
     one = SortedSet()
     one.put(b"a", -0.0, LIMITS)
     assert (str(one[b"a"]), one.big) == ("0.0", False)

@@ -1,4 +1,4 @@
-"""Alike frames as columns, against reading one frame after the other."""
+"""Uniform frames as columns, against reading frame by frame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _offsets(frames: list[bytes]) -> list[int]:
 
 @st.composite
 def entries(draw: st.DrawFn) -> list[bytes]:
-    """Frames whose field names are the same, or seldom others."""
+    """Return entries whose field names are mostly the same."""
     names = draw(st.lists(WORDS, min_size=1, max_size=4))
     frames = []
     for entry_id in sorted(draw(st.sets(IDS, min_size=1, max_size=12))):
@@ -35,14 +35,14 @@ def entries(draw: st.DrawFn) -> list[bytes]:
 
 
 @given(entries())
-def test_frames_become_the_columns_that_they_hold(frames):
-    """For any bytes in names and values, columns equal the result of reading each frame, or there are none."""
+def test_columns_equal_the_frames(frames):
+    """For any bytes in names and values, the columns equal the fields of the frames, or there are no columns."""
     assert split(b"".join(frames), _offsets(frames)) == split_slowly(frames)
 
 
 @given(entries(), st.data())
-def test_no_other_bytes_are_taken_for_frames(frames, data):
-    """With any byte after the first frame changed, columns and IDs give those very bytes, or there are none."""
+def test_changed_frames_give_their_own_bytes_or_nothing(frames, data):
+    """With any byte after the first frame changed, columns and IDs have the changed bytes, or there are none."""
     edges = _offsets(frames)
     whole = bytearray(b"".join(frames) + b"*")
     at = data.draw(st.integers(edges[1], edges[-1]))
@@ -65,13 +65,13 @@ def _of_sizes(sizes: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [0, 9, 10, 99, 100, 999, 1000, 999_999])
 def test_values_of_any_size(size):
-    """Values from none to a megabyte, next to short ones and in equal lengths, come out as they went in."""
+    """Values from 0 bytes to a megabyte, next to short ones or of equal lengths, are unchanged in the columns."""
     for sizes in ([size] * 3, [size, 1, 0], [1, size, 5]):
         frames = _of_sizes(sizes)
         assert split(b"".join(frames), _offsets(frames)) == split_slowly(frames)
 
 
-def test_very_long_values_are_left_alone():
+def test_very_long_values_have_no_columns():
     """Entries with a value of a megabyte or more have no columns."""
     for sizes in ([8 << 20] * 2, [1, 1_000_000]):
         frames = _of_sizes(sizes)
@@ -87,14 +87,14 @@ def test_a_part_of_a_buffer():
 
 
 @pytest.mark.parametrize("length", [b"03", b"+3", b"3 ", b"-1", b"", b"00000000003", b"99999999999"])
-def test_a_length_as_nobody_writes_it(length):
-    """A length in other digits than the engine's own is no frame of alike entries."""
+def test_an_unusual_length_is_no_uniform_frame(length):
+    """A frame with a length in another spelling than the engine's has no columns."""
     good, odd = frame(b"1-1", [b"n", b"abc"]), b"*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nn\r\n$%b\r\nabc\r\n" % length
     assert split(good + odd, _offsets([good, odd])) is None
 
 
-def test_very_many_fields_are_left_alone():
-    """Entries with more fields than are worth it have no columns."""
+def test_very_many_fields_have_no_columns():
+    """Entries with more than MOST_FIELDS fields have no columns."""
     for count, is_split in ((MOST_FIELDS, True), (MOST_FIELDS + 1, False)):
         frames = [frame(b"1-%d" % number, [b"n", b"v"] * count) for number in range(3)]
         assert (split(b"".join(frames), _offsets(frames)) is not None) == is_split

@@ -1,4 +1,4 @@
-"""The node map: deriving many nodes at once gives what deriving them entry by entry gives, and costs little."""
+"""The node map: deriving many nodes at once equals deriving them entry by entry, at a low cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHAPES = ([b"a", b"b"], [b"name"], [b"first", b"second", b"third"], [b"7", b"x"
 
 
 def _history(seed: int) -> list[Any]:
-    """Return a stream's nodes after a random history: the number of trimmed entries, and the map."""
+    """Return the number of trimmed entries and the node map of a stream after a random history."""
     chance, core, shown = random.Random(seed), new_core(), []
 
     def run(*words: Any) -> Any:
@@ -59,7 +59,7 @@ def _history(seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_many_nodes_at_once_are_those_of_one_entry_after_the_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_nodes_at_once_equal_single_derivations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The map and trims are the same whether entries and segments are processed together or one by one."""
     monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 150)
     monkeypatch.setattr(nodes, "_MANY", 3)
@@ -82,7 +82,7 @@ def _long_stream(count: int) -> tuple[Core, Any]:
     "words", ["MAXLEN ~ 100", "MAXLEN ~ 100 LIMIT 5000", "MINID ~ 2000000000000", "MAXLEN ~ 100 DELREF"]
 )
 def test_approximate_trimming_reads_few_entries(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Far beyond its threshold a stream loses thousands of entries, and hardly any of them is parsed on its own."""
+    """Trimming thousands of entries far above the threshold parses few of them individually."""
     core, session = _long_stream(20_000)
     parsed = 0
 

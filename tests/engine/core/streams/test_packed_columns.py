@@ -1,4 +1,4 @@
-"""Entries packed as columns, against the plain ones that they were made of."""
+"""Entries packed as columns, against the plain entries that they were packed from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRICKS = [b"", b"\r\n", b"$1\r\n", b"*", b"\xff\0"]
 
 
 def _plain(random: Random, count: int, names: list[bytes], first: int, step: int) -> Plain:
-    """Entries with these names: short values of all kinds, IDs that mostly follow each other."""
+    """Return entries with these field names, short values of all kinds, and IDs that are mostly consecutive."""
     plain, entry_id = Plain(), first
     for _ in range(count):
         words = [
@@ -52,7 +52,7 @@ def _random_plain(seed: int = 1, count: int = 3000) -> Plain:
     st.sampled_from([300, 3000, 20_000]),
     st.booleans(),
 )
-def test_columns_answer_as_plain_entries(random, count, names, first, step, chunk_bytes, is_stored):
+def test_columns_give_the_plain_entries(random, count, names, first, step, chunk_bytes, is_stored):
     """For any IDs and values, entries packed as columns equal plain entries, read in any order."""
     plain = _plain(random, count, names, first, step)
     with pytest.MonkeyPatch.context() as patch:
@@ -93,8 +93,8 @@ def test_columns_answer_as_plain_entries(random, count, names, first, step, chun
         [b"sensor-id", b"v" * 256],
     ],
 )
-def test_others_stay_frames(words):
-    """Entries of which one has other fields, or a long value, are kept as frames, and so are long values of all."""
+def test_entries_that_do_not_fit_columns_stay_frames(words):
+    """Entries stay frames if one of them has other fields or a long value, or if all have long values."""
     plain = Plain()
     for number in range(1000):
         own = words if number == 700 else [b"sensor-id", b"%d" % number]
@@ -110,8 +110,8 @@ def test_others_stay_frames(words):
     assert type(pack(long, SpanCache(), as_columns=True)) is packed.Packed
 
 
-def test_short_reads_make_what_they_ask_for():
-    """A hundred entries at a random place decode no whole chunk; sequential small reads soon do."""
+def test_short_reads_decode_little():
+    """Reading a hundred entries at any position does not decode the whole chunk; many sequential short reads do."""
     cold = pack(_random_plain(), SpanCache(), as_columns=True)
     spans = cold.cache.spans
     assert len(b"".join(cold.views(1500, 1600))) < 20_000
@@ -122,8 +122,8 @@ def test_short_reads_make_what_they_ask_for():
     assert any(span.plain is not None for span in spans.values())
 
 
-def test_ids_read_in_small_steps_get_an_index_of_the_made_frames():
-    """The index that short reads of IDs make of a chunk is that of its frames, too."""
+def test_the_index_of_ids_is_that_of_the_frames():
+    """The index that short reads of IDs build for a chunk equals the index of the chunk's frames."""
     plain = _random_plain()
     cold = pack(plain, SpanCache(), as_columns=True)
     cold.views(0, len(cold))
@@ -136,9 +136,9 @@ def test_ids_read_in_small_steps_get_an_index_of_the_made_frames():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_chunks_are_errors(seed):
-    """After a change of any byte of compressed columns, reading raises, or gives frames of the right IDs and sizes.
+    """After a change of any byte of compressed columns, reading raises, or gives frames with the right IDs and sizes.
 
-    (On disk there is a checksum in addition.)
+    On disk a checksum detects such changes as well.
     """
     random, plain = Random(seed), _random_plain()
     cold = pack(plain, SpanCache(), as_columns=True)
@@ -156,7 +156,7 @@ def test_damaged_chunks_are_errors(seed):
 
 
 def test_damaged_lengths_and_names_are_errors():
-    """Lengths that do not add up to the values, columns that end too early, and names cut short are never read."""
+    """Lengths that differ from the sizes of the values, columns that end too early and truncated names are errors."""
     plain = _random_plain(count=200)
     for change in ("length", "id", "short", "names"):
         cold = pack(plain, SpanCache(), as_columns=True)
@@ -165,7 +165,7 @@ def test_damaged_lengths_and_names_are_errors():
         if change == "length":
             data[5] += 1
         elif change == "id":
-            # One ID takes the bytes of twenty others: their sum is right.
+            # One ID takes the bytes of twenty others, so the sum is right.
             data[5] += sum(data[6:26])
             data[6:26] = bytes(20)
         elif change == "short":
@@ -180,8 +180,8 @@ def test_damaged_lengths_and_names_are_errors():
                 read()
 
 
-def test_forms_of_files():
-    """Numbers of forms in files are stable: those of frames are as before columns existed, others are unknown."""
+def test_numbers_of_encodings_are_stable():
+    """The encodings' numbers in files are stable, and an unknown number is an error."""
     plain, cache = _random_plain(count=200), SpanCache()
     assert [form_of(pack(plain, cache, as_columns)) for as_columns in (False, True)] == [1, 3]
     for form in range(4):

@@ -1,4 +1,4 @@
-"""The pending entries list against a plain dictionary that does the same."""
+"""The pending entries list against a plain dictionary."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _rows(records) -> list[tuple[int, int, int, int]]:
 
 @given(STEPS, IDS, IDS, OWNERS, TIMES, TIMES)
 def test_equals_a_dictionary(steps, low, high, owner, before, after):
-    """After any changes the list equals a dictionary of the same records, by range, owner and time."""
+    """After any changes the list equals a dictionary of the same records, by range, by consumer and by time."""
     sizes = pending_module.BLOCK, pending_module._MANY
     pending_module.BLOCK, pending_module._MANY = 4, 3
     try:
@@ -100,14 +100,14 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
         for block, _, _ in real.blocks(0, 1 << 70):
             assert block.count_matching(owner, before) == len(block.matching(owner, before))
         for other, then in others:
-            # Changes of one copy do not show in the other.
+            # Changes of one copy do not appear in the other copy.
             assert _rows(other.records(0, 1 << 70)) == [(one, *then[one]) for one in sorted(then)]
     finally:
         pending_module.BLOCK, pending_module._MANY = sizes
 
 
-def test_even_deliveries_cost_sixteen_bytes():
-    """A million entries that one call delivered keep two 64-bit numbers each and nothing else."""
+def test_entries_of_one_delivery_take_sixteen_bytes_each():
+    """A million entries delivered by one call take two 64-bit numbers each and nothing else."""
     real = PendingList()
     for start in range(0, 1_000_000, 10_000):
         real.deliver(array("Q", [7]) * 10_000, array("Q", range(start, start + 10_000)), 1, start)

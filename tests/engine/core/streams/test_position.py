@@ -1,4 +1,4 @@
-"""entries-read of a delivery of many entries against one entry after the other."""
+"""entries-read after the delivery of many entries, against delivering one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamwire.frames import frame
 
 
 def read_one(stream: Stream, last_id: int, entries_read: int, entry_id: int) -> int:
-    """entries-read after the delivery of one entry, by the rule that XREADGROUP follows."""
+    """Return entries-read after the delivery of one entry, by the rule of XREADGROUP."""
     if entries_read != UNKNOWN and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
         return entries_read + 1
     return estimate_read(stream, entry_id)
@@ -27,7 +27,7 @@ def read_one(stream: Stream, last_id: int, entries_read: int, entry_id: int) -> 
     st.booleans(),
 )
 def test_many_at_once_count_as_one_after_the_other(size, deleted, trimmed, last_id, counted):
-    """Whatever was deleted and trimmed, a delivery gives the entries-read that its entries give one by one."""
+    """A delivery of many entries gives the entries-read of single deliveries, whatever was deleted and trimmed."""
     stream = Stream(Storage())
     for number in range(1, size + 1):
         stream.append(number, frame(ids.text(number), [b"f", b"v"]))

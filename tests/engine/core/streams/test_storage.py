@@ -32,13 +32,13 @@ WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda w
 
 
 @given(st.integers(0, ids.MAX_ID), WORDS)
-def test_fields_come_back(entry_id, words):
-    """A frame gives back the fields that it was made of, whatever bytes they hold."""
+def test_fields_are_restored(entry_id, words):
+    """A frame returns the fields that it was built from, whatever bytes they contain."""
     assert fields_of(frame(ids.text(entry_id), words)) == words
 
 
 def pack_cold(stream: Stream, most: int, as_columns: bool = False) -> None:
-    """Pack this many of the stream's sealed segments, the oldest first."""
+    """Pack this number of the stream's sealed segments, oldest first."""
     waiting = len(stream.storage.sealed)
     for cold in stream.storage.sealed.pop(waiting, most)[0]:
         cold.body = pack(cold.plain, stream.storage.cache, as_columns)
@@ -46,7 +46,7 @@ def pack_cold(stream: Stream, most: int, as_columns: bool = False) -> None:
 
 @contextmanager
 def small_sizes() -> Iterator[None]:
-    """Segments of a few entries, chunks of a few bytes, and a cache of a few spans."""
+    """Use segments of a few entries, chunks of a few bytes, and a cache of a few spans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_BYTES", 400)
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
@@ -75,7 +75,7 @@ def small_sizes() -> Iterator[None]:
     st.booleans(),
 )
 def test_equals_a_list(steps, low, high, count, near):
-    """After additions, deletions and trims a stream answers ranges, counts and look-ups as a list of entries does."""
+    """After additions, deletions and trims a stream returns the ranges, counts and look-ups of a list of entries."""
     with small_sizes():
         stream, model, top = Stream(Storage(NodeLimits(0, 3))), {}, 0
         for kind, number in steps:
@@ -140,7 +140,7 @@ _EDITS = st.lists(
 
 
 @given(_EDITS)
-def test_nodes_keep_the_limits_of_their_time(steps):
+def test_nodes_follow_the_limits_at_the_time_of_their_entries(steps):
     """Nodes derived on request equal those derived while their limits were in force."""
     streams = Stream(Storage(NodeLimits(0, 3))), Stream(Storage(NodeLimits(0, 3)))
     late, early = streams
@@ -173,7 +173,7 @@ def test_nodes_keep_the_limits_of_their_time(steps):
     st.booleans(),
     st.randoms(use_true_random=False),
 )
-def test_packed_entries_answer_as_plain_ones(numbers, most, as_columns, random):
+def test_packed_entries_equal_plain_entries(numbers, most, as_columns, random):
     """For any IDs and sizes of frames, packed entries equal the original ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "CHUNK_BYTES", 1000)
@@ -201,7 +201,7 @@ def test_packed_entries_answer_as_plain_ones(numbers, most, as_columns, random):
 
 
 def _packed_stream(entries: int) -> Stream:
-    """A stream of equal entries whose sealed segments are packed."""
+    """Return a stream of equal entries whose sealed segments are packed."""
     stream = Stream(Storage())
     for number in range(1, entries + 1):
         stream.append(number, frame(ids.text(number), [b"field", b"value"]))
@@ -209,8 +209,8 @@ def _packed_stream(entries: int) -> Stream:
     return stream
 
 
-def test_the_queue_gives_no_younger_segments_in_place_of_gone_ones():
-    """The queue gives those of the oldest segments that still exist, and no younger ones."""
+def test_the_queue_returns_no_younger_segments_instead_of_freed_ones():
+    """The queue returns the oldest segments that still exist, and no younger ones instead of freed segments."""
     with small_sizes():
         shared = Storage()
         streams = [Stream(shared) for _ in range(3)]
@@ -228,8 +228,10 @@ def test_the_queue_gives_no_younger_segments_in_place_of_gone_ones():
         assert shared.sealed.pop(0, 1) == ([], 0)
 
 
-def test_a_read_decompresses_what_it_touches():
-    """A hundred entries anywhere in a packed segment decompress three chunks at most; counts, look-ups and IDs none."""
+def test_a_read_decompresses_few_chunks():
+    """A hundred entries of a packed segment decompress at most three chunks; counts, look-ups and IDs
+    decompress none.
+    """
     stream = _packed_stream(60_000)
     spans = stream.storage.cache.spans
     assert stream.count(0, ids.MAX_ID) == 60_000
@@ -243,11 +245,11 @@ def test_a_read_decompresses_what_it_touches():
     while len(spans) == before:
         assert stream.range(first, ids.MAX_ID, 100).count == 100
         first += 100
-    assert len(spans) > before + 2, "who goes on gets the rest of the segment at once"
+    assert len(spans) > before + 2, "a sequential reader gets the rest of the segment at once"
 
 
 def test_the_cache_is_bounded(monkeypatch):
-    """However much is read, the cache holds no more than CACHE_BYTES, and everything reads again."""
+    """The cache never exceeds CACHE_BYTES, and all entries stay readable."""
     stream = _packed_stream(60_000)
     monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
     for _ in range(2):
@@ -258,7 +260,7 @@ def test_the_cache_is_bounded(monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_small_steps_through_packed_entries(monkeypatch, step):
-    """Read in small steps, packed entries are unchanged; the index made for that counts towards the cache."""
+    """Entries read in short steps are unchanged, and the index built for such reads counts towards the cache."""
     monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
     for number in range(20_000):
@@ -282,7 +284,7 @@ def test_small_steps_through_packed_entries(monkeypatch, step):
 
 @pytest.mark.parametrize("codec", [CODEC, "lz4"])
 def test_one_decompressor_for_everything(codec):
-    """Chunks of all sizes, compressed together, come back one by one and all at once, also after a damaged one."""
+    """One decompressor reads chunks of all sizes, one by one and together, also after a damaged chunk."""
     one, random = decompressor(codec), Random(1)
     sizes = [1, 9000, 70_000, 65_536, 1 << 20, 3_000_000, 10, 9000] + [random.randrange(1, 200_000) for _ in range(50)]
     chunks = [data for size in sizes for data in (os.urandom(size), bytes(size), b"abcdefgh" * size)]
@@ -304,7 +306,7 @@ def test_one_decompressor_for_everything(codec):
 
 
 def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
-    """XINFO STREAM of a long stream derives some nodes, not those of a whole segment, and reports their number."""
+    """XINFO STREAM of a long stream estimates the number of nodes from fewer nodes than a segment has."""
     monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 500)
     monkeypatch.setattr(nodes, "_AT_ONCE", 70)
     stream = Stream(Storage(NodeLimits(0, 10)))
@@ -316,7 +318,7 @@ def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
 
 
 def _trie_nodes(keys: list[bytes]) -> int:
-    """A compressed radix tree's nodes, counted the obvious way."""
+    """Return the number of nodes of a compressed radix tree, counted by building it."""
     if len(keys) == 1:
         return 1 + bool(keys[0])
     shared = 0
@@ -329,14 +331,14 @@ def _trie_nodes(keys: list[bytes]) -> int:
 
 
 @given(st.sets(st.integers(0, ids.MAX_ID) | st.integers(0, 3000), min_size=1, max_size=40))
-def test_radix_nodes(keys):
-    """The number of radix tree nodes is that of a tree built node by node."""
+def test_the_number_of_radix_tree_nodes(keys):
+    """The number of radix tree nodes equals that of a tree built node by node."""
     ordered = sorted(keys)
     assert radix_nodes(ordered) == _trie_nodes([key.to_bytes(16, "big") for key in ordered])
 
 
 def test_packed_sizes():
-    """Integers and words have the size in a packed list that the format says."""
+    """Integers and words have the sizes in a listpack that the format defines."""
     assert [listpack_int(n) for n in (0, 127, 128, -1, 4095, 4096, 1 << 20, 1 << 30, 1 << 40)] == [
         2,
         2,

@@ -1,4 +1,4 @@
-"""Declarations of commands: what follows from a usage, a docstring and a family, and HELP."""
+"""Declarations of commands: values derived from usage, docstring and family, and HELP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAMILY = Family(group="list", acl="list", since="2.0.0", flags="write", keys=ONE
 
 @pytest.fixture
 def added() -> Iterator[set[bytes]]:
-    """The names that a test adds to the table, which go again."""
+    """Remove the names that a test adds to the table after the test."""
     before = set(COMMANDS)
     names: set[bytes] = set()
     yield names
@@ -35,7 +35,7 @@ def handler(ctx: Any, argv: list[bytes]) -> Reply:
 
 
 @pytest.mark.usefixtures("added")
-def test_what_a_declaration_leaves_out_is_its_family_s() -> None:
+def test_omitted_values_come_from_the_family() -> None:
     """The usage gives name, syntax and arity, the docstring the summary, the family the rest."""
     FAMILY("x.family key [count]")(handler)
     one = COMMANDS[b"X.FAMILY"]
@@ -52,7 +52,7 @@ def test_what_a_declaration_leaves_out_is_its_family_s() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_declaration_overrides_its_family() -> None:
-    """An empty value overrides too."""
+    """A declaration's values replace those of its family, including empty ones."""
     FAMILY("x.own key", "", keys=ALL_KEYS, acl="", since="3.0.0", summary="Is short.", arity=-7)(handler)
     one = COMMANDS[b"X.OWN"]
     assert (one.flags, one.keys, one.acl, one.since, one.summary, one.arity) == (
@@ -67,7 +67,7 @@ def test_a_declaration_overrides_its_family() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_name_is_declared_once() -> None:
-    """A second declaration is a mistake of the program."""
+    """Declaring a name twice raises an error."""
     FAMILY("x.twice key")(handler)
     with pytest.raises(ValueError, match="declared twice"):
         FAMILY("x.twice key")(handler)
@@ -75,7 +75,7 @@ def test_a_name_is_declared_once() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_container_has_subcommands_and_help() -> None:
-    """Its family declares the subcommands; only these have its keys and categories; HELP shows the declarations."""
+    """A container declares its subcommands; only these have keys and categories; HELP lists the declarations."""
     subcommand = container("x.box", "Holds.", group="list", since="4.0.0", acl="list", keys=ONE_KEY, help_since="5.0.0")
     subcommand("put key <ON | OFF>", "write")(handler)
     box = COMMANDS[b"X.BOX"]
@@ -93,8 +93,8 @@ def test_a_container_has_subcommands_and_help() -> None:
 
 
 @pytest.mark.usefixtures("added")
-def test_a_container_may_do_something_alone() -> None:
-    """It then has its subcommands' flags and categories, and HELP describes it."""
+def test_a_container_may_run_without_a_subcommand() -> None:
+    """A container that runs without a subcommand has its own flags and categories, and HELP describes it."""
     container("x.lone", "Counts.", group="list", since="4.0.0", acl="list", flags="stale", alone=handler)
     lone = COMMANDS[b"X.LONE"]
     assert (lone.handler, lone.arity, lone.acl, lone.flags) == (handler, -1, {"list"}, {"stale"})
@@ -103,7 +103,7 @@ def test_a_container_may_do_something_alone() -> None:
 
 @pytest.mark.parametrize("one", [one for one in COMMANDS.values() if one.subcommands], ids=lambda one: one.name)
 def test_help_has_every_subcommand(one: Command) -> None:
-    """A line for its syntax, and one for its effect."""
+    """HELP has a line for each subcommand's syntax and one for its summary."""
     lines = one.subcommands[b"HELP"].handler(None, [])
     called = {line.partition(b" ")[0] for line in lines[1::2]}
     assert called - {b"(no"} == set(one.subcommands)

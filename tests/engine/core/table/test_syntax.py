@@ -13,7 +13,7 @@ from engine.core.table.syntax import Argument, arguments, arity_of, placeholders
 
 
 def shown(one: Argument) -> str:
-    """An argument in one line: TOKEN=name, {group}, (a | b), ? optional, + several."""
+    """Return an argument as one line: TOKEN=name, {group}, (a | b), ? for optional, + for several."""
     text = one.token if one.kind == "pure-token" else one.name
     if one.kind == "block":
         text = "{" + " ".join(map(shown, one.parts)) + "}"
@@ -62,14 +62,14 @@ def test_a_syntax_line_is_understood(syntax: str, meaning: str) -> None:
         ("<a | b c>", -2, "(<a>|<b> <c>)"),
     ],
 )
-def test_arity_and_the_line_in_help_follow_from_the_syntax(syntax: str, arity: int, in_help: str) -> None:
-    """A command's fewest words are counted, and it takes more where anything is optional or repeated."""
+def test_arity_and_help_line_follow_from_the_syntax(syntax: str, arity: int, in_help: str) -> None:
+    """The arity is the minimum number of words, negative if an argument is optional or repeated."""
     assert arity_of(syntax, words=1) == arity
     assert placeholders(syntax) == in_help
 
 
-def test_every_declaration_has_a_syntax_and_a_summary_that_can_be_read() -> None:
-    """All commands of the table; those with arguments list them."""
+def test_every_declaration_has_a_summary_and_a_valid_syntax() -> None:
+    """All commands of the table have a summary, and commands with arguments list them."""
     assert dispatch.COMMANDS is COMMANDS
     for parent in COMMANDS.values():
         for one in (parent, *parent.subcommands.values()):
@@ -87,16 +87,16 @@ def test_unbalanced_brackets_are_an_error(syntax: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), [(b"xadd", ADD_OPTIONS), (b"xtrim", TRIM_OPTIONS)])
-def test_declared_options_are_the_words_that_divide_a_command(name: bytes, options: dict[bytes, Option]) -> None:
-    """XADD's and XTRIM's declarations and the table of their options name the same tokens, with the same values."""
+def test_declared_options_are_those_of_the_option_table(name: bytes, options: dict[bytes, Option]) -> None:
+    """The declarations of XADD and XTRIM and the table of their options name the same tokens, with the same values."""
     parts = [one for argument in arguments(COMMANDS[name.upper()].syntax) for one in flattened(argument)]
     options_in_syntax = [one for one in parts if one.token.isalpha()]
     counts = {one.token.encode(): len(one.parts) or int(one.kind != "pure-token") for one in options_in_syntax}
-    # The threshold is an argument of its own.
+    # The threshold is an argument without a token.
     counts |= {b"MAXLEN": 1, b"MINID": 1}
     assert counts == {token: option.values for token, option in options.items()}
 
 
 def flattened(one: Argument) -> list[Argument]:
-    """An argument and all its parts, except those of an option with several values."""
+    """Return an argument and all its parts, except the parts of an option with several values."""
     return [one, *(inner for part in one.parts if not one.token for inner in flattened(part))]

@@ -1,4 +1,4 @@
-"""Features of Redis that the engine leaves out are reported as such."""
+"""Redis features that the engine does not support are rejected with an explanation."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tests.servers import Running
     ],
 )
 def test_the_error_names_the_subject(command: str, text: str) -> None:
-    """A command left out is rejected by name, in an error that starts as for any unknown command."""
+    """An unsupported command is rejected with its name, in an error that starts like that for unknown commands."""
     CoreServer(2).expect_error(command, text)
 
 
-def test_no_command_of_the_engine_is_left_out() -> None:
-    """CLIENT TRACKING alone is in both tables: it can be switched off."""
+def test_no_supported_command_is_in_the_table_of_unsupported_ones() -> None:
+    """Only CLIENT TRACKING is in both tables, because it can be switched off."""
     known = {one.name for one in all_commands()}
     assert known & {name for one in UNSUPPORTED for name in one.commands} == {"client|tracking"}
 
 
 @pytest.mark.redis
-def test_every_command_of_redis_is_known_or_left_out(redis_process: Running) -> None:
-    """No command of a real Redis is an unknown one without a reason."""
+def test_every_command_of_redis_is_supported_or_explained(redis_process: Running) -> None:
+    """Every command of a real Redis is either supported or in the table of unsupported commands."""
     known = {one.full_name for one in all_commands()}
 
     def missing(row: Any) -> list[bytes]:
