@@ -148,7 +148,9 @@ def dotted(name: str) -> str:
 
 
 def check_values(given: Mapping[str, str]) -> None:
-    """Raise the errors of a read, or of a write if not all options are for reads. The stream may be missing."""
+    """Raise the errors of a write if all options are for writes and some are not for reads; otherwise the errors of a
+    read. The stream may be missing.
+    """
     check_names(given)
     if all(name in _READ for name in given) or not all(name in _WRITE for name in given):
         table = options_of(ReadOptions)

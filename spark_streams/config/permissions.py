@@ -54,7 +54,7 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
 
 
 def _keys(streams: Sequence[str]) -> list[str]:
-    """Return the rules for the keys of these streams. They are short, because errors show them and tasks carry them."""
+    """Return the rules for the keys of these streams. The rules are short, because errors and tasks contain them."""
     if len(streams) <= _NAMED:
         return [f"~{stream}" for stream in streams]
     first, last = min(streams), max(streams)

@@ -31,7 +31,7 @@ from spark_streams.read.query.offsets import Offsets
 from streamclient.config.address import Address
 from streamclient.config.option import name_of
 
-#: Options that require the trigger or the start of the batch, which are unknown here.
+#: Options that need the trigger or the start of the batch, which are unknown here.
 _REFUSED = ("max_entries", "min_entries", "max_bytes", "group_prefix")
 
 

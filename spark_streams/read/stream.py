@@ -68,7 +68,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch; `start` itself if there is no next batch.
 
-        Acknowledges everything up to `start`.
+        Acknowledges finished batches (see `spark_streams.read.calls`).
         """
         return self._next(start, unlimited=isinstance(limit, ReadAllAvailable))
 

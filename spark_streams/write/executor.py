@@ -130,7 +130,8 @@ def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes
             state = FenceState.parse(values)
             if state.batch == writer.batch and state.rows:
                 seen[stream].fences[partition] = state
-    # Without a seal, fences may count rows that were added after the stream was read.
+    # Without a ledger the streams are not sealed. Their fences may count rows that were added after the stream was
+    # read, so these counts are not used.
     counts = protocol.has_ledger
     written = {
         stream: (

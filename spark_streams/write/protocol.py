@@ -192,9 +192,9 @@ class BatchRecord:
     """Value of a batch record; `batch` is -1 without a record.
 
     `added`: entries ever added to the stream when the record was written. `last`: the stream's last ID at that time;
-    empty if an earlier version wrote the record. `floor`: the stream's last ID before the batch. `sealed`: the batch
-    whose tasks may no longer write. `driver`: the number of the driver that has claimed the stream (`Account.driver`);
-    0 if tasks or an earlier version wrote the record.
+    empty if an earlier version wrote the record. `floor`: the stream's last ID before the batch. `manifest`: the rows
+    to publish (`manifest_of`). `sealed`: the last batch whose tasks may no longer write, or -1. `driver`: the number of
+    the driver that has claimed the stream (`Account.driver`); 0 if tasks or an earlier version wrote the record.
     """
 
     batch: int = -1
@@ -334,9 +334,9 @@ def parse_states(replies: Values) -> list[ChunkState] | None:
 class Account:
     """Value of a ledger, for one batch.
 
-    `prepared`: the last attempt that claimed all streams, or empty. `driver`: the number of this attempt's
-    driver. `rows`: digest of the batch's rows if it was committed (None: unknown). `old`: fields that are no longer
-    needed.
+    `streams`: the batch's streams. `staged`: keys of rows staged for this batch or earlier batches. `prepared`: the
+    last attempt that claimed all streams, or empty. `driver`: the number of this attempt's driver. `rows`: digest of
+    the batch's rows if it was committed (None: unknown). `old`: fields that are no longer needed.
     """
 
     streams: tuple[bytes, ...] = ()
@@ -619,8 +619,8 @@ class Protocol:
         return [*commands, *self._keep(ledger)]
 
     def retire(self, brought: Sequence[TaskRows]) -> list[Command]:
-        """Return the commands that let the records of a finished write expire, if it cannot be repeated
-        under its name.
+        """Return the commands that let the records of a finished write expire. The write must be one that cannot be
+        repeated under its name.
         """
         writer = self.writer
         fences = [writer.fence_key(each.stream, each.partition) for each in brought]

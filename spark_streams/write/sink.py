@@ -154,8 +154,8 @@ class Sink:
             return Publisher(connection, writer, self.options, self._lasts(writer)).commit(brought)
 
     def finish(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """End a batch write whose tasks have succeeded: commit, remove overwritten entries, and let its
-        fences expire.
+        """End a batch write whose tasks have succeeded: commit, and remove overwritten entries. The records of a write
+        that cannot be repeated expire.
         """
         messages = list(messages)
         floors = self.commit(messages)
@@ -214,7 +214,7 @@ class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
 
     @headed
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Publish staged rows, and mark the batch as committed. The next batch advances the fences."""
+        """Publish staged rows, and mark the batch as committed. The fences stay until the next batch changes them."""
         self._sink.commit(messages)
 
     @headed

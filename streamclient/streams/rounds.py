@@ -60,8 +60,8 @@ def run(server: StreamServer, planning: Planning[T]) -> T:
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
     """Return the results of all steps, in their order.
 
-    If steps raise errors, the steps of all other streams are completed first. Then the first error is raised, with the
-    number of errors.
+    If steps raise a `StreamError`, the steps of all other streams are completed first. Then the first error is raised,
+    with the number of errors. Other errors are raised immediately.
     """
     results: dict[str, T] = {}
     problems: dict[str, PystreamsError] = {}

@@ -1,9 +1,10 @@
 """Detection of lost data from a stream's state, for entries that the query has not read yet.
 
 In a stream that only grows, the last ID is at or after every position ever read, and all entries after the position
-still exist. The number of entries added is at least the number counted. Any contradiction means that entries were
-deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID never decrease. Pure:
-computes losses from states and positions. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
+still exist. The number of entries ever added is at least the number in the query's offset. Any contradiction means that
+entries were deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID never
+decrease. Pure: computes losses from states and positions. The caller decides whether a loss is an error or a warning
+(`raise_or_warn`).
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, 
 
 
 def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str, Any]:
-    """Return IDs as short texts in the order of `names`, or by name if there are further names."""
+    """Return IDs as short texts in the order of `names`; full IDs by name if `names` does not have all of them."""
     if not values or not values.keys() <= set(names):
         return _sorted(values, str)
     since = min(one.ms for one in values.values())
@@ -237,7 +237,9 @@ def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId
 def _in_order(
     values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]
 ) -> list[Any] | dict[str, Any]:
-    """Return the values in the order of `names` (None if missing), or by name if there are further names."""
+    """Return the values in the order of `names`, with None for a missing value; values by name if `names` does not
+    have all of them.
+    """
     if not values.keys() <= set(names):
         return _sorted(values, text)
     return [text(values[name]) if name in values else None for name in names] if values else []

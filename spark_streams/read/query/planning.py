@@ -117,8 +117,8 @@ def ranges(
 def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[int, ...]:
     """Return the number of ranges that each task reads, in order; empty if each range has its own task.
 
-    The limits apply to the number of tasks and to the entries per task. Without a limit there is one task per core, or
-    more if there are enough entries.
+    The limits apply to the number of tasks and to the entries per task. Without a maximum number of tasks, the maximum
+    is the number of cores, or more if the minimum or the number of entries requires more.
     """
     most, limit = limits.max_per_partition, limits.max_partitions
     costs = [_RANGE_COST + (one.size or 0) for one in ranges]

@@ -130,7 +130,7 @@ class Continuity:
         if found is None:
             return BatchStart(baseline, backlog=backlog)
         if state is None:
-            return BatchStart(baseline, loss=found)  # counted when the stream exists again
+            return BatchStart(baseline, loss=found)  # the offset counts this loss when the stream exists again
         after = ZERO if found.recreated else baseline.after
         return BatchStart((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
 
@@ -174,7 +174,7 @@ class Continuity:
     def check_planned(
         self, server: StreamServer, begin: Offsets, end: Offsets, by_stream: Mapping[str, Sequence[Range]]
     ) -> dict[str, StreamState]:
-        """Report losses in a batch since it was planned. Returns the states of the existing streams."""
+        """Report losses in a batch that occurred after it was planned. Returns the states of the existing streams."""
         states = server.states.of([*by_stream], self._options.group)
         checks = {
             stream: self._check_ranges(server, begin, end, parts, states[stream]) for stream, parts in by_stream.items()

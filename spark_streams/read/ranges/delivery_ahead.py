@@ -22,7 +22,8 @@ from streamwire.stream_id import LAST, StreamId
 class _Delivery:
     """Delivery of the entries after `after`.
 
-    `added`: entries ever added up to `after`. The other fields are None until they are known.
+    `added`: entries ever added up to `after`. `consumers`: the consumers that get the entries; None until they are
+    chosen. `reached`: the last delivered ID; None while it is unknown.
     """
 
     after: StreamId
@@ -32,14 +33,18 @@ class _Delivery:
 
 
 class DeliveryAhead:
-    """Deliveries for a batch that is not planned yet, executed or possibly executed. There is one stream at a time."""
+    """Deliveries for a batch that is not planned yet: announced, running or finished. One stream at a time has such a
+    delivery.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._deliveries: dict[str, _Delivery] = {}
 
     def furthest(self, stream: str) -> StreamId | None:
-        """Return the furthest position of the stream's group after a delivery ahead; None without a delivery."""
+        """Return the furthest position that the stream's group may have after a delivery ahead: the largest possible ID
+        while the delivery's end is unknown. None without a delivery.
+        """
         delivery = self._deliveries.get(stream)
         return None if delivery is None else delivery.reached or LAST
 
@@ -73,13 +78,16 @@ class DeliveryAhead:
         raise AssertionError("not reached: the numbers are unlimited")
 
     def planned(self, stream: str, after: StreamId) -> None:
-        """Record that a planned batch of the stream that begins after `after` includes the entries delivered ahead."""
+        """Forget a delivery ahead whose entries are in the batch that was planned from the position `after`."""
         delivery = self._deliveries.get(stream)
         if delivery is not None and after >= delivery.after:
             del self._deliveries[stream]
 
     def undo(self, server: StreamServer, *, sets_count: bool) -> None:
-        """Move the group to the end of the last planned batch, unless another client has moved it."""
+        """Move the group to the end of the last planned batch, and delete the consumers of the delivery.
+
+        A group that another client has moved stays unchanged.
+        """
         group = self._options.group or ""
         for stream, delivery in self._deliveries.items():
             state = server.states.of([stream], group)[stream]

@@ -79,7 +79,7 @@ class Lookahead:
         found, state = self._found, facts.states.get(question.stream)
         if found is None or state is None or known_to != generation:
             return
-        # The group of the delivery is gone, so the stream may have been replaced.
+        # If the group that received the delivery is gone, the stream may have been replaced.
         if found.cuts and state.group is None:
             return
         if question.has_all(state):

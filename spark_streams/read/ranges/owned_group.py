@@ -32,8 +32,8 @@ Batch = tuple[Sequence[Range], StreamState, int | None]
 Delivered = tuple[Sequence[Range], StreamId]
 
 _log = logging.getLogger("spark_streams")
-_MANY = 10_000  # minimum number of entries for a delivery in the background
-_ATTEMPTS = 3  # attempts of a delivery in the background, which a failover may undo
+_MANY = 10_000  # more entries than this are delivered in the background
+_ATTEMPTS = 3  # attempts to deliver in the background, because a failover may undo a delivery
 
 
 class OwnedGroup:
@@ -42,8 +42,9 @@ class OwnedGroup:
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
-        # Redis does not replicate the number of entries that a group reads by XREADGROUP, only an explicitly set
-        # number. A replica that takes over would continue from an old number. Without a number, Redis estimates it.
+        # Redis replicates a group's number of read entries only when it is set explicitly, not when XREADGROUP changes
+        # it. A replica that takes over would continue from an old number; a number that was never set is estimated. So
+        # the number is set only if every batch sets it again, or if no replica takes over.
         self._sets_count = options.ack == "cursor" or address.kind == "single"
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
@@ -92,7 +93,8 @@ class OwnedGroup:
             if found.pending:
                 pending = yield from rounds.first_pending_id(stream, group, self._options.consumer)
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
-        # The query that uses the group may be an earlier run of this query. If not, the lease refuses the first batch.
+        # A held lease may belong to an earlier run of this query, so the group is not moved. If another query holds the
+        # lease, the first batch fails.
         name = lease_name(self._options, shared=False)
         if moves and (self._options.takeover or not (yield from rounds.is_held(stream, name))):
             read = yield from self._count(server, stream, after, state)
@@ -173,7 +175,8 @@ class OwnedGroup:
         because the next batch is delivered directly after this one. Raises GROUP_BEHIND if the group's position in a
         stream is before the batch and there are entries in between.
 
-        Large deliveries run in the background if they take the server as long as reading.
+        Large deliveries run in the background if the server lacks the engine's commands: then a delivery takes as long
+        as reading.
         """
         group = self._options.group
         if group is None or self._options.ack == "none":
@@ -199,8 +202,8 @@ class OwnedGroup:
         """Return the streams whose delivery is large enough for the background, and leave a mark in each.
 
         The mark is a consumer whose name contains the end of the delivery. The mark exists until all entries are
-        delivered. If the driver is killed earlier and the batch is finished nevertheless, the next run can tell from
-        the mark why the group is behind.
+        delivered. If the driver is killed before that and the batch is finished nevertheless, the next run can tell
+        from the mark why the group is behind.
         """
         if server.entries.counts_cheaply or not self._may_mark:
             return set()
@@ -230,8 +233,9 @@ class OwnedGroup:
     def _mark_until(self, stream: str, group: str, upto: StreamId) -> Steps[bool]:
         """Leave the mark of a delivery.
 
-        Returns False if the server cannot create the mark. The first call removes the marks of earlier runs. That call
-        also removes this mark, so that a missing permission is noticed before the mark is left.
+        Returns False if the server cannot create the mark. The first call for a stream removes the marks of earlier
+        runs. It also deletes a consumer with the new mark's name, whether or not it exists, so that a missing
+        permission to remove marks is noticed before the mark is created.
         """
         mark = self._mark_name(upto)
         if stream not in self._cleared:
@@ -258,7 +262,7 @@ class OwnedGroup:
     def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
         """Return the streams with undelivered entries, each with its ranges and the group's position.
 
-        Deleted entries are not delivered.
+        Deleted entries do not count as undelivered.
         """
         behind: dict[str, Delivered] = {}
         for stream, state in server.states.of(list(wanted), group).items():
@@ -333,7 +337,8 @@ class OwnedGroup:
     def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
         """Move a group that is before the batch's start.
 
-        Raises GROUP_BEHIND if there are entries in between that the group has not read.
+        If the group has not read entries in between, and neither a failover nor a killed driver explains this, raises
+        GROUP_BEHIND, or logs a warning if losses are warnings.
         """
         first, found = yield from rounds.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):
@@ -358,11 +363,12 @@ class OwnedGroup:
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
     def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
-        """Acknowledge everything up to the offset's position in each stream. Trim these entries if the query trims.
+        """Acknowledge everything up to the offset's position in each stream. If the query trims, trim these entries,
+        except entries that another group has not finished.
 
         Entries are trimmed only if the offset is `durable` (every restart begins there or later). They are acknowledged
-        if `durable` is true or None (unknown). Otherwise they stay pending, because other queries trim entries that
-        this group has acknowledged.
+        if `durable` is true or None (unknown). If `durable` is False, they stay pending, because other queries trim
+        entries that this group has acknowledged.
 
         The first call may come after a restart and covers every stream. Later calls cover only streams whose position
         has moved.

@@ -19,9 +19,10 @@ def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None
 
 
 def whole_from(state: StreamState | None) -> StreamId:
-    """Return the position after which a stream has all entries that the query may still read, according to its group.
+    """Return the position up to which a stream was read according to its group; 0-0 if the group is missing or has
+    pending entries.
 
-    If the group's position is wrong, the first partition also reads earlier entries.
+    If the query starts earlier, its first partition also reads the entries before this position.
     """
     group = None if state is None else state.group
     return ZERO if group is None or group.pending else group.last_delivered_id

@@ -46,7 +46,9 @@ class BatchStart:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the batch begins at the end of the last one, so that the offset need not record its start."""
+        """Whether the batch begins at the end of the last batch, and its offset has neither a loss nor a deletion to
+        record.
+        """
         return not (self.jumps or self.loss or self.retired)
 
 
@@ -55,7 +57,8 @@ class Facts:
     """Facts for planning a batch.
 
     `streams`: all streams of the query. `states` and `begins`: states and starts of the streams that may have changed.
-    `finds_streams`: whether a pattern finds the streams, so that streams it no longer finds are dropped.
+    `counts_cheaply`: whether the server counts a range without reading its entries. `finds_streams`: whether a pattern
+    finds the streams, so that streams it no longer finds are dropped.
     `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
     each stream's last ID and number of entries ever added at the query's start; None for other triggers.
     `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`: milliseconds
@@ -132,11 +135,11 @@ class BatchPlan:
     """Plan of a trigger.
 
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
-    `losses`: losses to report first. `quiet`: states of the streams without entries for the batch. `noted`: those
-    streams in `quiet` that change the next offset nevertheless. `seen`: states of the streams whose positions in `end`
-    this plan set. `moved`: streams with entries in the batch. `is_limited`: whether entries are left for the next
-    batch. `question`: search for the next batch's end, to start while the tasks read; None if a search does not pay
-    off.
+    `losses`: losses to report before the batch is read. `quiet`: states of the streams without entries for the batch.
+    `noted`: those streams in `quiet` that change the next offset nevertheless. `seen`: states of the streams whose
+    positions in `end` this plan set. `moved`: streams with entries in the batch. `is_limited`: whether entries are left
+    for the next batch. `question`: search for the next batch's end, to start while the tasks read; None if a search
+    does not pay off.
     """
 
     end: Offsets
@@ -169,7 +172,8 @@ class _Admitted:
 def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
     """Plan the batch after `begin`, with as many entries as the limits allow.
 
-    The batch is empty while the streams have fewer entries than the limits' minimum.
+    The batch is empty while the streams have fewer entries than the limits' minimum and the maximum delay has not
+    passed.
     """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
@@ -312,7 +316,8 @@ def _offset(
 ) -> Planning[Offsets]:
     """Return the offset at the end of a batch: positions, and everything that a replay needs.
 
-    Streams that are not `seen` keep their position.
+    Deleted streams that were read completely, and streams that a changed pattern no longer finds, are dropped. All
+    other streams that are not in `seen` keep their position.
     """
     begins, ends = facts.begins, admitted.ends
     retired = {stream for stream, found in begins.items() if found.retired}
@@ -332,7 +337,8 @@ def _offset(
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
     cuts, heads = yield from _parts(begin, facts, limits, admitted, seen, added)
-    # For a stream with a head, the largest deleted ID counts from the batch's start.
+    # The largest deleted ID is recorded if it is after these IDs: after the batch's start for a stream with a head, and
+    # after the batch's end for any other stream.
     aheads = {stream: facts.starts[stream] if stream in heads else ends[stream] for stream in seen}
     end = Offsets(
         streams,

@@ -1,4 +1,4 @@
-"""Consuming by ranges: the driver side of a query that owns its positions, and its consumer group if it has one.
+"""Consuming by ranges: the driver side of a query that owns its positions and, optionally, a consumer group.
 
 Answers Spark's calls: collects the facts of a batch, plans it (`plan`), and carries the plan out. The rows of a batch
 follow from its two offsets alone; the group (`owned_group`) never determines them.
@@ -62,7 +62,7 @@ class RangeSource:
         # Targets of Trigger.AvailableNow: last ID and number of entries added, by stream.
         self._targets: dict[str, tuple[StreamId, int | None]] | None = None
         self._latest: Offsets | None = None
-        #: Starts by stream, of a new query without a group that begins at the stream's end.
+        #: For a new query without a group: its start in each stream that it reads from the stream's end.
         self._latest_starts: dict[str, StreamId] = {}
         self._checked = False  # whether the checkpoint is known to be this query's
         self._planned_at: float | None = None
@@ -85,7 +85,8 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
-            # Spark calls this for restarts too. Only `next` can distinguish a lost stream from a missing stream.
+            # Spark calls this for restarts too. Only `next` can distinguish a deleted stream from a stream that never
+            # existed.
             is_missing = self._fails_missing and None in states.values()
             begins = self._new_starts(server, states, starts or {}, changes=not is_missing)
             requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
@@ -119,7 +120,8 @@ class RangeSource:
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
         """Return the streams that the options name, or those that the pattern matches now or has matched before.
 
-        The first call with `begin` checks that the checkpoint and the groups are this query's.
+        The first call with `begin` checks that the checkpoint is this query's and, if the group is not the checkpoint's
+        group, that the group has no consumers of other programs.
         """
         found = self._selection.streams(server)
         if begin is None:
@@ -170,8 +172,8 @@ class RangeSource:
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
         """Return the end of the next batch after `begin`; `begin` itself if there are no entries, or not enough yet.
 
-        Acknowledges everything up to `begin`. `durable`: whether every restart begins at `begin` or later; None if
-        unknown.
+        `durable`: whether every restart begins at `begin` or later; None if unknown. Acknowledges everything up to
+        `begin` unless `durable` is False.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -236,7 +238,8 @@ class RangeSource:
         if planned.end is begin:
             return
         self._rotation += planned.is_limited
-        # The leases are taken only when there is a batch, because a query that restarts before that has a new ID.
+        # The leases are taken only when there is a batch, because a query that restarts before its first batch has a
+        # new ID.
         self._lease.hold(server, identity.query_of(begin), planned.moved)
         self._continuity.record_batch(planned)
         if len(streams) > _FEW:
@@ -318,7 +321,8 @@ class RangeSource:
         there: Mapping[str, StreamState],
     ) -> frozenset[str]:
         """Deliver a batch to the group. Returns the streams whose tasks deliver the entries instead."""
-        # Entries that a task delivers itself are read from the primary.
+        # A task reads entries that it delivers from the primary. So if tasks should read replicas, all entries are
+        # delivered here.
         reads_replicas = self._options.read_from != "primary"
         alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
         ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]

@@ -62,7 +62,7 @@ def _is_plain(task: SharedTask) -> bool:
 def read_new(
     connection: Connection, tasks: Sequence[SharedTask], size: PageSize
 ) -> tuple[list[Found], list[SharedTask]]:
-    """Return the pages that tasks of one of `groups` read together, and the remaining tasks."""
+    """Read the tasks of one list from `groups` together. Returns the pages, and the tasks that have not read."""
     left = list(tasks)
     if len(tasks) < 2 or connection.topology.is_cluster:
         return [], left

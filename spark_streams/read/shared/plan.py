@@ -62,7 +62,7 @@ def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets
 
 
 def _equal_parts(count: int, parts: int, most: int) -> tuple[int, ...]:
-    """Return the number of entries of each part: equal numbers, none above `most`."""
+    """Return the number of entries of each part: numbers that differ by at most 1, none above `most`."""
     parts = max(1, min(parts, count))
     count = min(count, parts * most)
     return tuple(count * (part + 1) // parts - count * part // parts for part in range(parts))

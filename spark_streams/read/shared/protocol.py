@@ -6,8 +6,9 @@ last batch whose partitions are all finished. A task watches the ledger and read
 that writes its line. So only one of two attempts reads, and every later attempt and every replay gets the same entries,
 which are pending for the consumer. So only entries that were among the batch's rows can be acknowledged.
 
-A partition's line names the run of the query that has read. All scans and retries in one run count as one delivery, so
-they see the same rows. If another run repeats the batch, that run counts one more delivery and writes its own ID.
+A partition's line names the run of the query that has read the partition. All scans and retries in one run count as one
+delivery, so they see the same rows. If another run repeats the batch, that run counts one more delivery and writes its
+own ID.
 """
 
 from __future__ import annotations

@@ -56,10 +56,10 @@ class SharedSource:
         self._finished = -1  # the last acknowledged batch
         self._run = secrets.token_hex(8)
         self._lease = Lease(options, address)
-        self._base: SharedBatch | None = None  # batch from which this run counts if not from its checkpoint
+        self._base: SharedBatch | None = None  # batch after which this run numbers its batches; None until known
         self._checked = False  # whether the checkpoint is known to be this query's
         self._groups: dict[str, GroupState] = {}  # last known states of the groups
-        self._known: dict[str, Baseline] = {}  # baselines of losses at the last states of the groups
+        self._known: dict[str, Baseline] = {}  # baselines for detecting losses, from the last states of the groups
         self._noted: tuple[int, frozenset[str]] = -1, frozenset()  # last planned batch; its streams with large entries
 
     @property
@@ -401,8 +401,8 @@ class SharedSource:
         if self._finished >= finished.number:
             return
         everything = sorted({*finished.reads, *self._selection.streams(server)})
-        # An earlier run may have left consumers in any stream. The batch after the last finished batch has them only in
-        # its own streams.
+        # An earlier run may have left consumers in any stream. If the previous batch was finished by this run, only the
+        # streams of the finished batch have consumers.
         streams = sorted(finished.reads) if self._finished == finished.number - 1 >= 0 else everything
         if finished.number > finished.since:
             gone: list[tuple[str, bytes]] = []
@@ -434,7 +434,7 @@ class SharedSource:
 
 
 def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
-    """Return an upper bound of the entries that a group has yet to read; a missing group begins at `start`."""
+    """Return the largest possible number of entries that a group has yet to read. A missing group begins at `start`."""
     if state is None:
         return 0
     position = start if start is not None or state.group is None else state.group.last_delivered_id

@@ -48,7 +48,8 @@ Counts = Any
 #: A page, its counts, and a boolean array of the rows to keep (None: all).
 Delivered = tuple[Page, Counts, Any]
 
-#: A page, its counts (None: not requested yet), the partition's rows (None: all), and the IDs of lost entries.
+#: A page, its counts (None: not requested yet), a boolean array of the partition's rows (None: all), and the IDs of
+#: lost entries.
 Pending = tuple[Page, Any, Any, list[bytes]]
 
 
@@ -80,7 +81,7 @@ class SharedPartition(QueryPartition):
 
 
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
-    """Yield the pending entries of the tasks' consumers, with the streams of each page."""
+    """Yield pages of the tasks' entries, each with its streams, its numbers of deliveries, and the rows to keep."""
     size = PageSize(joint_reads.MOST_ENTRIES)
     for some in joint_reads.groups(tasks, size):
         found, left = joint_reads.read_new(connection, some, size)
@@ -112,7 +113,8 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     """Yield the pending entries of the partition's consumer; the first attempt reads new entries.
 
-    If the connection breaks or the server refuses temporarily, the ledger shows whether the entries were read.
+    If the connection breaks or the server refuses temporarily, a further attempt finds in the ledger whether the
+    entries were read.
     """
     consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
     key = protocol.ledger_key(task.stream, task.group, task.prefix)

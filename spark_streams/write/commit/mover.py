@@ -35,9 +35,9 @@ from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 from streamclient.wire_errors import ResponseError
 
-#: Adds the rows of a chunk, which are XADD commands in RESP. Rows of the same form as the previous row are parsed by
-#: one pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk, the result of `way_of`, the number
-#: of rows before the chunk, the fence's fields.
+#: Adds the rows of a chunk, which are XADD commands in RESP. A row with the field names of the previous row is parsed
+#: by a pattern. Keys: the stream, the staged rows, the fence. Arguments: the chunk's number, the result of `way_of`,
+#: the number of the task's rows before the chunk, the fence's fields.
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
 local data = ARGV[2] == 'PS.APPEND' and '' or call('HMGET', KEYS[2], ARGV[1])[1]

@@ -142,7 +142,9 @@ class RowDigest:
 
     @classmethod
     def parse(cls, rows: int, text: str) -> RowDigest | None:
-        """Return the digest that `text` describes; None if an earlier version stored it."""
+        """Return the digest of `rows` rows that `text` describes; None if an earlier version stored it. An empty text
+        is the digest of no rows.
+        """
         if not text:
             return cls()
         if not text.startswith(_MARK):

@@ -11,7 +11,7 @@ from streamwire.stream_id import StreamId
 
 
 def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
-    """Raise ROW_REFUSED if the server would refuse a row's own ID after `last`."""
+    """Raise ROW_REFUSED if the server would refuse a row's own ID. `last`: the stream's last ID before these rows."""
     for at, text in enumerate(rows.ids or ()):
         reason = ""
         try:
@@ -35,9 +35,9 @@ def _own_id(text: bytes, last: StreamId) -> StreamId:
 
 
 def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
-    """Separate rows with their own IDs from other rows.
+    """Return the rows in order, divided so that rows with their own IDs are separate from other rows.
 
-    An own ID cannot be checked after an ID that the server chooses.
+    Otherwise an own ID could follow an ID that the server chooses, and could not be checked in advance.
     """
     if all(rows.ids is None for rows in together):
         return [list(together)]

@@ -55,7 +55,7 @@ class AtLeastOnceSender:
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # links on which rows were confirmed
-        self._columns = column_writes.accepts_columns(connection)  # rows may be sent as columns
+        self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
         """Send a chunk, and then read the replies to the previous chunk."""
