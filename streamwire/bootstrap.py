@@ -42,7 +42,10 @@ class _Installed:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a top-level package of the distribution; None for any other name."""
+        """Return the spec of a top-level package of the distribution; None for any other name.
+
+        Raises ModuleNotFoundError if ROOT does not contain the package.
+        """
         del path, target
         if name not in PACKAGES:
             return None

@@ -29,11 +29,12 @@ _OVER = _U(0x7676767676767676)  # added to a byte, sets the highest bit if the b
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _DOT = ord(".") ^ ord("0")
 _DOTS = _U(_DOT * 0x0101010101010101)
-# Multipliers that combine digits to pairs, pairs to fours, and fours to eights: 10 << 8 | 1, 100 << 16 | 1 and
-# 10_000 << 32 | 1. The masks keep every second byte or pair of bytes.
-_PAIRS, _PAIR_MASK = _U(2561), _U(0x00FF00FF00FF00FF)
-_QUADS, _QUAD_MASK = _U(6553601), _U(0x0000FFFF0000FFFF)
-_OCTETS = _U(42949672960001)
+# Multiplier that combines digits to numbers of two digits, and mask of the bytes with the results.
+_PAIRS, _PAIR_MASK = _U(10 << 8 | 1), _U(0x00FF00FF00FF00FF)
+# Multiplier that combines these numbers to numbers of four digits, and mask of the bytes with the results.
+_QUADS, _QUAD_MASK = _U(100 << 16 | 1), _U(0x0000FFFF0000FFFF)
+# Multiplier that combines these numbers to a number of eight digits.
+_OCTETS = _U(10_000 << 32 | 1)
 _MINUS, _POINT = _U(ord("-")), _U(ord(".") << 8)
 _SIGN = _U(ord("-") ^ ord("0"))
 _POWERS = 10.0 ** np.arange(WIDTH + 1)
@@ -46,8 +47,8 @@ def plain(words: Words, lengths: Lengths) -> Words | None:
 
 
 def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
-    """Return the numbers in texts of one to eight characters, and a boolean array of the texts that are not all digits
-    (None if all are).
+    """Return the numbers in texts of one to eight characters, and a mask of the texts with characters other than
+    digits. The mask is None if there is no such text.
     """
     return _values(_right(words, lengths))
 
@@ -110,7 +111,7 @@ def _value(words: Words) -> Words | None:
 
 
 def _values(words: Words) -> tuple[Words, Bools | None]:
-    """Return the numbers in words of eight digits, and which words have other characters. Overwrites the words."""
+    """Return the numbers in words of eight digits, and the mask that `numbers` returns. Overwrites the words."""
     over = words + _OVER
     over |= words
     bad = (over & _TOPS) != 0 if np.bitwise_or.reduce(over) & _TOPS else None

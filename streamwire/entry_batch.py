@@ -28,8 +28,8 @@ _Bytes = NDArray[np.uint8]
 class Values:
     """One byte string per row. `data`: their bytes; `starts`: the start of each; `lengths`: the size of each.
 
-    `bounds`: the start of each value and the end of the last one, as int32; None unless the values are contiguous and
-    start at 0. `length`: their common size; None if the sizes differ.
+    `bounds`: the start of each value and the end of the last one, as int32; None if the values were not created by
+    `divided`. `length`: the common size of the values; None if their sizes differ.
     """
 
     __slots__ = ("_length", "_lengths", "_near", "bounds", "data", "starts")
@@ -108,7 +108,7 @@ class Values:
         return self.variety().size if len(self) and self.lengths.max() < _LONG else len(self) + 1
 
     def items(self, length: int, rows: Ints | slice | None) -> Any:
-        """Return the values of these rows (None: all) as numpy items of `length` bytes; all must have that length."""
+        """Return the values of `rows` (None: all rows) as numpy items. Each of these values must have this length."""
         starts = self.starts if rows is None else self.starts[rows]
         first, last = int(starts[0]), int(starts[-1])
         if rows is None and last - first == length * (len(starts) - 1):  # contiguous

@@ -1,11 +1,11 @@
-"""Errors that a user can act on: an exception, and a table of conditions, each with an ID, a text and advice.
+"""Errors that a user can act on: an exception, and tables of conditions. A condition has an ID, a text and advice.
 
 A package has one table, `CONDITIONS`, and raises its errors through it:
 
     CONDITIONS = Conditions({"NOT_A_STREAM": Condition(StreamError, "The key '{stream}' ...", "Name a stream ...")})
     raise CONDITIONS.error("NOT_A_STREAM", stream="s")
 
-A condition's id never changes. Its text states what happened and where; its advice states what to do next.
+A condition's ID never changes. Its text states what happened and where; its advice states what to do next.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 
 class PystreamsError(Exception):
-    """Base of all errors of the distribution. `condition` is the error's id; `parameters` fill the braces of its text.
+    """Base of the errors of conditions. `condition` is the condition's ID; `parameters` fill the braces of its text.
 
     `headline`: exception that Python prints before the error, in place of its cause (`spark_streams.headline`).
     """

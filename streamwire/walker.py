@@ -1,14 +1,15 @@
 r"""Vectorised RESP walker: parses many items of the same form in parallel, each from its own offset.
 
-A form is a sequence of constants and bulk strings, as in frames and commands of one producer::
+A form is a sequence of constants and bulk strings, as in frames and commands of one producer. In this frame, a space is
+inserted between a constant and the length or content of a bulk string::
 
     *2\r\n$ 15\r\n<ID> \r\n*4\r\n$9\r\nsensor-id\r\n$ 4\r\n<value> \r\n$11\r\ntemperature\r\n$ 4\r\n<value> \r\n
 
 `Walker.bulk` matches the constant up to and including a bulk string's `$`, reads the length and skips that many bytes,
 in all items at once. It never searches for line ends, so a value cannot be mistaken for structure. If the first offset
 is right and every item ends at the assumed start of the next one, then by induction a parser would find the same
-tokens. The caller compares the ends and starts. A length that no writer would produce (leading zeros, more than six
-digits) counts as a mismatch.
+tokens. The caller compares the ends and starts. A length with leading zeros, which no writer produces, counts as a
+mismatch, and so does a length of more than six digits, which is rare.
 
 At each offset a window of a few words is copied, since that costs no more than copying a byte.
 """
@@ -37,9 +38,10 @@ _PLACES = _U(0x0001020304050607)
 
 
 def _short_lengths() -> Words:
-    """Return a table of the lengths below 100, indexed by the first two bytes of a length and its line end.
+    """Return a table of the lengths below 100.
 
-    Each element has the length in its lowest eight bits, and above them the size of the length's digits in bits.
+    The index is the two bytes after the `$` as a little-endian number: two digits, or one digit and CR. The lowest
+    eight bits of an element are the length. The bits above are the offset of the line end after the `$`, in bits.
     """
     found = np.full(1 << 16, _WORD * 7 << 8, np.uint64)  # a shift after which no line end can be found
     for length in range(100):
@@ -215,7 +217,7 @@ def marks(data: NDArray[np.uint8], byte: int) -> Ints:
 
 
 def _byte_number(words: Words) -> Ints:
-    """Return the index of the byte that is 1 in each word whose other bytes are 0."""
+    """Return the index of the 1 in each word. One byte of every word must be 1, and the other seven bytes 0."""
     return (words * _PLACES >> _U(56)).view(np.int64)
 
 
