@@ -74,8 +74,10 @@ class Listing:
             yield batch
 
 
-#: Maximum numbers of consumers that a ``Listing`` sorts at once and yields at once.
-_SORTED_AT_ONCE, _BATCH = 4000, 500
+#: Maximum number of consumers that a ``Listing`` sorts at once.
+_SORTED_AT_ONCE = 4000
+#: Maximum number of consumers that a ``Listing`` yields at once.
+_BATCH = 500
 _name_of = attrgetter("name")
 
 
@@ -159,7 +161,7 @@ class Group:
     # -- deliveries -------------------------------------------------------------------------------------------------
 
     def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> IdColumns:
-        """Deliver new entries to ``consumer``, and return their IDs. With ``noack``, they do not become pending."""
+        """Deliver new entries to ``consumer``, and return their IDs. The entries become pending unless ``noack``."""
         ms, seq = id_columns(runs)
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         self.advance(stream, first, last, len(ms))

@@ -37,7 +37,7 @@ class Producers:
         self.duplicates = 0
 
     def find(self, producer: bytes, iid: bytes) -> int | None:
-        """Return the ID of the entry that the producer sent as ``iid``; None if it is not recorded (any more)."""
+        """Return the ID of the entry that the producer sent as ``iid``; None if no such entry is recorded."""
         return self.by_producer.get(producer, {}).get(iid)
 
     def remember(self, producer: bytes, iid: bytes, entry_id: int) -> None:

@@ -34,15 +34,19 @@ from streamwire.frames import fields_of
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Minimum and maximum number of entries whose sizes are computed together. Fewer entries are measured one by one.
-_MANY, _AT_ONCE = 32, 2000
-#: Maximum number of segments whose nodes are counted exactly, and number of sampled nodes for estimates.
-COUNTED_SEGMENTS, _SAMPLE = 4, 20
+#: Number of entries below which the entries are measured one by one.
+_MANY = 32
+#: Maximum number of entries whose sizes are computed together.
+_AT_ONCE = 2000
+#: Maximum number of segments of a stream whose nodes are counted exactly.
+COUNTED_SEGMENTS = 4
+#: Number of nodes from which the nodes of a longer stream are estimated.
+_SAMPLE = 20
 
 
 @dataclass(slots=True)
 class NodeLimits:
-    """The stream-node directives. 0 means no limit (for bytes: 1 GiB)."""
+    """The stream-node directives. A ``max_entries`` of 0 means no limit, and a ``max_bytes`` of 0 means 1 GiB."""
 
     max_bytes: int = 4096
     max_entries: int = 100
@@ -161,8 +165,9 @@ class _Costs:
     """Bytes that entries with the same field names add to a node, without their IDs."""
 
     field_names: list[bytes]
-    #: Cost in a node with these field names, and in a node with other field names.
+    #: Cost of each entry in a node with these field names.
     of_same: Ints
+    #: Cost of each entry in a node with other field names.
     of_others: Ints
     #: Size of each entry's words.
     of_words: Ints

@@ -21,7 +21,7 @@ from engine.core.streams.pending_block import Block
 
 #: Maximum number of records of a block after an append. Insertions split a block at twice this number.
 BLOCK = 1024
-#: Number of records of a block below which records are removed one by one.
+#: Number of IDs to be removed from one block below which they are removed one by one.
 _MANY = 32
 #: Maximum number of blocks that one call of ``PendingList.mixed`` searches.
 _MIXED_BLOCKS = 16

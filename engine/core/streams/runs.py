@@ -17,12 +17,12 @@ Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
 
-#: A reply is divided into pages if it exceeds this number of runs and this number of entries.
+#: A reply is divided into pages if it has more than ``_MANY_RUNS`` runs and more than ``_MANY_ENTRIES`` entries.
 _MANY_RUNS, _MANY_ENTRIES = 10, 20_000
 #: Number of IDs in a run below which the IDs are looked up one by one.
 _MANY_IDS = 32
-#: A page ends when it has this many bytes or buffers; in reverse order, when it has this many entries, because each
-#: entry is a slice of its own.
+#: A page ends when it has ``_PAGE_BYTES`` bytes or ``_PAGE_RUNS`` buffers. In reverse order, it ends when it has
+#: ``_PAGE_ENTRIES`` entries, because each entry is a slice of its own.
 _PAGE_BYTES, _PAGE_RUNS, _PAGE_ENTRIES = 512 * 1024, 1000, 4000
 
 
@@ -101,7 +101,7 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
 
 
 def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
-    """Split ``total`` live entries into ``count`` equal ranges; yield (last ID, size) of each range but the last.
+    """Split ``total`` live entries into ``count`` equal ranges; yield (last ID, size) of all ranges except the last.
 
     ``parts``: see `Stream.parts`.
     """

@@ -358,7 +358,7 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without its removed entries: half or more, which amortises the cost."""
+        """Rewrite a sealed segment without its removed entries. These are more than half, which amortises the cost."""
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
@@ -412,8 +412,8 @@ class SealedQueue:
         self._packed: deque[weakref.ref[Segment]] = deque()
         #: Whether packed segments also wait in the queue, to be written to disk.
         self.stores = False
-        #: Maximum number of waiting segments; None: no maximum. Above the maximum, each added segment calls `relieve`,
-        #: which removes a segment from the queue.
+        #: Maximum number of waiting segments; None: no maximum. Above the maximum, `add` calls `relieve`, which removes
+        #: a segment from the queue.
         self.most: int | None = None
         self.relieve: Callable[[], None] | None = None
 

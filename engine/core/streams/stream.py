@@ -173,7 +173,7 @@ class Stream:
                 yield segment, first, last
 
     def first_runs(self, low: int, high: int, count: int) -> list[Run]:
-        """Return the first ``count`` live entries of [low, high] (0: all) as runs."""
+        """Return the first ``count`` live entries of [low, high] as runs, or all of them if ``count`` is 0."""
         if count and self._segments:
             # Fast path: one segment without deletions.
             number = self._locate(low)
@@ -195,11 +195,11 @@ class Stream:
         return runs
 
     def range(self, low: int, high: int, count: int) -> Frames:
-        """Return the first ``count`` entries of [low, high] (0: all)."""
+        """Return the first ``count`` entries of [low, high], or all of them if ``count`` is 0."""
         return frames_of(self.first_runs(low, high, count))
 
     def range_backward(self, low: int, high: int, count: int) -> Frames:
-        """Return the last ``count`` entries of [low, high] (0: all), in reverse order."""
+        """Return the last ``count`` entries of [low, high], or all of them if ``count`` is 0, in reverse order."""
         parts: list[bytes | memoryview] = []
         for segment, first, last in self.runs_backward(low, high):
             if count:

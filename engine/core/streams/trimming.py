@@ -19,8 +19,9 @@ from engine.text.messages import streams
 
 KEEPREF, DELREF, ACKED = POLICIES
 
-#: The default LIMIT of approximate trimming in nodes, and its maximum in entries, as in Redis.
+#: Default LIMIT of approximate trimming, as a number of nodes, as in Redis.
 _DEFAULT_LIMIT_NODES = 100
+#: Maximum of this default, as a number of entries.
 _MAX_LIMIT = 1_000_000
 
 
@@ -202,7 +203,7 @@ def drop_references(stream: Stream, entry_id: int) -> bool:
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
-    """Return the options of an exact trim, for the log, that removes the entries that ``trim`` has just removed.
+    """Return, for the log, the options of an exact trim that removes the same entries as ``trim`` has just removed.
 
     For every strategy, this is a trim to the length that the stream has now.
     """

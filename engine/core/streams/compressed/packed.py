@@ -13,7 +13,7 @@ The index is a directory with one row per chunk, and three columns of deltas wit
                *_at         offset of the chunk's deltas in each column
     columns    sizes        size of the frame - ``least``
                ms           milliseconds - those of the chunk's first entry
-               seq          sequence number, minus (the previous one + 1) if the milliseconds of the two are equal
+               seq          sequence number; minus (the previous entry's + 1) if that entry has the same milliseconds
 
 A column's numbers are as wide as its greatest number requires: 0, 1, 2, 4 or 8 bytes. Chunks whose deltas are all 0
 share one run of zeros, which is the normal case for ``seq`` and frequent in the other columns. To find an entry, the
@@ -42,13 +42,19 @@ from streamwire.entry_batch import EntryBatch
 
 #: Approximate bytes of frames in a chunk. A chunk ends with the entry that reaches a multiple of this size. Small
 #: chunks make short reads cheaper, large chunks make long reads cheaper. Measured on two-field entries with random
-#: values, for 8, 16, 24 and 32 KiB: decompressing takes 57, 42, 37 and 35 ns per entry. Reading 100 uncached entries
-#: takes 27, 32, 33 and 36 to 41 % longer than reading cached entries. Memory use is lowest from 16 to 24 KiB; it is 5 %
-#: higher at 8 KiB and 3 % higher at 32 KiB.
+#: values::
+#:
+#:     chunk    decompression     read of 100 uncached entries, vs. cached   memory, vs. 16 KiB
+#:      8 KiB   57 ns per entry   +27 %                                      +5 %
+#:     16 KiB   42 ns per entry   +32 %                                       0 %
+#:     24 KiB   37 ns per entry   +33 %                                       0 %
+#:     32 KiB   35 ns per entry   +36 to 41 %                                +3 %
 CHUNK_BYTES = 24 * 1024
 
-#: Maximum entries of a short read, and number of short reads of a span after which the span gets a full index.
-SHORT_READ, SHORT_READS = 256, 3
+#: Maximum number of entries of a short read.
+SHORT_READ = 256
+#: Number of short reads of a span after which the span gets a full index.
+SHORT_READS = 3
 #: Bytes per entry of the index in ``Span.plain``.
 INDEX_BYTES = 20
 #: Width of a column's numbers in bytes -> their type code.
@@ -154,7 +160,10 @@ class Packed:
     # -- the index --------------------------------------------------------------------------------------------------
 
     def _indexed(self, chunk: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of the chunk's cached span, and the first one's index; None if there are none."""
+        """Return the plain entries of the chunk's cached span and the index of the first of these entries.
+
+        Return None if the span is not cached or has no plain entries.
+        """
         span = self.cache.spans.get(self.number + chunk)
         return None if span is None or span.plain is None else (span.plain, span.first)
 
@@ -241,10 +250,11 @@ class Packed:
     # -- frames -----------------------------------------------------------------------------------------------------
 
     def _indexed_for(self, low: int, high: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of a short read's cached span, and the first one's index; None if there are none.
+        """Return the plain entries of a short read's cached span and the index of the first of these entries.
 
-        The plain entries are created after several short reads of a span: a client is then reading the segment in small
-        steps, which are cheaper with a full index.
+        Return None if the read is not short, or no cached span with plain entries covers it. The plain entries are
+        created after several short reads of a span: a client is then reading the segment in small steps, which are
+        cheaper with a full index.
         """
         if high - low > SHORT_READ:
             return None

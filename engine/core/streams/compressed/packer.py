@@ -26,10 +26,11 @@ from engine.core.streams.entries import Plain
 from engine.core.streams.entry_columns import batch_of
 from streamwire.entry_batch import Values
 
-#: Entries with the same field names are packed as columns within these limits: the number of fields, and the values'
-#: share of the frames' bytes. Columns save only the bytes that are not values, and rebuilding frames takes time for
-#: every byte.
-_MOST_FIELDS, _MOST_VALUES = 32, 0.5
+#: Maximum number of fields of entries that are packed as columns.
+_MOST_FIELDS = 32
+#: Maximum share of values in the frames' bytes of such entries. Columns save only the bytes that are not values, and
+#: rebuilding frames takes time for every byte.
+_MOST_VALUES = 0.5
 
 _Fields = tuple[tuple[bytes, ...], bytes, list[Values]]
 

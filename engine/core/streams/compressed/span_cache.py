@@ -43,9 +43,9 @@ class Span:
         self.end_chunk = end_chunk
         #: Number of short reads served.
         self.reads = 0
-        #: The span's entries with a full index, created after several short reads; and the first entry's index in the
-        #: segment.
+        #: The span's entries with a full index, created after several short reads.
         self.plain: Plain | None = None
+        #: Index in the segment of the first of these entries.
         self.first = 0
 
 
