@@ -12,6 +12,7 @@ from streamwire.walker import AFTER, Mismatch, Walker
 
 #: Minimum number of commands that are decoded together.
 _MANY = 16
+#: Maximum number of digits of a length or a number of words.
 _DIGITS = 9
 
 
@@ -34,10 +35,9 @@ def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
     line = data.index(b"\r\n")
     words = _number(data, 0, line, b"*") - 3
     head = data[: line + 2] + middle
-    bodies = data.split(head)
-    if bodies[0] or words < 2 or words & 1 or len(bodies) < _MANY:
+    before, *bodies = data.split(head)
+    if before or words < 2 or words & 1 or len(bodies) < _MANY:
         return []
-    del bodies[0]
     sizes = np.fromiter(map(len, bodies), np.int64, len(bodies))
     ends = np.cumsum(sizes + len(head))
     return [_run(key, words, bodies)] if _are_bulks(data, ends - sizes, ends, words) else []
