@@ -1,9 +1,9 @@
 """Commands that Redis does not have (prefix ``PS.``), for ranges of streams and for adding staged entries.
 
 Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
-offsets of a micro-batch. The cost of PS.STATE, PS.NTH and PS.SPLIT depends on the number of segments or parts, and
-hardly on the number of entries. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as much as the same XADDs
-in a pipeline.
+offsets of a micro-batch. The cost of PS.STATE is constant. The cost of PS.NTH and PS.SPLIT depends on the number of
+segments and parts, and hardly on the number of entries. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as
+much as the same XADDs in a pipeline.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from engine.text.messages import general, streams
 
 #: Number of parts above which PS.SPLIT's reply is paged.
 _MANY_PARTS = 1000
-#: Maximum entries delivered per step, without and with replicas. Replicas receive commands that name each ID.
-_STEP, _NAMED_STEP = 50_000, 5000
+#: Maximum number of entries delivered per step if the server has no replicas.
+_STEP = 50_000
+#: Maximum number of entries delivered per step with replicas, which receive commands that name each ID.
+_NAMED_STEP = 5000
 
 
 def _parse_range(args: Args) -> tuple[int, int]:
@@ -66,7 +68,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
     "ps.nth key after count",
     "readonly fast",
     since="8.10.0",
-    complexity="O(log N + S) with S segments between both IDs.",
+    complexity="O(log(length) + S) with S segments between `after` and the returned ID.",
 )
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the ID of the count-th entry after an ID, or of the last entry if there are fewer.

@@ -12,12 +12,14 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.replies import Reply, paged
 
-#: Number of IDs above which a command runs in steps, and number of IDs parsed per step.
+#: Number of IDs above which a command runs in steps.
 MANY_IDS = 2000
+#: Number of IDs parsed per step.
 _PARSED = 5000
 
-#: Function that processes some IDs, which are given with the words from which they were parsed.
+#: Function that processes some IDs and returns a count. The IDs are given with the words from which they were parsed.
 Part = Callable[[list[int], list[bytes]], int]
+#: The same with one result per ID.
 PartWithResults = Callable[[list[int], list[bytes]], list[Reply]]
 
 

@@ -32,6 +32,7 @@ xinfo_subcommand = container(
     keys=SUB_KEY,
 )
 
+#: COUNT of XINFO STREAM FULL if it is missing or negative.
 _FULL_COUNT = 10
 #: Number of consumers above which the list is paged.
 _MANY_CONSUMERS = 500

@@ -60,9 +60,9 @@ _LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERI
 def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds entries to a stream from columns, creating the stream if it does not exist, and returns their number.
 
-    The value of a field in entry i is in ``values``, from position i to position i + 1. The ``count`` + 1 positions are
-    32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created. If the current
-    millisecond has too few sequence numbers left, all entries get IDs of the next millisecond.
+    The value of a field in entry i is ``values[positions[i]:positions[i + 1]]``. The ``count`` + 1 positions are 32-bit
+    little-endian integers. With a count of 0 nothing is added, and no stream is created. If the current millisecond has
+    too few sequence numbers left, all entries get IDs of the next millisecond.
     """
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
@@ -116,8 +116,8 @@ class Rows:
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
         """Encode the entries with consecutive IDs from ``ms-seq`` on.
 
-        Return their frames back to back, the size of each frame, and the XADDs that add the entries to ``key`` (empty
-        if it is None).
+        Return their frames back to back, the size of each frame, and the XADDs that add the entries to ``key``. If
+        ``key`` is None, there are no XADDs.
         """
         words = 2 * len(self._columns)
         forms = [(b"*2\r\n", b"*%d\r\n" % words)]

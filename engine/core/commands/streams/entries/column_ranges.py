@@ -37,7 +37,7 @@ _PAGE_BYTES = 512 * 1024
     "ps.columns key start end [COUNT count] [BYTES bytes] [FIELDS numfields name [name ...]]",
     "readonly",
     since="8.10.0",
-    complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
+    complexity="O(log(length) + N) with N entries returned.",
 )
 def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs in order, as columns if they are stored in columns.
@@ -79,9 +79,10 @@ def _parse_names(args: Args) -> frozenset[bytes]:
 def _blocks(
     stream: Stream, low: int, high: int, count: int, most_bytes: int | None, names: frozenset[bytes] | None
 ) -> Reply:
-    """Return the blocks of the first ``count`` entries of [low, high] (0: all), in pages if there are many.
+    """Return the blocks of the first ``count`` entries of [low, high], in pages if there are many.
 
-    With ``most_bytes``, stop once the blocks have that many bytes, and after ``ranges.MANY`` entries at the latest.
+    A ``count`` of 0 requests all entries. With ``most_bytes``, stop once the blocks have that many bytes, and after
+    ``ranges.MANY`` entries at the latest.
     """
     if most_bytes is None:
         parts = ranges.many_parts(stream, low, high, count)
@@ -95,7 +96,7 @@ def _blocks(
 
 
 def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[bytes] | None) -> list[Array]:
-    """Return the blocks of the first ``left`` entries (0: all); stop early once they have ``room`` bytes."""
+    """Return the blocks of the first ``left`` entries, or of all if it is 0. Stop once they have ``room`` bytes."""
     blocks: list[Array] = []
     frames: list[Buffer] = []
     framed = 0

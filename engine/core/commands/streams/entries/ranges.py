@@ -19,12 +19,17 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.length if stream is not None else 0
 
 
-#: A reply is long if its range has more segments than the second number, and COUNT is missing or exceeds the first.
-MANY, _MANY_SEGMENTS = 20_000, 8
+#: COUNT above which a reply may be paged. Without COUNT, any reply may be paged.
+MANY = 20_000
+#: Number of segments of the range above which such a reply is paged.
+_MANY_SEGMENTS = 8
 
 
 def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
-    """Return the segments of [low, high] and the number of entries to return; None if the reply is not long."""
+    """Return the segments of [low, high] and the number of entries to return; None if the reply needs no pages.
+
+    A ``count`` of 0 requests all entries.
+    """
     if (not count or count > MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
         parts = stream.parts(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
@@ -35,7 +40,10 @@ def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Ru
 
 
 def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
-    """Return the first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages if there are many."""
+    """Return the first ``count`` entries of [low, high], or the last ones if ``backward``, in pages if there are many.
+
+    A ``count`` of 0 requests all entries.
+    """
     parts = many_parts(stream, low, high, count)
     if parts is not None:
         return reply_of_parts(*parts, backward=backward)
@@ -60,7 +68,7 @@ def _range(ctx: Context, argv: list[bytes], low: int, high: int, *, backward: bo
 @stream_command(
     "xrange key start end [COUNT count]",
     "readonly",
-    complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
+    complexity="O(log(length) + N) with N entries returned.",
 )
 def xrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs, in order."""
@@ -71,7 +79,7 @@ def xrange(ctx: Context, argv: list[bytes]) -> Reply:
 @stream_command(
     "xrevrange key end start [COUNT count]",
     "readonly",
-    complexity="O(N) with N entries returned, after O(log M) to find the last of M.",
+    complexity="O(log(length) + N) with N entries returned.",
 )
 def xrevrange(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs, in reverse order."""

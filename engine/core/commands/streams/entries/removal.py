@@ -50,8 +50,10 @@ def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -
     ctx.effect(*effect)
 
 
-#: IDs per step of a long XDEL, and IDs per step of a long XDELEX.
-_STEP, _STEP_WITH_POLICY = 1000, 500
+#: Number of IDs per step of a long XDEL.
+_STEP = 1000
+#: Number of IDs per step of a long XDELEX.
+_STEP_WITH_POLICY = 500
 
 
 def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
@@ -89,7 +91,7 @@ def parse_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
 def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes entries of a stream, with a policy for references in consumer groups.
 
-    The reply has for each ID: 1 deleted, -1 not found, 2 still referenced.
+    The reply has one number per ID: 1 if the entry was deleted, -1 if it does not exist, 2 if it is still referenced.
     """
     policy, words = parse_policy_and_ids(Args(argv, 2))
     key = argv[1]

@@ -15,6 +15,7 @@ from engine.core.streams.trimming import Trim, effect_words
 from engine.text.messages import general, streams
 from streamwire.frames import frame
 
+#: Maximum total size of an entry's field names and values.
 _MAX_ENTRY_BYTES = 1 << 30
 
 

@@ -28,10 +28,14 @@ _SCANNED_PER_COUNT = 10
 _STRETCH = 8
 #: Entries claimed in one step of a long command.
 _STEP = 200
-#: COUNT above which XAUTOCLAIM runs in steps, and the work per step. Claiming one entry is 1 unit of work. Entries that
-#: are claimed together, or skipped together because none has been idle for long enough, count as less.
-_FEW, _WORK = 200, 1000
-_OF_A_RANGE, _OF_RECENT_ONES = 0.5, 0.03
+#: COUNT above which XAUTOCLAIM runs in steps.
+_FEW = 200
+#: Units of work per step. Claiming one entry by itself is one unit.
+_WORK = 1000
+#: Units of work per entry if entries are claimed together.
+_OF_A_RANGE = 0.5
+#: Units of work per entry if entries are skipped together because none has been idle for long enough.
+_OF_RECENT_ONES = 0.03
 
 
 class Claim:
@@ -94,7 +98,8 @@ class Claim:
     def is_below_min_idle(self, block: Block, low: int, high: int) -> bool:
         """Return whether none of the records [low, high) has been idle for long enough, and all their entries exist.
 
-        Return False, without a check, if the records are few or if the group has NACKed entries.
+        Return False, without a check, if the claim has no minimum idle time, the records are few, or the group has
+        NACKed entries.
         """
         if not self.min_idle or high - low < _STRETCH or self.group.nacked:
             return False
@@ -181,7 +186,7 @@ class Claim:
     "xclaim key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] "
     "[FORCE] [JUSTID] [LASTID lastid]",
     "write fast",
-    complexity="O(log N) for each ID, with N pending.",
+    complexity="O(log N) for each ID, with N pending entries.",
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries."""
@@ -342,7 +347,7 @@ class _Search:
     __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
 
     def __init__(self, start: int, count: int, attempts: int) -> None:
-        #: The next ID to scan; 0 at the end of the scan.
+        #: The next ID to scan; 0 if the scan has examined the last pending entry.
         self.cursor = start
         self.count = count
         self.attempts = attempts

@@ -23,8 +23,10 @@ from engine.core.streams.stream import Stream
 
 #: Number of records below which they are processed one by one.
 _STRETCH = 8
-#: Number of entries above which the reply is paged, and maximum entries and stretches of a page.
-_MANY, _PAGE, _PAGE_STRETCHES = 20_000, 500, 4
+#: Number of entries above which the reply is paged.
+_MANY = 20_000
+#: A page ends after this many stretches, or after this many stretches and single entries in total.
+_PAGE_STRETCHES, _PAGE = 4, 500
 
 
 def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:

@@ -19,9 +19,11 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.text.messages import general, streams
 
-#: IDs per step of a long XACK, and IDs per step of a long XACKDEL or XNACK.
-_STEP, _STEP_WITH_POLICY = 1000, 500
-#: Number of pending entries above which the list is paged.
+#: Number of IDs per step of a long XACK.
+_STEP = 1000
+#: Number of IDs per step of a long XACKDEL or XNACK.
+_STEP_WITH_POLICY = 500
+#: XPENDING's list is paged if its count and the number of pending entries both exceed this number.
 _MANY = 2000
 
 
@@ -61,7 +63,8 @@ def _acknowledge(ctx: Context, key: bytes, name: bytes, entry_ids: list[int], wo
 def xackdel(ctx: Context, argv: list[bytes]) -> Reply:
     """Acknowledges entries and deletes them from the stream.
 
-    The reply has for each ID: 1 done, -1 not pending, 2 acknowledged but kept for other groups.
+    The reply has one number per ID: 1 if the entry was acknowledged and deleted, -1 if it was not pending, 2 if it was
+    acknowledged but kept because another group needs it.
     """
     key = argv[1]
     stream = ctx.db.stream(key)
@@ -191,7 +194,7 @@ def _give_back(
 @stream_command(
     "xpending key group [[IDLE min-idle-time] start end count [consumer]]",
     "readonly",
-    complexity="O(N) with N entries returned; with IDLE, with N entries scanned.",
+    complexity="O(N) with N entries returned; with IDLE, N is the number of entries scanned.",
 )
 def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a summary of a group's pending entries, or the entries themselves."""

@@ -17,7 +17,7 @@ _BLOCKS_PER_STEP = 20
 
 
 class PendingRecords:
-    """Snapshot of the first ``count`` records (0: all) of a group and of each of its consumers.
+    """Snapshot of the first ``count`` records of a group and of each of its consumers; of all records if it is 0.
 
     Consumers' records are found a few blocks at a time by ``find``, which must finish before ``of`` is called.
     """
@@ -31,8 +31,9 @@ class PendingRecords:
         self._names[NOBODY] = b""
         every = pending.blocks(0, ids.MAX_ID)
         self._blocks = pending.still(0, ids.MAX_ID, len(pending)) if self.is_long else [block for block, _, _ in every]
-        #: Owner -> its records: as rows, or as blocks with the number of the owner's records in each.
+        #: Owner -> its rows; empty if rows are built in pages.
         self._rows: dict[int, list[Reply]] = {}
+        #: Owner -> blocks, each with the number of the owner's records to show; empty if rows are built at once.
         self._places: dict[int, list[tuple[Block, int]]] = {}
         self._left = {owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY}
         self._all: list[Reply] = []

@@ -33,9 +33,12 @@ class Read:
 
 #: Cache of parsed calls whose last ID is ``>``. Readers repeat such calls.
 _cache: dict[tuple[bytes, ...], Read] = {}
-#: Maximum number of cached calls, and words of a cached call. Calls with a BLOCK of the third number of milliseconds or
-#: more are not cached, because whether such a timeout is valid depends on the time of the call.
-_CACHE_MAX, _CACHE_WORDS, _CACHE_BLOCK_MS = 1024, 32, 1 << 40
+#: Maximum number of cached calls.
+_CACHE_MAX = 1024
+#: Maximum number of words of a cached call.
+_CACHE_WORDS = 32
+#: BLOCK from which calls are not cached, in milliseconds: whether such a timeout is valid depends on the current time.
+_CACHE_BLOCK_MS = 1 << 40
 
 
 def parse_read(ctx: Context, argv: list[bytes]) -> Read:
@@ -121,7 +124,7 @@ def find_keys(argv: list[bytes]) -> list[bytes]:
 class Budget:
     """Limits of a reply: COUNT entries per stream, and MAXCOUNT entries and MAXSIZE bytes in total.
 
-    The last entry may exceed MAXSIZE.
+    The last entry may make the reply larger than MAXSIZE.
     """
 
     __slots__ = ("count", "left", "maxsize", "size")

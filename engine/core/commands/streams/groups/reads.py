@@ -20,7 +20,7 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
-#: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for other deliveries.
+#: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for deliveries to others.
 _RECHECK_MS = 100
 #: Start of a read with ``>``, which returns entries not yet delivered to the group.
 NEW = ids.MAX_ID
@@ -53,7 +53,7 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     "xread [COUNT count] [MAXCOUNT count] [MAXSIZE bytes] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
     "readonly blocking movablekeys",
     keys=Keys(find=find_keys),
-    complexity="For each stream O(N) with N entries returned.",
+    complexity="O(keys + N) with N entries returned.",
 )
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns entries of several streams after given IDs; with BLOCK, waits for them."""
@@ -107,7 +107,7 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
     "write blocking movablekeys",
     keys=Keys(find=find_keys),
     access="RO access",
-    complexity="For each stream O(N) with N entries returned.",
+    complexity="O(keys + N) with N entries returned.",
 )
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     """Delivers new or pending entries of several streams to a consumer of a group; with BLOCK, waits for them."""

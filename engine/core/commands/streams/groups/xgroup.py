@@ -22,9 +22,10 @@ xgroup_subcommand = container(
     "xgroup", "Commands that manage consumer groups.", group="stream", acl="stream", since="5.0.0", keys=SUB_KEY
 )
 
-#: Number of a group's pending entries above which a consumer is deleted in steps, and entries acknowledged
-#: per step.
-_MANY_PENDING, _AT_ONCE = 30_000, 500
+#: Number of a group's pending entries above which a consumer is deleted in steps.
+_MANY_PENDING = 30_000
+#: Number of acknowledged entries after which a step ends.
+_AT_ONCE = 500
 
 
 def _need_key(ctx: Context, key: bytes) -> Stream:
@@ -70,7 +71,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
-    at_most(argv, 8)  # No option can be repeated.
+    at_most(argv, 8)  # Like Redis, check only the number of words: MKSTREAM MKSTREAM is accepted.
     if word == b"$":
         last_id = stream.last_id if stream is not None else 0
     else:
@@ -144,9 +145,10 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
         return _delete_consumer(ctx, argv, group, consumer)
 
     def work() -> Generator[None, None, Reply]:
-        """Acknowledge the consumer's entries in uneven blocks, in steps; then delete the consumer with the rest.
+        """Delete the consumer in steps: first acknowledge its entries in blocks with several owners.
 
-        Even blocks have one owner and are deleted whole, which needs no steps.
+        A block with one owner is deleted as a whole. That is fast, so the last step deletes all of these blocks and the
+        consumer.
         """
         done, low = 0, 0
         while True:
