@@ -35,11 +35,16 @@ T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
 #: Maximum idle time in seconds that Redis's 24-bit clock can represent.
 _LONGEST_IDLE = (1 << 24) - 1
-#: Minimum sizes of values that DUMP writes in steps: entries and pending entries of a stream, and elements of another
-#: type. DUMP and RESTORE also process a payload in steps if it has more bytes than the third number.
-_LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
-#: Numbers per step: pieces of an encoded value written (or steps of a reader), and bytes added to the checksum.
-_NODES, _CHECKED = 4, 256 * 1024
+#: Number of entries plus pending entries from which DUMP writes a stream in steps.
+_LONG = 2000
+#: Number of elements from which DUMP writes a value of another type in steps.
+_MANY = 5000
+#: Size in bytes above which DUMP and RESTORE process any payload in steps.
+_LONG_PAYLOAD = 200_000
+#: Number of pieces of an encoded value that DUMP writes per step, and number of a reader's steps that RESTORE combines.
+_NODES = 4
+#: Minimum size of a chunk of DUMP's reply, and number of bytes added to the checksum per step.
+_CHECKED = 256 * 1024
 
 
 def dumped(value: Value) -> bytes:
@@ -213,7 +218,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         if ttl:
             deadline = ttl if absolute else ttl + now
             if deadline >= 1 << 63:
-                # Unlike Redis, which lets this sum overflow and deletes the key immediately.
+                # Redis lets this sum overflow, so it deletes the key immediately.
                 raise CommandError(data.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline, idle)
 

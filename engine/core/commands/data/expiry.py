@@ -182,7 +182,7 @@ for _name, _since, _kind in (
     ("pexpiretime", "7.0.0", "unix-time-milliseconds"),
 ):
     _seconds, _absolute, _meaning = TIMES[_kind]
-    _summary = f"Returns {_meaning}; -1 if it does not expire, -2 if it does not exist."
+    _summary = f"Returns {_meaning}; -1 if the key does not expire, -2 if it does not exist."
     key_command(f"{_name} key", "readonly fast", since=_since, summary=_summary)(
         partial(_time, seconds=_seconds, absolute=_absolute)
     )

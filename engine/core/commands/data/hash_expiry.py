@@ -215,7 +215,7 @@ for _name, _kind in (
         "readonly fast",
         since="7.4.0",
         complexity="O(fields)",
-        summary=f"Returns, for fields of a hash, {_of_fields(_meaning)}; -1 if they do not expire.",
+        summary=f"Returns, for fields of a hash, {_of_fields(_meaning)}; -1 without an expiry, -2 for a missing field.",
     )(partial(_time, seconds=_seconds, absolute=_absolute))
 
 
@@ -327,7 +327,7 @@ def hgetex(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(fields)",
 )
 def hsetex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets fields of a hash and their common expiry; FNX or FXX requires that none or all of them exist."""
+    """Sets fields of a hash and their common expiry. FNX: only if no field exists. FXX: only if all fields exist."""
     key = argv[1]
     words = _Words(ctx, argv, b"KEEPTTL", 2)
     pairs, condition = words.fields, words.condition

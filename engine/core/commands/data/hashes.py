@@ -1,4 +1,4 @@
-"""Hashes. ``engine.core.keyspace.hash.Hash`` defines their visible order and HSCAN's order."""
+"""Hashes. ``engine.core.keyspace.hash.Hash`` defines the order of fields in replies, and HSCAN's order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MANY = 5000
 
 
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
-    """Return the hash at ``key`` for changes of the fields ``names``, after removing the expired ones among them.
+    """Prepare a change of the fields ``names`` at ``key``: remove those that have expired, and return the hash.
 
     Return None if the key does not exist or if no field is left.
     """

@@ -16,8 +16,10 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of keys above which they are deleted or matched in steps, and number of keys deleted per step.
-_MANY, _AT_ONCE = 2000, 500
+#: Number of keys above which they are deleted or matched in steps, and number of keys matched per step.
+_MANY = 2000
+#: Number of keys deleted per step.
+_AT_ONCE = 500
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
 # -- deleting -------------------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def copy_of(value: Value) -> Value:
     complexity="O(size)",
 )
 def copy(ctx: Context, argv: list[bytes]) -> Reply:
-    """Copies a key with its expiry."""
+    """Copies a key with its expiry. An existing destination is replaced only with REPLACE."""
     args = Args(argv, 3)
     target_db, replace = ctx.db, False
     while len(args):

@@ -80,7 +80,7 @@ def _signed(word: bytes) -> int:
     "lpos key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "readonly", since="6.0.6", complexity="O(size)"
 )
 def lpos(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the indexes of elements equal to the given one."""
+    """Returns the index of the first element equal to the given one, or with COUNT a list of indexes."""
     element = argv[2]
     args = Args(argv, 3)
     rank, count, max_len = 1, -1, 0
@@ -156,7 +156,7 @@ def linsert(ctx: Context, argv: list[bytes]) -> Reply:
 
 @list_command("lrem key count element", "write", access="RW delete", complexity="O(size)")
 def lrem(ctx: Context, argv: list[bytes]) -> Reply:
-    """Removes elements equal to the given one: all (count 0), the first (count > 0) or the last (count < 0)."""
+    """Removes elements equal to the given one: count 0 removes all, count N the first N, count -N the last N."""
     key, element = argv[1], argv[3]
     count = _signed(argv[2])
     items = list_at(ctx, key)

@@ -250,7 +250,8 @@ def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 def parse_pop(args: Args, is_first: Callable[[bytes], bool]) -> tuple[list[bytes], bool, int]:
     """Parse ``numkeys key [key ...] end [COUNT count]``.
 
-    Return the keys, whether the end is the first of its two words (``is_first(end)``), and the count.
+    Return the keys, ``is_first(end)``, and the count (1 by default). ``is_first`` returns whether ``end`` is the first
+    of two words, such as LEFT and RIGHT; it raises CommandError for any other word.
     """
     keys = numbered_keys(args, data.NUMKEYS, general.SYNTAX)
     end, count = is_first(args.take()), 0

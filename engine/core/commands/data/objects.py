@@ -18,7 +18,7 @@ from engine.text.messages import data
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Maximum total size of a key and its string that Redis stores in one allocation, in bytes.
+#: Total size of a key and its string, in bytes, up to which Redis stores both in one allocation.
 _EMBEDDED_MAX = 41
 #: Maximum size of a list in one listpack, in bytes.
 _LISTPACK_BYTES = 8192
@@ -74,7 +74,7 @@ def object_encoding(ctx: Context, argv: list[bytes]) -> Reply:
 
 @object_subcommand("refcount key", access="RO")
 def object_refcount(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the reference count of a value."""
+    """Returns the reference count of a value, which is always 1."""
     return None if ctx.db.peek(argv[2]) is None else 1
 
 
@@ -90,7 +90,7 @@ def object_idletime(ctx: Context, argv: list[bytes]) -> Reply:
 
 @object_subcommand("freq key", access="RO", since="4.0.0")
 def object_freq(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the access frequency of a key; needs an LFU policy in maxmemory-policy."""
+    """Returns the use frequency of a key, which is always 5; needs an LFU policy in maxmemory-policy."""
     if ctx.db.peek(argv[2]) is None:
         return None
     if not _counts_uses(ctx):

@@ -129,9 +129,9 @@ def _replace(ctx: Context, argv: list[bytes], result: Members) -> None:
 
 
 for _name, _combine, _what, _complexity in (
-    ("inter", _common, "the members common to all sets", "O(size of the smallest set, for each set)"),
-    ("union", _all, "the members of any of the sets", "O(sizes of all sets)"),
-    ("diff", _alone, "the members of the first set that are in no other set", "O(size of the first set, for each set)"),
+    ("inter", _common, "the members common to all sets", "O(keys * smallest size)"),
+    ("union", _all, "the members of any of the sets", "O(sum of all sizes)"),
+    ("diff", _alone, "the members of the first set that are in no other set", "O(keys * size of the first one)"),
 ):
     set_command(
         f"s{_name} key [key ...]", "readonly", keys=ALL_KEYS, summary=f"Returns {_what}.", complexity=_complexity
@@ -151,7 +151,7 @@ for _name, _combine, _what, _complexity in (
     "readonly movablekeys",
     keys=Keys(count_at=1),
     since="7.0.0",
-    complexity="O(size of the smallest set, for each set)",
+    complexity="O(keys * smallest size)",
 )
 def sintercard(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of members common to all sets, up to a limit."""

@@ -29,8 +29,10 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of elements above which they are sorted in steps, and elements per step.
-_MANY, _AT_ONCE = 5000, 2000
+#: Number of elements above which they are sorted in steps.
+_MANY = 5000
+#: Number of elements per step.
+_AT_ONCE = 2000
 #: Number of sorted runs freed at a time.
 _FREED_AT_ONCE = 20
 #: Maximum elements of a stored list per command in the log.

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
     from engine.core.environment.scripting import Library
 
-#: RDB version in payloads of FUNCTION DUMP (the first with libraries), and newest version for FUNCTION RESTORE.
-_RDB_VERSION, _NEWEST_RDB_VERSION = 10, 80
+#: RDB version in payloads of FUNCTION DUMP: the first version with libraries.
+_RDB_VERSION = 10
+#: Highest RDB version that FUNCTION RESTORE accepts.
+_NEWEST_RDB_VERSION = 80
 _TAIL = struct.Struct("<HQ")
 
 function_subcommand = container(
@@ -102,7 +104,7 @@ def function_flush(ctx: Context, argv: list[bytes]) -> Reply:
 
 @function_subcommand("list [LIBRARYNAME library-name-pattern] [WITHCODE]", complexity="O(functions)")
 def function_list(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the libraries with their functions."""
+    """Returns all libraries, or those whose name matches a pattern, with their functions."""
     args = Args(argv, 2)
     pattern: bytes | None = None
     with_code = False
@@ -167,7 +169,7 @@ def function_dump(ctx: Context, argv: list[bytes]) -> Reply:
     "restore serialized-value [FLUSH | APPEND | REPLACE]", "write denyoom noscript", complexity="O(functions)"
 )
 def function_restore(ctx: Context, argv: list[bytes]) -> Reply:
-    """Adds the libraries in a reply of FUNCTION DUMP."""
+    """Adds the libraries in a reply of FUNCTION DUMP. FLUSH first deletes all libraries."""
     payload, policy = argv[2], argv[3].upper() if len(argv) > 3 else b"APPEND"
     if len(argv) > 4:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))

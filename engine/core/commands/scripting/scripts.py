@@ -15,9 +15,11 @@ from engine.text.messages import scripting
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Common flags of EVAL, EVALSHA and FCALL, and the flags of their read-only variants.
-_ALL_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
-FLAGS, ONLY_READS = f"{_ALL_FLAGS} may_replicate", f"readonly {_ALL_FLAGS}"
+_COMMON_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
+#: Flags of EVAL, EVALSHA and FCALL.
+FLAGS = f"{_COMMON_FLAGS} may_replicate"
+#: Flags of EVAL_RO, EVALSHA_RO and FCALL_RO.
+ONLY_READS = f"readonly {_COMMON_FLAGS}"
 KEYS = Keys(count_at=2)
 _SHA_LENGTH = 40
 COMPLEXITY = "Depends on the script."

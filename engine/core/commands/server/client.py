@@ -178,7 +178,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     arity=-3,
 )
 def kill(ctx: Context, argv: list[bytes]) -> Reply:
-    """Closes the connections that match all options."""
+    """Closes the connection with an address, or all connections that match every given option."""
     if len(argv) == 3:
         found = [one for one in ctx.sessions if one.addr == argv[2]]
         if not found:

@@ -23,13 +23,13 @@ config_subcommand = container(
 
 @config_subcommand("get parameter [parameter ...]", complexity="O(directives)")
 def get(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the directives that match a name or a glob pattern, with their values."""
+    """Returns the directives that match one of the names or glob patterns, with their values."""
     return Map([word for pair in ctx.config.find(argv[2:]) for word in pair])
 
 
 @config_subcommand("set parameter value [parameter value ...]", complexity="O(directives)")
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
-    """Changes directives, all of them or none."""
+    """Changes directives. If one of the changes is refused, none is made."""
     if len(argv) % 2:
         raise CommandError(general.SYNTAX)
     error = ctx.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))

@@ -47,7 +47,10 @@ _TABLE: dict[str, _Sub] = {}
 
 
 def _sub(usage: str, low: int, high: int) -> Callable[[Handler], Handler]:
-    """Declare a subcommand. ``usage`` is its name and arguments, which HELP shows above the handler's docstring."""
+    """Declare a subcommand that accepts ``low`` to ``high`` arguments.
+
+    ``usage`` is its name and arguments, which HELP shows above the handler's docstring.
+    """
 
     def declare(handler: Handler) -> Handler:
         name, _, syntax = usage.partition(" ")
@@ -157,7 +160,7 @@ def _populate(ctx: Context, argv: list[bytes]) -> Reply:
 
 @_sub("RELOAD [MERGE] [NOFLUSH] [NOSAVE]", 0, _MANY)
 def _reload(ctx: Context, argv: list[bytes]) -> Reply:
-    """Writes a snapshot and loads it."""
+    """Writes a snapshot (not with NOSAVE), deletes all data (not with NOFLUSH), and loads the snapshot."""
     words = {word.upper() for word in argv[2:]}
     if words - {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise CommandError(persistence.DEBUG_RELOAD_OPTIONS)
@@ -214,7 +217,7 @@ def _all(ctx: Context, argv: list[bytes]) -> Reply:
 def _values(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns digests of values."""
     values = [(key, ctx.db.peek(key)) for key in argv[2:]]
-    # The key name is not included.
+    # The digest depends neither on the key's name nor on its expiry.
     return [b"%040x" % (0 if value is None else _digest(ctx, b"", value, None)) for key, value in values]
 
 

@@ -172,7 +172,7 @@ def _of_durability(ctx: Context, facts: ProcessFacts) -> _Lines:
     ]
 
 
-#: Names of the refusal counters in INFO, and the reasons that they count.
+#: Refusal counters in INFO: pairs of the end of the counter's name and the refusal reason that it counts.
 _DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"), ("tls_cert", "tls-cert"))
 
 

@@ -86,7 +86,7 @@ def latest(ctx: Context, argv: list[bytes]) -> Reply:
 
 @latency_subcommand("history event")
 def history(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the samples of an event: seconds since the epoch, and milliseconds."""
+    """Returns the samples of an event. A sample is a time in seconds since the epoch and a duration in milliseconds."""
     event = ctx.telemetry.events.get(argv[2])
     return [list(sample) for sample in event.samples] if event is not None else []
 

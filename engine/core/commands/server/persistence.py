@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Complexity of the part that does not run in the background.
+#: Complexity of the work before the background work starts.
 _IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are not copied."
 
 
@@ -49,12 +49,12 @@ def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 @generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0")
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Waits until earlier writes are on the disks of this server and of replicas.
+    """Waits until earlier writes are on the disk of this server, of a number of replicas, or of both.
 
     The reply is ``[1 if the writes are on disk here, number of replicas that have them on disk]``.
 
-    A blocked command runs again with two offsets instead of its timeout: the positions in the log and in the
-    replication stream that it waits for.
+    When a blocked command runs again, ``argv[3]`` is no longer the timeout but the two awaited offsets, as
+    ``log:replication``.
     """
     durability, replication = ctx.durability, ctx.replication
     local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])

@@ -32,7 +32,7 @@ def time(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(N) with N bytes of data to save; O(1) without saving.",
 )
 def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
-    """Stops the server."""
+    """Stops the server. ABORT cancels a shutdown that waits for replicas."""
     words = [word.upper() for word in argv[1:]]
     known = {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"}
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):

@@ -76,9 +76,9 @@ def sync(ctx: Context, argv: list[bytes]) -> Reply:
 
 @generic_command("wait numreplicas timeout", "blocking", since="3.0.0")
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
-    """Waits until replicas have all earlier writes, and returns how many do.
+    """Waits until a number of replicas have all earlier writes, and returns how many replicas have them.
 
-    A blocked command runs again with the offset that it waits for instead of its timeout.
+    When a blocked command runs again, ``argv[2]`` is no longer the timeout but the awaited replication offset.
     """
     replication = ctx.replication
     if replication.follows:
@@ -118,7 +118,7 @@ for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
 
 @server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    """Pauses writes until a replica is up to date, makes it the master, and becomes its replica."""
+    """Pauses writes until a replica is up to date, makes it the master, and becomes its replica. ABORT stops this."""
     args = Args(argv)
     if len(argv) == 2 and args.flag(b"ABORT"):
         ctx.replication.abort_failover()

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Number of replies above which a transaction's reply is paged, and replies per page.
-_MANY, _PAGE = 5000, 1000
+#: Number of replies above which a transaction's reply is paged.
+_MANY = 5000
+#: Number of replies per page.
+_PAGE = 1000
 
 
 def discard_transaction(ctx: Context, session: Session) -> None:
@@ -88,7 +90,7 @@ def discard(ctx: Context, argv: list[bytes]) -> Reply:
 
 @transaction_command("watch key [key ...]", keys=ALL_KEYS, access="RO", since="2.2.0", complexity="O(keys)")
 def watch(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes the next EXEC fail if one of the keys changes before it."""
+    """Makes the next EXEC discard its commands if one of the keys has changed by then."""
     session, db = ctx.session, ctx.db
     if session.multi is not None:
         raise CommandError(clients.WATCH_IN_MULTI)

@@ -29,8 +29,10 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Elements copied per step, and elements processed per step.
-_COPIED, _LOOKUPS_PER_STEP = 3000, 2000
+#: Number of elements copied per step.
+_COPIED = 3000
+#: Number of elements processed per step, divided by the number of sources that are examined for each element.
+_LOOKUPS_PER_STEP = 2000
 #: A source's members with their scores.
 _Scores = Mapping[bytes, float]
 _Aggregate = Callable[[float, float], float]
@@ -143,7 +145,9 @@ def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[
 
 
 def _in_steps(scores: _Scores, others: int = 0) -> Iterator[list[tuple[bytes, float]]]:
-    """Yield members with their scores; fewer per step if each is looked up in several ``others``."""
+    """Yield lists of members with their scores. ``others`` is the number of lookups that the caller makes per member:
+    the more lookups, the shorter the lists.
+    """
     items = iter(scores.items())
     size = max(_LOOKUPS_PER_STEP // (others + 1), 1)
     while some := list(islice(items, size)):
@@ -269,14 +273,14 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) 
 
 _WEIGHING = " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
 for _name, _combine, _options, _since, _what, _complexity in (
-    ("union", _together, _WEIGHING, "2.0.0", "the members of any of the sorted sets", "O(sizes of all)"),
+    ("union", _together, _WEIGHING, "2.0.0", "the members of any of the sorted sets", "O(sum of all sizes)"),
     (
         "inter",
         _common,
         _WEIGHING,
         "2.0.0",
         "the members common to all sorted sets",
-        "O(size of the smallest one, for each)",
+        "O(keys * smallest size)",
     ),
     (
         "diff",
@@ -284,7 +288,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
         "",
         "6.2.0",
         "the members of the first sorted set that are in no other one",
-        "O(size of the first one, for each)",
+        "O(keys * size of the first one)",
     ),
 ):
     sorted_set_command(
@@ -311,7 +315,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
     "readonly movablekeys",
     keys=Keys(count_at=1),
     since="7.0.0",
-    complexity="O(size of the smallest one, for each)",
+    complexity="O(keys * smallest size)",
 )
 def zintercard(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the number of members common to all sorted sets, up to a limit."""

@@ -1,6 +1,6 @@
 """Members of sorted sets: adding, scoring, removing and querying them, individually and at random.
 
-Commands with many members run in steps. Each step is atomic and logged separately.
+ZADD and ZREM with many members run in steps. Each step is atomic and logged separately.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hin
 
 
 def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Conditions) -> float | None:
-    """Increment a member's score (0 if the member is new); return the new score, None if the conditions fail."""
+    """Increment a member's score; a new member starts at 0. Return the new score, or None if the conditions fail."""
     members = sorted_set_at(ctx, key)
     former = None if members is None else members.get(member)
     if when.only_existing if former is None else when.only_new:
@@ -144,7 +144,10 @@ def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Condit
     complexity="O(members * log(size))",
 )
 def zadd(ctx: Context, argv: list[bytes]) -> Reply:
-    """Adds members to a sorted set or changes their scores, and returns how many are new."""
+    """Adds members to a sorted set or changes their scores.
+
+    Returns the number of new members; with CH, the number of new and changed members; with INCR, the new score.
+    """
     key, first = argv[1], 2
     when, count_changes, increment = _UNCONDITIONAL, False, False
     if not argv[2][:1].isdigit():

@@ -87,7 +87,7 @@ for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "h
         access="RW access delete",
         since="5.0.0",
         complexity="O(count * log(size))",
-        summary=f"Removes and returns members of a sorted set with the {_which} scores.",
+        summary=f"Removes and returns the members with the {_which} scores of a sorted set.",
     )(partial(_pop_command, upper=_upper))
 
 

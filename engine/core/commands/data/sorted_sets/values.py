@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Number of members above which they are read in steps and sent in pages.
 MANY = 5000
-#: Members changed per step.
+#: Number of members above which they are changed in steps, and number of members changed per step.
 AT_ONCE = 500
 
 

@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of pairs at which MSETEX's arguments become invalid.
+#: Number of pairs from which MSETEX returns an error.
 _TOO_MANY = 1 << 31
 
 
@@ -35,7 +35,7 @@ def digest(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(1), with a digest O(length)",
 )
 def delex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Deletes a key if its string meets a condition."""
+    """Deletes a key; with a condition, only if the key's string meets the condition."""
     key, db = argv[1], ctx.db
     if len(argv) not in (2, 4):
         raise CommandError(general.wrong_arity(b"delex"))
@@ -65,7 +65,7 @@ def delex(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(keys)",
 )
 def msetex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets several strings and their common expiry; NX or XX requires that none or all of the keys exist."""
+    """Sets several strings and their common expiry. NX: only if no key exists. XX: only if all keys exist."""
     count = parse_int(argv[1], data.NUMKEYS_INVALID)
     if not 0 < count < _TOO_MANY:
         raise CommandError(data.NUMKEYS_INVALID)
