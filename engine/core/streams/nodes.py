@@ -200,7 +200,7 @@ class _Costs:
 class SegmentNodes:
     """The nodes of one segment that have been derived so far: the index of each node's first entry."""
 
-    __slots__ = ("_open", "_void", "former", "oldest", "starts", "upto")
+    __slots__ = ("_mixed_upto", "_open", "_void", "former", "oldest", "starts", "upto")
 
     def __init__(self) -> None:
         self.starts = array("I")
@@ -213,6 +213,8 @@ class SegmentNodes:
         #: whose entries are all in the map are dropped. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
+        #: Entries before this index are not uniform, so they are measured one by one.
+        self._mixed_upto = 0
         #: Cached result of ``oldest_of`` if the node is complete: the segment's first live index and number of dead
         #: entries, and the node's last ID and number of live entries. Each XADD with MAXLEN ~ needs it.
         self.oldest: tuple[int, int, int, int] | None = None
@@ -229,10 +231,14 @@ class SegmentNodes:
             if self.former:
                 behind, then = self.former[0]
                 end = min(end, behind)
-            costs = _Costs.of(segment.frames(self.upto, end)) if end - self.upto >= _MANY else None
-            if costs is not None:
-                self._add_many(segment, costs, then)
-                continue
+            if self.upto < self._mixed_upto:
+                end = min(end, self._mixed_upto)
+            elif end - self.upto >= _MANY:
+                costs = _Costs.of(segment.frames(self.upto, end))
+                if costs is not None:
+                    self._add_many(segment, costs, then)
+                    continue
+                self._mixed_upto = end
             for entry_id, entry in segment.pairs(self.upto, end):
                 words = fields_of(entry)
                 node = self._open
@@ -299,7 +305,7 @@ class SegmentNodes:
 
     def compacted(self, kept: Sequence[int]) -> None:
         """Update the map after a rewrite that kept ``kept[i]`` of the entries before index i."""
-        self.oldest = None
+        self.oldest, self._mixed_upto = None, 0
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
