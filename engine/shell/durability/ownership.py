@@ -1,4 +1,4 @@
-"""Directory lock, held by the one engine that writes to a directory, until its process ends."""
+"""Directory lock, held by the one engine that writes to a directory, until that engine has closed its files."""
 
 from __future__ import annotations
 

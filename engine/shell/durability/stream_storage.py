@@ -1,7 +1,8 @@
 """Storage of streams: the directives ``stream-storage``, ``stream-cache-size`` and ``stream-file-size``.
 
 With ``disk``, cold segments are stored in the segment files of the data directory. With ``memory``, no segment files
-are written. Segment files of an earlier ``disk`` are read into memory, and removed once no document refers to them.
+are written. Segment files of an earlier process that used ``disk`` are read into memory, and removed once no document
+refers to them.
 """
 
 from __future__ import annotations

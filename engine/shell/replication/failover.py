@@ -8,9 +8,9 @@
 During a failover, clients that write wait, so that a replica can catch up. WAITING ends when a replica has caught up,
 when the timeout expires, or by FAILOVER ABORT. If a replica has caught up, or if the timeout expires with FORCE, the
 two servers exchange roles; otherwise this server remains the master. To exchange roles, this server sends a PSYNC with
-the option FAILOVER to the other server, which makes that server the master. If the reply is negative, this server
-becomes the master again, under a new history ID. If the other server cannot be reached, the attempt is repeated until
-FAILOVER ABORT, because that server may have accepted.
+the option FAILOVER to the other server, which makes that server the master. If the reply is negative, or the link
+breaks before the reply, this server becomes the master again, under a new history ID. If the link breaks before PSYNC
+is sent, or cannot be opened, the attempt is repeated until FAILOVER ABORT.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ class HeldWrites:
         self._waits = self._is_due = False
 
     def start(self, seconds: float, over: Callable[[], None]) -> None:
-        """Hold writes and wait for replicas. After ``seconds`` (0: never) ``over`` is called, unless the wait has
-        stopped before.
+        """Hold writes and wait for replicas. After ``seconds``, ``over`` is called, unless the wait has stopped before.
+
+        If ``seconds`` is 0, there is no timeout.
         """
         self._core.pause.start(self._core.changes.now, NEVER, holds_all=False, owner=self._owner)
         self._core.changes.hold_expiry(self._owner, NEVER)

@@ -1,6 +1,6 @@
 """Records of streams in a snapshot: counters, segments, consumer groups, producers.
 
-Only `_segment_row` and `_segment_from` define how a segment is stored in the file. For a segment in a segment file, the
+A stream's segments are rows of a table (`_COLUMNS` describes its columns). For a segment in a segment file, the
 snapshot contains its location if it may refer to that file, and otherwise its entries.
 """
 
@@ -106,9 +106,9 @@ def decode(
 #:
 #: A segment in a segment file has other values in some columns:
 #:
-#: * first column: number of that file; above bit 32, one more than the number of the part with the marks of dead
+#: * first column: number of that file; from bit 32 on, one more than the number of the part with the marks of dead
 #:   entries
-#: * flags: its checksum above bit 32
+#: * flags: the segment's checksum from bit 32 on
 #: * last two columns: its offset and length in that file
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8

@@ -31,7 +31,7 @@ from engine.wire.uniform_adds import UniformAdds
 _TOGETHER = 1 << 20
 #: Number of bytes without a checksum to copy from the mapped file at a time.
 _WINDOW = 4 * _TOGETHER
-#: Number of bytes to parse after a search that found no run before searching again, because searching is slow.
+#: Number of bytes to parse between a search that found no run and the next search, because searching is slow.
 _NEXT_SEARCH = 1 << 16
 _NOTHING: Any = object()
 

@@ -1,9 +1,10 @@
 """Writer of the append-only file's newest increment: writes effects as blocks, and syncs by the ``appendfsync`` policy.
 
 It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
-files. It never drops effects. If the disk rejects a write, the bytes wait, the file is truncated to its last complete
-block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain, nothing more is written
-to it, and a new file must be written from memory (`engine.shell.durability.states.log_file` has the states).
+files. While the log is open, no effects are dropped. If the disk rejects a write, the bytes wait, the file is truncated
+to its last complete block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain,
+nothing more is written to it, and a new file must be written from memory (`engine.shell.durability.states.log_file` has
+the states).
 
 With ``everysec``, fsync runs in a thread. New blocks wait until it is done, because the kernel may block a write to a
 file that is being synced. After two seconds they are written anyway.

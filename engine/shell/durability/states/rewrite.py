@@ -16,7 +16,8 @@
 
 WITH_LOG is the usual case: the log continues in a new increment, which the manifest names immediately, so the files are
 complete even if the base is never written. WITHOUT_LOG is for a log that is broken or does not exist yet: effects are
-kept in memory until the base is written, and then written to a new increment.
+kept in memory until the base is written, and then written to a new increment. If the log is off, only the base is
+written.
 
 The thread of an abandoned attempt stops soon, and its file is removed. Another attempt may start immediately.
 """

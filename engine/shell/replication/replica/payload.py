@@ -15,7 +15,7 @@ _LINE_LIMIT = 128
 
 
 class PayloadError(Exception):
-    """The master's bytes are not a file."""
+    """The line before the file is not a length or a mark."""
 
 
 class Payload:
