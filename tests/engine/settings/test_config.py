@@ -12,7 +12,7 @@ from engine.text.words import quote, split_words
 from tests import ROOT
 from tests.servers import Running
 
-#: Directives whose defaults differ from a redis-server's without a file, and why.
+#: Directives whose defaults differ from those of a redis-server without a file, and the reason.
 OTHER_DEFAULTS = {
     "bind": "loopback alone",
     "save": "the server under test is told not to save",
@@ -23,7 +23,7 @@ OTHER_DEFAULTS = {
 }
 
 
-#: Directives that are named in the code although they have no effect, and why.
+#: Directives that are named in the code although they have no effect, and the reason.
 ONLY_NAMED = {
     "hz": "INFO shows it",
     "maxmemory-policy": "INFO shows it",
@@ -37,7 +37,7 @@ def loaded(*arguments: str) -> Config:
 
 
 @pytest.mark.redis
-def test_every_directive_of_redis_is_known_with_its_default(redis_process: Running) -> None:
+def test_every_directive_of_redis_exists_with_its_default(redis_process: Running) -> None:
     """CONFIG GET * of a real Redis 7.0 and of the engine have the same names and values."""
     with redis_py.Redis(port=redis_process.port, decode_responses=True) as client:
         real: dict[str, str] = client.config_get("*")
@@ -47,8 +47,8 @@ def test_every_directive_of_redis_is_known_with_its_default(redis_process: Runni
     assert set(different) <= set(OTHER_DEFAULTS), different
 
 
-def test_every_directive_takes_back_what_it_gives() -> None:
-    """A value that CONFIG GET shows can be set again, and changes nothing."""
+def test_every_directive_accepts_its_own_value() -> None:
+    """A value that CONFIG GET returns can be set again, and changes nothing."""
     config = Config()
     assert config.change([(b"enable-protected-configs", b"yes")]) is not None
     before = config.find([b"*"])
@@ -64,14 +64,14 @@ def test_marked_as_acting_is_what_the_engine_reads() -> None:
     engine = ROOT / "engine"
     code = "".join(path.read_text() for room in ("core", "shell") for path in (engine / room).rglob("*.py"))
     code += (engine / "__main__.py").read_text() + (engine / "settings" / "config.py").read_text()
-    # The names of these are put together.
+    # The code builds the names of these two directives at run time.
     code += '"shutdown-on-sigint" "shutdown-on-sigterm"'
     read = {name for name in DIRECTIVES if f'"{name}"' in code} - set(ONLY_NAMED)
     assert {name for name, one in DIRECTIVES.items() if ACTS in one.marks} == read
 
 
 def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A file comes first, flags win; quotes, comments, includes and repeated lines are understood."""
+    """Flags override the file; quotes, comments, includes and repeated lines are parsed."""
     directory = tmp_path_factory.mktemp("conf")
     other = directory / "other.conf"
     other.write_text('requirepass "a \\x41\\"b"\n')
@@ -92,7 +92,7 @@ def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert loaded("--save", "").text("save") == b""
     assert loaded("--save", "60 1").text("save") == b"60 1"
     assert loaded("--appendonly", "yes").flag("appendonly") is True
-    assert loaded("--primaryauth", "secret").text("masterauth") == b"secret"  # as Valkey calls it
+    assert loaded("--primaryauth", "secret").text("masterauth") == b"secret"  # Valkey's name of the directive.
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_an_error_in_a_file_names_its_line(tmp_path_factory: pytest.TempPathFact
         loaded(str(file))
 
 
-def test_the_configuration_in_conf_holds_the_defaults() -> None:
-    """conf/engine.conf changes nothing: it shows the defaults."""
+def test_the_configuration_in_conf_has_the_defaults() -> None:
+    """conf/engine.conf changes no directive from its default."""
     path = ROOT / "conf" / "engine.conf"
     assert loaded(str(path)).find([b"*"]) == Config().find([b"*"])
 
@@ -157,8 +157,8 @@ def test_config_set_is_all_or_nothing() -> None:
     assert heard == [5, 0, 6]
 
 
-def test_rewriting_keeps_what_is_there() -> None:
-    """Comments and order are kept, values are updated, new directives are appended."""
+def test_rewriting_keeps_comments_and_order() -> None:
+    """CONFIG REWRITE keeps comments and order, updates values, and appends new directives."""
     config = loaded("--timeout", "5", "--requirepass", 'a "b', "--hz", "20")
     text = config.rewritten(b"# mine\ntimeout 1\n\nunknown thing\ntimeout 2\n")
     assert text == b'# mine\ntimeout 5\n\nunknown thing\nhz 20\nrequirepass "a \\"b"\n'
@@ -178,14 +178,14 @@ def test_a_quoted_word_is_read_back(word: bytes) -> None:
 
 
 def test_a_cluster_is_refused():
-    """cluster-enabled yes is an error at the start; no is accepted."""
+    """cluster-enabled yes is an error at startup; no is accepted."""
     with pytest.raises(ConfigError, match="cluster-enabled"):
         Config().load(["--cluster-enabled", "yes"])
     Config().load(["--cluster-enabled", "no"])
 
 
-def test_a_master_is_a_host_and_a_port():
-    """replicaof takes a host and a port, or nothing, or NO ONE, also by its second name; a port is a number."""
+def test_replicaof_takes_a_host_and_a_port():
+    """replicaof, or slaveof, takes a host and a valid port, nothing, or NO ONE."""
     config = Config()
     config.load(["--replicaof", "localhost 6379"])
     assert config.value("replicaof", tuple) == (b"localhost", b"6379")
@@ -197,8 +197,8 @@ def test_a_master_is_a_host_and_a_port():
             Config().load(["--replicaof", *wrong.split()])
 
 
-def test_a_server_without_a_master_has_no_line_of_one():
-    """CONFIG REWRITE removes replicaof, under either name, if the server is not a replica any more."""
+def test_rewriting_removes_replicaof_from_a_master():
+    """CONFIG REWRITE removes replicaof, under either name, if the server is no longer a replica."""
     config = Config()
     config.load(["--replicaof", "localhost 6379"])
     assert b"replicaof localhost 6379" in config.rewritten(b"port 1\nslaveof other 1\n").splitlines()
@@ -207,7 +207,7 @@ def test_a_server_without_a_master_has_no_line_of_one():
 
 
 def test_a_flag_and_its_value_may_be_one_word():
-    """A shell's quotes around a whole directive do no harm, as with redis-server."""
+    """A flag and its value may be a single quoted word, as with redis-server."""
     config = Config()
     config.load(["--maxmemory 700mb", "--save 60 1", "300", "10", "--port", "7000"])
     assert config.integer("maxmemory") == 700 << 20
@@ -217,8 +217,8 @@ def test_a_flag_and_its_value_may_be_one_word():
         Config().load(['--dir "x'])
 
 
-def test_directives_of_redis_8_6_are_known():
-    """Files of newer servers load: each of their directives is in the table."""
+def test_directives_of_redis_8_6_exist():
+    """The configuration files of newer servers load: each of their directives is in the table."""
     names = """aof-load-corrupt-tail-max-size aof-rewrite-cpulist bgsave-cpulist bio-cpulist
     cluster-announce-human-nodename cluster-compatibility-sample-ratio cluster-slot-migration-handoff-max-lag-bytes
     cluster-slot-migration-write-pause-timeout cluster-slot-stats-enabled hide-user-data-from-log key-memory-histograms
@@ -240,6 +240,6 @@ def test_directives_of_redis_8_6_are_known():
     ],
 )
 def test_numbers_that_redis_refuses_are_refused(name: str, word: str) -> None:
-    """A number above its limit, a unit where a plain number belongs, and a size below the lowest are errors."""
+    """A number above its limit, a unit after a plain number, and a size below the minimum are errors, as in Redis."""
     with pytest.raises(ConfigError):
         loaded(f"--{name}", word)

@@ -194,7 +194,7 @@ def test_few_values_are_copied_per_step():
 
 
 def test_a_step_captures_fewer_keys_if_they_expire(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deadlines count towards the work of a step."""
+    """A step captures fewer keys if they have deadlines, because deadlines count towards its work."""
     monkeypatch.setattr(image, "_AT_ONCE", 200)
     core = new_core()
     session = core.open_session(NOW_US)

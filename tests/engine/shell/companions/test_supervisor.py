@@ -1,4 +1,4 @@
-"""Companions: their settings, and when they are started and stopped."""
+"""Companions of the engine: their settings, and when they are started and stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.shell.observation.log_lines import LOG
 from tests import servers
 from tests.suite.waiting import wait_for
 
-# Writes its settings and process ID to a file, prints a line, and exits when its standard input closes.
+# The program writes its settings and process ID to a file, prints a line, and exits when its input closes.
 _PROGRAM = """
 import os, pathlib, sys
 line = sys.stdin.readline()
@@ -37,7 +37,7 @@ sys.stdin.read()
 
 
 class Told:
-    """Return the settings received by the processes of a companion, one after another."""
+    """The settings received by the processes of a companion, in order."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class Told:
         return [(int(line.split(" ", 1)[0]), json.loads(line.split(" ", 1)[1])) for line in lines]
 
     def wait_for(self, options: dict[str, str], *but: int) -> int:
-        """Return the last process with these settings that is not one of ``before``."""
+        """Return the ID of the last process with these settings, once there is one that is not in ``but``."""
 
         def found() -> int:
             pid, told = (self.all() or [(0, {})])[-1]
@@ -83,8 +83,8 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def test_it_runs_while_its_port_is_set(tmp_path: Path) -> None:
-    """CONFIG SET starts, restarts and stops it; it receives the connection options and the login of the directives."""
+def test_a_companion_runs_while_its_port_is_set(tmp_path: Path) -> None:
+    """CONFIG SET starts, restarts and stops a companion; it receives the directives' connection options and login."""
     config = Config()
     with _kept(config, tmp_path / "told") as told:
         assert told.all() == []
@@ -100,10 +100,10 @@ def test_it_runs_while_its_port_is_set(tmp_path: Path) -> None:
     assert not _runs(third)
 
 
-def test_one_that_ends_is_started_again_after_a_rest(
+def test_a_companion_that_exits_is_started_again_after_a_delay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has its lines without control characters, and its exit status, but not its password."""
+    """The log has the companion's lines without control characters and its exit status, but not its password."""
     monkeypatch.setattr(supervisor, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()
@@ -122,8 +122,10 @@ def test_one_that_ends_is_started_again_after_a_rest(
     assert not _runs(last)
 
 
-def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A companion that cannot be started is retried, and the engine continues."""
+def test_a_missing_program_is_logged_and_retried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If a companion cannot be started, the engine logs this, retries and continues."""
     monkeypatch.setattr(supervisor, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()
@@ -155,8 +157,12 @@ def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, ca
         ),
     ],
 )
-def test_the_way_to_the_engine(settings: dict[str, str], place: tuple[str, int, int], found: dict[str, str]) -> None:
-    """It uses the Unix socket, else the port, else the TLS port with the engine's own certificate."""
+def test_connection_options_of_a_companion(
+    settings: dict[str, str], place: tuple[str, int, int], found: dict[str, str]
+) -> None:
+    """A companion uses the Unix socket if there is one, else the port, else the TLS port with the
+    engine's certificate.
+    """
     config = Config()
     for name, value in settings.items():
         config.put(name, value.encode())
@@ -176,8 +182,8 @@ def _answers(port: int, text: bytes) -> Callable[[], bool]:
     return lambda: text in _page(port)
 
 
-def test_the_exporter_beside_an_engine() -> None:
-    """It has the password without exposing it, follows CONFIG SET, and exits when the engine is killed."""
+def test_the_exporter_runs_next_to_an_engine() -> None:
+    """The exporter gets the password without exposing it, follows CONFIG SET, and exits when the engine is killed."""
     port, other = servers.free_port(), servers.free_port()
     with servers.engine("--metrics-port", str(port), "--requirepass", "sesame") as one:
         wait_for(_answers(port, b"\nredis_up 1.0\n"), "the metrics", 60)

@@ -1,4 +1,4 @@
-"""An engine on a directory that stays, and a client that reads commands as lines of words."""
+"""An engine on a directory that outlives it, and a client that takes commands as lines of words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 class Client(Connection):
-    """A connection that is called with a command as one line of words. An error reply is its text."""
+    """A client that is called with a command as one line of words. An error reply is returned as its text."""
 
     def __call__(self, line: str) -> Any:
         """Send a command and receive its reply."""
@@ -38,6 +38,6 @@ class Client(Connection):
 
 @contextmanager
 def life(directory: Path, *flags: str, module: str = "engine") -> Iterator[tuple[servers.Running, Client]]:
-    """An engine on a directory that stays, and a client of it."""
+    """Yield a client of an engine on a directory that outlives it."""
     with servers.engine("--dir", str(directory), *flags, module=module) as running, Client(running) as client:
         yield running, client

@@ -1,4 +1,4 @@
-"""Saving, rewriting and switching at the same time, as clients of a process see it; compared with Redis's replies."""
+"""Saving, rewriting and switching at the same time, as seen by clients of a process and compared with Redis."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 def together(client: Client, *lines: str) -> list[Any]:
-    """Send commands together and return the replies: background work of one still runs when the next one runs."""
+    """Send commands together and return the replies.
+
+    The background work of one command still runs when the next one is executed.
+    """
     client.send_lines(*lines)
     return [client.receive() for _ in lines]
 
 
 @pytest.mark.parametrize("flags", [(), ALWAYS], ids=["snapshot", "log"])
-def test_a_save_in_the_background_does_not_keep_the_process(tmp_path, flags):
+def test_a_background_save_does_not_delay_shutdown(tmp_path, flags):
     """BGSAVE and SHUTDOWN SAVE together: the process exits with status 0, and the snapshot has everything."""
     with life(tmp_path, *flags) as (running, client):
         client.send_lines("XADD s 1-1 f v", "BGSAVE", "XADD s 2-1 f v", "SHUTDOWN SAVE")
@@ -30,7 +33,7 @@ def test_a_save_in_the_background_does_not_keep_the_process(tmp_path, flags):
 
 
 def test_a_signal_during_a_long_save(tmp_path):
-    """SIGTERM while many keys are being saved: it is abandoned, the final save is complete, and the process exits."""
+    """SIGTERM while many keys are being saved abandons the save; the final save is complete, and the process exits."""
     flags = ("--save", "3600 1", "--enable-debug-command", "yes")
     with life(tmp_path, *flags) as (running, client):
         assert client("DEBUG POPULATE 200000 key 50") == b"OK"
@@ -98,8 +101,8 @@ def test_a_flush_without_save_points_is_not_saved(tmp_path):
     ids=["while saving", "while rewriting", "while switching"],
 )
 @pytest.mark.redis
-def test_what_clients_hear_while_files_are_written(tmp_path, lines):
-    """A request for a file while one is being written gets Redis's reply."""
+def test_replies_while_files_are_written(tmp_path, lines):
+    """A request for a file while another one is being written gets Redis's reply."""
     with servers.redis("--rdb-key-save-delay", "200000") as running:
         redis = Client(running)
         redis("SET k v")
@@ -129,7 +132,7 @@ def test_the_log_switched_off_and_on_again_at_once(tmp_path):
         assert client("XLEN s") == 11
 
 
-def test_an_end_before_the_log_is_in_use(tmp_path):
+def test_shutdown_before_the_log_is_in_use(tmp_path):
     """CONFIG SET appendonly yes and SHUTDOWN together: the log is written before the process exits."""
     with life(tmp_path, "--appendfsync", "always") as (running, client):
         client.send_lines("XADD s 1-1 f v", "CONFIG SET appendonly yes", "XADD s 2-1 f v", "SHUTDOWN")
@@ -138,8 +141,8 @@ def test_an_end_before_the_log_is_in_use(tmp_path):
         assert client("XLEN s") == 2
 
 
-def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
-    """WAITAOF on one connection ends with an error when another connection switches the log off."""
+def test_waitaof_fails_when_the_log_is_switched_off(tmp_path):
+    """WAITAOF on one connection returns an error when another connection switches the log off."""
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "no") as (running, client):
         waiting = Client(running)
         waiting.send_lines("SET k v", "WAITAOF 1 0 0")

@@ -1,6 +1,6 @@
-"""A full disk that has room again, under an engine in a separate process with a limit for the size of files.
+"""A full disk that has room again, with an engine in a separate process and a limit for the size of files.
 
-The kernel accepts the bytes that fit and rejects the rest, as a full disk does.
+The kernel accepts the bytes that fit and rejects the rest, as with a full disk.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ def newest_increment(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
-def test_a_full_disk_destroys_nothing(tmp_path, policy):
-    """Writes are rejected while the disk is full and accepted when it has room; every acknowledged entry survives a
-    restart, and the file contains no byte that was not written.
+def test_a_full_disk_loses_no_acknowledged_entry(tmp_path, policy):
+    """Writes are rejected while the disk is full and accepted when there is room.
+
+    Every acknowledged entry survives a restart, and the file contains no byte that was not written.
     """
     flags = ("--appendonly", "yes", "--appendfsync", policy)
     with life(tmp_path, *flags) as (running, client), closing(Writer(running)) as writer:
@@ -96,9 +97,9 @@ def test_a_full_disk_destroys_nothing(tmp_path, policy):
         assert set(writer.acknowledged) <= there
 
 
-def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path):
+def test_segments_rejected_by_the_disk_stay_in_memory(tmp_path):
     """With stream-storage disk, segments that the disk rejects stay readable in memory, and are stored when there is
-    room; nothing is lost.
+    room.
     """
     flags = ("--appendonly", "yes", "--stream-storage", "disk")
     with (

@@ -1,7 +1,6 @@
-"""Every type and encoding goes from real servers to the engine and back, in their files, and their tools find ours
-whole.
+"""Every type and encoding is exchanged with real servers as files, and their tools accept the engine's files.
 
-``make test`` does it with the `redis-server` on PATH, `make test-long` also with those of `scripts/peers`.
+``make test`` does this with the `redis-server` on PATH, `make test-long` also with those of `scripts/peers`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tests.suite.waiting import DEADLINE
 pytestmark = pytest.mark.redis
 
 PROGRAMS = real_files.programs()
-#: Newest version of RDB files that a server of this kind reads, if it is not the engine's default.
+#: Latest version of RDB files that a server of this kind reads, if it differs from the engine's default.
 _VERSIONS = {"redis-8.0": "12", "redis-8.6": "13", "valkey-8": "11", "valkey-9": "80"}
 each_server = pytest.mark.parametrize(
     "name", [name if name == "redis-server" else pytest.param(name, marks=long_only) for name in PROGRAMS or ("none",)]
@@ -39,7 +38,7 @@ def _needs_redis() -> None:
 
 
 def version_of(name: str) -> str:
-    """The version of RDB files for this server."""
+    """Return the version of RDB files for this server."""
     return next((version for known, version in _VERSIONS.items() if name.startswith(known)), "10")
 
 
@@ -79,14 +78,14 @@ def check(name: str, tool: str, path: Path) -> str:
 
 
 def engine_on(directory: Path, name: str, **settings: str) -> Engine:
-    """An engine that writes files which this server reads."""
+    """Yield an engine that writes files for this server."""
     more = {"appendonly": "no", **settings}
     return Engine(directory, now_us=int(time.time()) * 10**6, rdb_version=version_of(name), **more)
 
 
 @each_server
 def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
-    """The engine has from a server's file all that the server has, which has it again from the engine's file."""
+    """The engine loads all data from a server's file, and the server loads it again from the engine's file."""
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
         real_files.fill(client.run)
         wanted = real_files.view(client.run)
@@ -111,9 +110,10 @@ def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
 
 @each_server
 @pytest.mark.parametrize("form", ["rdb", "aof"])
-def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
-    """A server loads from the engine's RDB file, and from its log, the same data as from the commands; its tools accept
-    both files.
+def test_data_made_by_the_engine_is_exchanged(name, form, tmp_path):
+    """A server loads from the engine's RDB file, and from its log, the same data as from the commands.
+
+    The server's tools accept both files.
     """
     with real_files.server(PROGRAMS[name]) as client:
         refused = real_files.fill(client.run)
@@ -145,8 +145,8 @@ def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
 
 @each_server
 def test_redis_cli_copies_every_type(name, tmp_path):
-    """redis-cli --pipe puts every type into the engine, and --rdb gets a file of it on which a server starts with all
-    of it.
+    """redis-cli --pipe writes every type to the engine, and a server starts with all data from a file of redis-cli
+    --rdb.
     """
     with real_files.server(PROGRAMS[name]) as client:
         refused = real_files.fill(client.run)

@@ -1,4 +1,4 @@
-"""Append-only directories change hands between the engine and a real redis-server, in both directions."""
+"""Append-only directories that the engine and a real redis-server load from each other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def redis_on(directory: Path, *flags: str) -> Iterator[Callable[..., Any]]:
 
 
 def facts(ask: Any) -> dict[bytes, Any]:
-    """Everything that clients can see of all keys but the times of consumers."""
+    """Return everything that clients can see of all keys except the times of consumers."""
     found: dict[bytes, Any] = {}
     for key in sorted(ask("KEYS", "*")):
         kind = ask("TYPE", key)
@@ -57,7 +57,7 @@ def facts(ask: Any) -> dict[bytes, Any]:
             found[key] = sorted(ask("SMEMBERS", key))
         elif kind == b"zset":
             words = ask("ZRANGE", key, 0, -1, "WITHSCORES")
-            # (Servers before 7.2 show other digits of the same scores.)
+            # Servers before 7.2 show other digits of the same scores.
             found[key] = words[::2], list(map(float, words[1::2]))
         elif kind == b"list":
             found[key] = ask("LRANGE", key, 0, -1)
@@ -77,7 +77,7 @@ def _stream(ask: Any, key: bytes) -> dict[str, Any]:
     for group in map(_flat, ask("XINFO", "GROUPS", key)):
         name = group[b"name"]
         if not NEW:
-            # (Servers before 7.2 lack rules for it; it follows from the rest.)
+            # Servers before 7.2 lack rules for this value, which follows from the others.
             del group[b"lag"]
         pending = [(one, who, count) for one, who, _, count in ask("XPENDING", key, name, "-", "+", 10**6)]
         consumers = [(one[b"name"], one[b"pending"]) for one in map(_flat, ask("XINFO", "CONSUMERS", key, name))]
@@ -90,7 +90,7 @@ def _stream(ask: Any, key: bytes) -> dict[str, Any]:
 
 
 def asker(engine: Engine) -> Any:
-    """Commands to an engine without sockets, answers as they come over the wire."""
+    """Return a function that runs commands on an engine without sockets and returns replies as a client sees them."""
 
     def ask(*words: Any) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
@@ -117,9 +117,11 @@ def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_redis_starts_on_our_directory(tmp_path, seed):
-    """A real Redis loads from the engine's directory the same keys, entries, counters, groups, consumers and pending
-    entries; it continues to write, and the engine starts with the result.
+def test_redis_loads_the_directory_of_the_engine(tmp_path, seed):
+    """A real Redis loads the same keys, entries, counters, groups, consumers and pending entries from the engine's
+    directory.
+
+    Redis continues to write, and the engine starts with the result.
     """
     now_us = int(time.time()) * 10**6
     engine = Engine(tmp_path, now_us=now_us, aof_use_rdb_preamble="no")
@@ -152,8 +154,8 @@ def test_redis_starts_on_our_directory(tmp_path, seed):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("stamps", ["no", "yes"])
-def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
-    """The engine finds in Redis's directory what Redis had, whatever forms its commands have in the file."""
+def test_the_engine_loads_the_directory_of_redis(tmp_path, seed, stamps):
+    """The engine loads the data of a Redis from its directory, whatever forms the commands have in the file."""
     random = Random(seed)
     with redis_on(tmp_path, "--aof-timestamp-enabled", stamps, "--stream-node-max-entries", "5") as ask:
         known: list[bytes] = []
@@ -195,7 +197,7 @@ def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
                 ask("BGREWRITEAOF")
                 wait_for(lambda: b"aof_rewrite_in_progress:0" in ask("INFO", "persistence"), "the rewrite")
         ask("DISCARD")
-    # Redis 7.0 logs a read without the group's new entries-read: what counts is what Redis itself finds in its files.
+    # Redis 7.0 logs a read without the group's new entries-read, so compare with the values that Redis itself loads.
     with redis_on(tmp_path) as ask:
         wanted = visible(facts(ask))
         now_us = int(ask("TIME")[0]) * 10**6
@@ -207,8 +209,8 @@ def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
         assert ask("XREVRANGE", "a", "+", "-", "COUNT", 1)[0][1] == [b"ours", b"v"]
 
 
-def test_redis_refuses_our_own_base(tmp_path):
-    """Redis does not misread a base in the engine's own format: it reports an error and exits."""
+def test_redis_rejects_a_base_in_the_engine_s_format(tmp_path):
+    """Redis reports a base in the engine's own format as an error and exits."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.run("BGREWRITEAOF")
@@ -220,8 +222,8 @@ def test_redis_refuses_our_own_base(tmp_path):
     assert "Bad file format" in done.stdout
 
 
-def test_we_start_on_an_rdb_base_of_redis(tmp_path):
-    """Redis's default base is an RDB file followed by a log: the engine loads both, and continues to write."""
+def test_the_engine_loads_an_rdb_base_of_redis(tmp_path):
+    """The engine loads Redis's default base, an RDB file with a log after it, and continues to write."""
     with redis_on(tmp_path, "--aof-use-rdb-preamble", "yes") as ask:
         fill(ask)
         ask("BGREWRITEAOF")
@@ -238,7 +240,7 @@ def test_we_start_on_an_rdb_base_of_redis(tmp_path):
 
 
 def fill(ask: Any) -> None:
-    """Keys of every type and size that both sides have."""
+    """Create keys of every type and size that both servers support."""
     ask("SET", "string", "hello")
     ask("SET", "number", "-12345")
     ask("SET", "repeats", "abcabc" * 500)
@@ -265,9 +267,10 @@ def fill(ask: Any) -> None:
 
 
 @pytest.mark.parametrize("server_writes", [True, False], ids=["from redis", "to redis"])
-def test_dump_rdb_changes_hands(tmp_path, server_writes):
-    """The engine starts on a real server's dump.rdb, and a real server on the engine's, which its tool finds whole:
-    both have the same keys.
+def test_dump_rdb_is_exchanged(tmp_path, server_writes):
+    """The engine starts with a real server's dump.rdb, and a real server with the engine's, which its tool accepts.
+
+    Both have the same keys.
     """
     now_us = int(time.time()) * 10**6
     if server_writes:

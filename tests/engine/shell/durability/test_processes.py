@@ -1,4 +1,4 @@
-"""Durability of the engine as a process: replies to clients and their timing; signals; INFO."""
+"""Durability of the engine as a process: timing of replies, signals, and INFO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.servers.connection import wait_until_blocked
 from tests.suite.waiting import DEADLINE, wait_for
 
 
-def test_it_lives_again(tmp_path):
+def test_writes_survive_a_restart(tmp_path):
     """Writes survive SIGKILL, SIGTERM and SHUTDOWN."""
     for number, end in enumerate(("kill", "term", "shutdown", "last")):
         with life(tmp_path, *ALWAYS) as (running, client):
@@ -29,7 +29,7 @@ def test_it_lives_again(tmp_path):
 
 
 def test_a_pipeline_costs_one_fsync(tmp_path):
-    """With always, the commands of many clients in one iteration reach the disk together, and all are answered."""
+    """With appendfsync always, the commands of many clients in one iteration share an fsync, and all get a reply."""
     with life(tmp_path, *ALWAYS) as (running, client):
         others = [Client(running) for _ in range(20)]
         lines = ["XADD s * f v", "SET k v", "XLEN s"] * 30
@@ -40,14 +40,14 @@ def test_a_pipeline_costs_one_fsync(tmp_path):
             assert all(isinstance(reply, bytes | int) for reply in replies)
             one.close()
         assert client("XLEN s") == 600
-        # 1200 commands wrote; how many of them come together is up to the system, but never each by itself.
+        # 1,200 commands wrote. The system determines how many share an iteration, but it is never only one.
         assert int(client.info()["engine_aof_fsyncs"]) < 200
         assert client("WAITAOF 1 0 0") == [1, 0]
     with life(tmp_path, *ALWAYS) as (_, client):
         assert client("XLEN s") == 600
 
 
-def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
+def test_a_woken_consumer_gets_only_durable_entries(tmp_path):
     """A blocked consumer gets an entry in the iteration that logged it, and it is still pending after a SIGKILL."""
     with life(tmp_path, *ALWAYS) as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
@@ -63,8 +63,8 @@ def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
         assert client("XLEN s") == 1
 
 
-def test_quit_in_a_turn_that_wrote_is_answered(tmp_path):
-    """Held-back replies are sent before a connection closes at its own request."""
+def test_quit_after_a_write_gets_its_replies(tmp_path):
+    """Replies that wait for the disk are sent before a connection closes with QUIT."""
     with life(tmp_path, *ALWAYS) as (_, client):
         client.send_lines("SET k v", "GET k", "QUIT")
         assert [client.receive() for _ in range(3)] == [b"OK", b"v", b"OK"]
@@ -73,7 +73,9 @@ def test_quit_in_a_turn_that_wrote_is_answered(tmp_path):
 
 
 def test_waitaof_waits_for_the_disk(tmp_path):
-    """WAITAOF replies when earlier writes are on disk, with 0 replicas; without a log it is an error to request one."""
+    """WAITAOF with 0 replicas replies when earlier writes are on disk; without a log, requesting a local fsync is an
+    error.
+    """
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as (_, client):
         client.send_lines("SET k v", "WAITAOF 1 0 0")
         assert [client.receive(), client.receive()] == [b"OK", [1, 0]]
@@ -89,7 +91,7 @@ def test_waitaof_waits_for_the_disk(tmp_path):
 
 
 def test_saving(tmp_path):
-    """SAVE, BGSAVE and LASTSAVE; saved data survives SHUTDOWN NOSAVE, the rest does not."""
+    """Data saved by SAVE or BGSAVE survives SHUTDOWN NOSAVE, later data does not; LASTSAVE returns the time."""
     with life(tmp_path) as (running, client):
         client("XADD s 1-1 f v")
         assert client("SAVE") == b"OK"
@@ -117,7 +119,7 @@ def test_saving(tmp_path):
 
 
 def test_rewriting_under_load(tmp_path):
-    """BGREWRITEAOF while a client writes: nothing is lost, and one base and one increment are left."""
+    """BGREWRITEAOF while a client writes loses nothing, and leaves one base and one increment."""
     with life(tmp_path, *ALWAYS) as (_, client):
         count = 0
         for _ in range(3):
@@ -136,7 +138,7 @@ def test_rewriting_under_load(tmp_path):
 
 
 def test_the_log_can_be_switched_on_and_off(tmp_path):
-    """CONFIG SET appendonly yes starts a log with all data; no ends it."""
+    """CONFIG SET appendonly yes starts a log with all data; no stops it."""
     with life(tmp_path, "--appendfsync", "always") as (_, client):
         client("XADD s 1-1 f v")
         assert client.info()["aof_enabled"] == "0"
@@ -152,8 +154,8 @@ def test_the_log_can_be_switched_on_and_off(tmp_path):
         assert client("XLEN s") == 4
 
 
-def test_reloading_does_not_disturb_who_waits(tmp_path):
-    """A consumer blocked during DEBUG LOADAOF gets only entries that are added afterwards."""
+def test_reloading_does_not_disturb_blocked_clients(tmp_path):
+    """A consumer that is blocked during DEBUG LOADAOF gets only entries that are added afterwards."""
     with life(tmp_path, *ALWAYS, "--enable-debug-command", "yes") as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         client("XADD s 1-1 f v")
@@ -169,8 +171,8 @@ def test_reloading_does_not_disturb_who_waits(tmp_path):
         assert client("XPENDING s g")[0] == 2
 
 
-def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
-    """A damaged file: status 1, and file and byte on stderr."""
+def test_a_damaged_file_stops_the_process_with_a_message(tmp_path):
+    """A damaged file stops the start with status 1, and stderr names the file and the byte."""
     with life(tmp_path, *ALWAYS) as (_, client):
         client("XADD s 1-1 f v")
     path = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"

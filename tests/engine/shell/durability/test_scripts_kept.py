@@ -1,4 +1,4 @@
-"""Effects of scripts, and function libraries, in the log, in snapshots of both formats, and on replicas."""
+"""Effects of scripts and function libraries in the log, in snapshots of both formats, and on replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers.connection import Connection
 from tests.suite.waiting import DEADLINE, wait_for
 
 LIBRARY = "#!lua name=lib\nredis.register_function('answer', function() return 42 end)"
-#: It writes random values, which cannot be computed again.
+#: A script that writes random values, which cannot be computed again.
 CHANCE = """local n = math.random(1000000) redis.call('SET', 'chance', n)
 redis.call('SET', 'time', redis.call('TIME')[2])
 redis.call('XADD', 's', '*', 'n', n) redis.call('SADD', 'set', 'a', 'b', 'c', 'd', 'e') redis.call('SPOP', 'set', 2)
@@ -32,8 +32,8 @@ def state(connection: Connection) -> list[Any]:
     ]
 
 
-def test_a_script_is_logged_by_its_effects(tmp_path):
-    """After SIGKILL the values are those that the script drew, one transaction in the log; EVAL is not in it."""
+def test_scripts_are_logged_by_their_effects(tmp_path):
+    """After SIGKILL the values are those that the script drew; the log has one transaction and no EVAL."""
     with life(tmp_path, *ALWAYS) as (running, _), Connection(running) as connection:
         assert isinstance(connection.run("EVAL", CHANCE, 0), int)
         before = state(connection)
@@ -48,7 +48,7 @@ def test_a_script_is_logged_by_its_effects(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["log", "rewritten", "psb", "rdb"])
-def test_libraries_are_kept(tmp_path, way):
+def test_libraries_survive_a_restart(tmp_path, way):
     """A library survives SIGKILL: in the log, in its base, and in a snapshot of each format."""
     flags = ALWAYS if way in ("log", "rewritten") else ("--save-format", way, "--appendonly", "no")
     with life(tmp_path, *flags) as (running, client), Connection(running) as connection:
@@ -69,7 +69,7 @@ def test_libraries_are_kept(tmp_path, way):
 
 @pytest.mark.parametrize("way", ["log", "rdb"])
 def test_libraries_outlive_a_start_without_lua(tmp_path, way):
-    """Without lupa the engine starts, commands that need Lua name the missing package, and no library is lost."""
+    """Without lupa the engine starts, commands that need Lua name the missing package, and libraries are kept."""
     flags = ALWAYS if way == "log" else ("--save-format", way, "--appendonly", "no")
     data = tmp_path / "data"
     data.mkdir()
@@ -107,8 +107,8 @@ def test_libraries_outlive_a_start_without_lua(tmp_path, way):
         assert connection.run("GET", "k") == b"v"
 
 
-def test_a_script_that_is_cut_off_leaves_nothing(tmp_path):
-    """SIGKILL during a server's first script, run by EXEC, leaves only the state before."""
+def test_a_script_that_is_killed_leaves_no_effects(tmp_path):
+    """SIGKILL during a server's first script, run by EXEC, leaves only the data before."""
     writes = "redis.call('SET', 'a', 1) redis.call('RPUSH', 'l', 1) while true do end"
     flags = (*ALWAYS, "--busy-reply-threshold", "20")
     with life(tmp_path, *flags) as (running, _), Connection(running) as connection, Connection(running) as other:
@@ -124,7 +124,7 @@ def test_a_script_that_is_cut_off_leaves_nothing(tmp_path):
         assert connection.run("KEYS", "*") == [b"before"]
 
 
-def test_replicas_have_what_scripts_did():
+def test_replicas_get_libraries_and_effects_of_scripts():
     """A replica gets libraries with the data, then FUNCTION commands, and the effects of scripts."""
     with servers.engine() as one, servers.engine() as two, Connection(one) as master, Connection(two) as replica:
         master.run("FUNCTION", "LOAD", LIBRARY)

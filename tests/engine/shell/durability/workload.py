@@ -22,7 +22,7 @@ CONSUMERS = (b"alice", b"bob", b"carol")
 
 
 class Driver:
-    """Runs random commands on a core. ``old`` leaves out commands that Redis 7.0 does not have."""
+    """Runs random commands on a core; ``old`` leaves out commands that Redis 7.0 does not support."""
 
     def __init__(self, core: Core, seed: int, *, old: bool = False) -> None:
         self.core = core
@@ -32,12 +32,12 @@ class Driver:
         self.session = core.open_session(NOW_US)
 
     def run(self, *words: Any) -> Any:
-        """One command now."""
+        """Run one command at the current time."""
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         return self.core.execute(self.session, argv, self.now_us)
 
     def steps(self, count: int) -> Iterator[list[bytes]]:
-        """Run ``count`` drawn commands; each, after it has run."""
+        """Run ``count`` random commands; yield each one after it has run."""
         for _ in range(count):
             self.now_us += self.random.choice((0, 0, 1000, 7000))
             argv = self._draw()
@@ -45,7 +45,7 @@ class Driver:
             yield argv
 
     def drive(self, count: int) -> None:
-        """Run ``count`` drawn commands."""
+        """Run ``count`` random commands."""
         for _ in self.steps(count):
             pass
 
@@ -124,7 +124,7 @@ def driven(seed: int, count: int = 300, *, old: bool = False) -> Core:
 
 @contextmanager
 def small_segments() -> Iterator[None]:
-    """Segments of a few entries, and pieces of fewer, so that small data have many."""
+    """Use segments of a few entries and chunks of fewer, so that small data has many."""
     sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES
     segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 600, 5, 150
     try:
@@ -134,14 +134,14 @@ def small_segments() -> Iterator[None]:
 
 
 def freeze(core: Core, as_columns: bool = False) -> None:
-    """Let all sealed segments go cold."""
+    """Let all sealed segments become cold."""
     waiting = len(core.streams.storage.sealed)
     for one in core.streams.storage.sealed.pop(waiting, waiting)[0]:
         one.body = pack(one.plain, core.streams.storage.cache, as_columns)
 
 
 def everything(core: Core) -> dict[str, Any]:
-    """All that a core keeps, what only a client that looks closely sees included."""
+    """Return all data of a core, including details that clients rarely see."""
     nodes: dict[Any, Any] = {}
     for db in core.databases:
         for key, value, _ in db.items():
@@ -165,7 +165,7 @@ def everything(core: Core) -> dict[str, Any]:
 
 
 def empty_core() -> Core:
-    """A core to load into."""
+    """Return an empty core for loading."""
     core = new_core()
     core.changes.recording = False
     core.changes.replaying = True
@@ -173,7 +173,7 @@ def empty_core() -> Core:
 
 
 def loaded(core: Core, now_us: int) -> Core:
-    """A core that has been loaded, at a later time."""
+    """Return a core with the data that was loaded, at a later time."""
     core.changes.replaying = False
     core.changes.set_time(now_us)
     return core

@@ -1,4 +1,4 @@
-"""An error at any step of a longer scenario: after the disk has recovered, nothing is lost."""
+"""An error at any step of a longer scenario: nothing is lost once the disk has recovered."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.harness.replay import state
 
 
 def rewriting(engine: Engine) -> None:
-    """A rewrite, with commands before, during and after it."""
+    """Rewrite the log, with commands before, during and after the rewrite."""
     engine.run("BGREWRITEAOF")
     engine.run("XADD s 2-0 f v")
     engine.workers.run()
 
 
 def switching(engine: Engine) -> None:
-    """The log switched off and on."""
+    """Switch the log off and on."""
     engine.run("CONFIG SET appendonly no")
     engine.run("XADD s 2-0 f v")
     engine.run("CONFIG SET appendonly yes")
@@ -30,7 +30,7 @@ def switching(engine: Engine) -> None:
 
 
 def saving(engine: Engine) -> None:
-    """Snapshots, in the background and not."""
+    """Save snapshots, in the background and in the foreground."""
     engine.run("BGSAVE")
     engine.run("XADD s 2-0 f v")
     engine.run("BGREWRITEAOF")
@@ -39,7 +39,7 @@ def saving(engine: Engine) -> None:
 
 
 def ending(engine: Engine) -> None:
-    """A shutdown during various background work."""
+    """Shut down during different kinds of background work."""
     engine.run("BGSAVE")
     engine.run("BGREWRITEAOF")
     engine.run("XADD s 2-0 f v")
@@ -48,7 +48,7 @@ def ending(engine: Engine) -> None:
 
 
 def reloading(engine: Engine) -> None:
-    """Reloading the data, from both kinds of files."""
+    """Reload the data from a snapshot and from the log."""
     engine.run("DEBUG RELOAD")
     engine.run("XADD s 2-0 f v")
     engine.run("DEBUG LOADAOF")
@@ -57,7 +57,7 @@ def reloading(engine: Engine) -> None:
 
 
 def replacing(engine: Engine) -> None:
-    """All data is replaced while a file is being written, and a command runs before the new base is complete."""
+    """Replace all data while a file is being written, and run a command before the new base is complete."""
     engine.run("BGSAVE")
     engine.core.durability.start_replacement()
     replace_all(engine)
@@ -70,8 +70,9 @@ def replacing(engine: Engine) -> None:
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 @pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
 def test_an_error_at_any_step(tmp_path, story, policy, lasting):
-    """If any step fails, once or permanently, the engine accepts writes and exits after the disk has recovered, and all
-    data is there after a restart.
+    """After an error at any step, once or permanently, the engine accepts writes and exits when the disk has recovered.
+
+    After a restart all data is there.
     """
     step = 0
     while True:

@@ -1,4 +1,4 @@
-"""Background files: temporary names, abandoned attempts, and results that threads report at the end."""
+"""Attempts to write background files: temporary names, abandoned attempts, and results that threads report late."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SlowFiles(Files):
         super().rename(old, new)
 
 
-def test_no_two_attempts_share_a_name(tmp_path):
-    """Every attempt has a unique temporary name, recognisable as one."""
+def test_every_attempt_has_its_own_name(tmp_path):
+    """Each attempt has a unique file name that is recognizable as temporary."""
     attempts = [Attempt(Files(), tmp_path, "temp-", ".rdb") for _ in range(3)]
     assert len({one.temporary for one in attempts}) == 3
     assert all(TEMPORARY.fullmatch(one.temporary.name) for one in attempts)
@@ -53,8 +53,8 @@ def test_an_abandoned_attempt_changes_nothing(tmp_path):
     assert target.read_text() == "old"
 
 
-def test_abandoning_waits_for_a_rename_that_is_under_way(tmp_path):
-    """After an attempt is abandoned, a late rename by its thread cannot replace a newer file."""
+def test_abandoning_waits_for_a_rename_in_progress(tmp_path):
+    """After an attempt is abandoned, its thread cannot replace a newer file with a late rename."""
     files = SlowFiles()
     target = tmp_path / "target"
     attempt = Attempt(files, tmp_path, "temp-", ".rdb")
@@ -78,7 +78,7 @@ def test_abandoning_waits_for_a_rename_that_is_under_way(tmp_path):
     loop.join(DEADLINE)
 
 
-def test_the_owner_removes_what_was_never_finished(tmp_path):
+def test_the_owner_removes_unfinished_files(tmp_path):
     """Acquiring and releasing a directory removes unfinished snapshots, and no other files."""
     names = ["temp-1-1.rdb", "temp-12-345.rdb", "temp-1.rdb", "temp-a-1.rdb", "dump.rdb"]
     for name in names:
@@ -96,8 +96,11 @@ def test_the_owner_removes_what_was_never_finished(tmp_path):
     other.release()
 
 
-def test_nothing_is_told_after_the_end():
-    """Work that ends when the threads are closed is completed but not reported: the files may be another engine's."""
+def test_nothing_is_reported_after_closing():
+    """Work that ends while the threads are closed is completed but not reported.
+
+    Its files may belong to another engine by then.
+    """
     done: list[str] = []
     told: list[OSError | None] = []
 

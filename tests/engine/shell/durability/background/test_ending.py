@@ -19,8 +19,8 @@ from tests.engine.shell.durability.background.walks import (
 
 @walks(line="SHUTDOWN")
 @pytest.mark.parametrize("line", ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW FORCE"])
-def test_the_last_snapshot_is_written_while_another_one_is(tmp_path, line):
-    """SHUTDOWN during BGSAVE: the older background image is discarded, the final one becomes the snapshot."""
+def test_the_final_snapshot_replaces_one_in_progress(tmp_path, line):
+    """SHUTDOWN during BGSAVE discards the older background image and writes the final one."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGSAVE") == b"Background saving started"
@@ -33,7 +33,7 @@ def test_the_last_snapshot_is_written_while_another_one_is(tmp_path, line):
 @pytest.mark.parametrize("call", ["create", "write", "sync", "sync_directory"])
 @pytest.mark.parametrize("line", ["SHUTDOWN SAVE", "DEBUG RELOAD"])
 def test_two_saves_do_not_share_a_file(tmp_path, call, line):
-    """The final save at any moment of background work is the latest file, and no temporary file is left."""
+    """A save during any step of a background save gives the latest file, and leaves no temporary file."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("BGSAVE")
@@ -52,8 +52,8 @@ def test_two_saves_do_not_share_a_file(tmp_path, call, line):
 
 
 @walks()
-def test_an_end_that_fails_is_no_end(tmp_path):
-    """If the final snapshot cannot be written the engine continues, saves in the background, and exits when it can."""
+def test_a_failed_shutdown_keeps_the_engine_running(tmp_path):
+    """If the final snapshot cannot be written, the engine continues, saves in the background, and exits when it can."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     engine.files.fail("write", errno.ENOSPC)
@@ -72,8 +72,8 @@ def test_an_end_that_fails_is_no_end(tmp_path):
 
 
 @walks()
-def test_what_is_scheduled_does_not_outlive_the_process(tmp_path):
-    """SHUTDOWN while one file is being written and another is scheduled discards both."""
+def test_scheduled_work_ends_with_the_process(tmp_path):
+    """SHUTDOWN while one file is being written and another one is scheduled discards both."""
     for directory, first, second in (
         (tmp_path, "BGREWRITEAOF", "BGSAVE SCHEDULE"),
         (tmp_path, "BGSAVE", "BGREWRITEAOF"),
@@ -93,7 +93,7 @@ def test_what_is_scheduled_does_not_outlive_the_process(tmp_path):
 
 
 @walks()
-def test_data_that_are_not_whole_are_never_saved(tmp_path):
+def test_incomplete_data_is_never_saved(tmp_path):
     """After a failed DEBUG RELOAD no request replaces the snapshot, and the process exits."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
@@ -115,8 +115,8 @@ def test_data_that_are_not_whole_are_never_saved(tmp_path):
 @walks(where="ENDING")
 @walks(where="CLOSED")
 @pytest.mark.parametrize("where", ["RUNNING", "ENDING", "CLOSED"])
-def test_half_changed_data_are_never_saved(tmp_path, where):
-    """After an unexpected error anywhere, no data in memory is written to disk any more."""
+def test_partly_changed_data_is_never_saved(tmp_path, where):
+    """After an unexpected error, the data in memory is not written to disk any more."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("SAVE") == b"OK"

@@ -1,4 +1,4 @@
-"""The tests of this folder, which control threads, clocks and the disk, make every transition of every machine."""
+"""The tests of this folder, which control threads, clocks and the disk, together make every transition."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.engine.shell.durability.background import (
 )
 from tests.engine.shell.durability.background.walks import WALKS
 
-#: Importing them fills WALKS.
+#: Importing these modules fills WALKS.
 WALKERS = (test_ending, test_saving, test_switching, test_rewriting, test_loading_again)
 
 
-def test_every_move_is_made(tmp_path, monkeypatch):
-    """The marked tests make each transition in each machine's table."""
+def test_every_transition_is_made(tmp_path, monkeypatch):
+    """The marked tests together make each transition in the table of each state machine."""
     tables: dict[str, Any] = {
         "life": life.TABLE,
         "log_file": log_file.TABLE,

@@ -1,4 +1,4 @@
-"""Data that is reloaded, or replaced by a master's: the log contains it, whatever was being written."""
+"""Data that is reloaded or replaced by a master's: the log contains it, whatever file was being written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.harness.replay import state
 
 @pytest.mark.parametrize("busy", ["", "BGREWRITEAOF", "BGSAVE"])
 @pytest.mark.parametrize("how", ["NOSAVE", "NOFLUSH"])
-def test_the_log_tells_what_was_loaded(tmp_path, how, busy):
+def test_the_log_contains_reloaded_data(tmp_path, how, busy):
     """If DEBUG RELOAD loads other data, the log contains it before the reply, also during a rewrite."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
@@ -38,7 +38,7 @@ def test_the_log_tells_what_was_loaded(tmp_path, how, busy):
 
 @walks()
 def test_a_reload_while_the_first_base_is_written(tmp_path):
-    """The first base contains the loaded data, not the data before."""
+    """If the data is reloaded while the first base is written, the base contains the loaded data."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("SAVE")
@@ -50,7 +50,7 @@ def test_a_reload_while_the_first_base_is_written(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"3-0"]
 
 
-def test_data_that_the_log_could_not_be_told_of(tmp_path):
+def test_data_reloaded_on_a_full_disk(tmp_path):
     """After DEBUG RELOAD with other data on a full disk, writes are rejected until the log contains the data."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
@@ -72,7 +72,7 @@ def test_data_that_the_log_could_not_be_told_of(tmp_path):
 @walks(how="fault")
 @walks(how="")
 @pytest.mark.parametrize("how", ["crash", "shutdown", "close", "fault", ""])
-def test_the_log_begins_anew_with_other_data(tmp_path, how):
+def test_the_log_restarts_with_replaced_data(tmp_path, how):
     """Until a master's data is complete, any exit keeps the old data; afterwards the log contains the new data."""
     engine = life_of(tmp_path)
     engine.run("SET old value")

@@ -1,4 +1,4 @@
-"""Rewrites of the log, and its file on a full disk or after a failed fsync."""
+"""Rewrites of the log, and the log's file on a full disk or after a failed fsync."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.engine.shell.durability.background.walks import (
 
 
 @walks()
-def test_a_rewrite_that_cannot_begin(tmp_path):
+def test_a_rewrite_that_cannot_start(tmp_path):
     """An error at the start of BGREWRITEAOF or an automatic rewrite is reported, and the log continues in its file."""
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="100")
     engine.run("XADD s 1-0 f v")
@@ -52,8 +52,8 @@ def test_a_rewrite_fails_in_its_thread(tmp_path):
 
 
 @walks()
-def test_a_full_disk_holds_the_log_up(tmp_path):
-    """Writes rejected repeatedly and then accepted lose nothing, with or without a rewrite in between."""
+def test_a_full_disk_delays_the_log(tmp_path):
+    """Writes that are rejected repeatedly and then accepted are complete, with or without a rewrite in between."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -73,7 +73,7 @@ def test_a_full_disk_holds_the_log_up(tmp_path):
 
 @walks()
 def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
-    """After a full disk the waiting bytes are written, but the fsync fails: the file is given up and rewritten."""
+    """If the fsync fails after a full disk has recovered, the log's file is abandoned and rewritten."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -90,7 +90,7 @@ def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
 
 @walks()
 def test_a_full_disk_and_the_log_switched_off(tmp_path):
-    """CONFIG SET appendonly no on a full disk accepts writes at once, and a later log is complete."""
+    """CONFIG SET appendonly no on a full disk accepts writes at once, and a log that starts later is complete."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -105,7 +105,7 @@ def test_a_full_disk_and_the_log_switched_off(tmp_path):
 
 @walks()
 def test_a_file_breaks_while_its_fsync_runs(tmp_path):
-    """A block that cannot be cut off and a later failed fsync make one broken file, which is rewritten."""
+    """A partial block that cannot be removed and a later failed fsync make one broken file, which is rewritten."""
     engine = life_of(tmp_path, appendfsync="everysec")
     engine.run("XADD s 1-0 f v")
     engine.tick(2)
@@ -125,8 +125,8 @@ def test_a_file_breaks_while_its_fsync_runs(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_nothing_is_added_behind_half_a_block(tmp_path, policy):
-    """SHUTDOWN FORCE leaves a file that ends in a partial block as it is; the next start cuts that off."""
+def test_nothing_is_appended_to_a_partial_block(tmp_path, policy):
+    """SHUTDOWN FORCE keeps a file that ends in a partial block; the next start removes that block."""
     engine = life_of(tmp_path, appendfsync=policy)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -140,8 +140,10 @@ def test_nothing_is_added_behind_half_a_block(tmp_path, policy):
     assert entries(restarted(engine)) == [b"1-0"]
 
 
-def test_a_broken_log_is_written_anew_before_the_process_ends(tmp_path):
-    """SHUTDOWN does not wait for the next attempt: if the disk accepts the log again, it is complete."""
+def test_a_broken_log_is_rewritten_before_the_process_exits(tmp_path):
+    """SHUTDOWN rewrites a broken log without waiting for the next attempt: if the disk works again, the log is
+    complete.
+    """
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.fail("sync", errno.EIO)

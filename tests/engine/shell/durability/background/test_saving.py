@@ -1,4 +1,4 @@
-"""Background snapshots, alongside rewrites of the log and after failures."""
+"""Background snapshots, during rewrites of the log and after failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.faults.disk import Crash
 
 @walks()
 def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
-    """A scheduled save starts when the other file has been written; a second request changes nothing."""
+    """A scheduled save starts when the other file has been written, and so does a rewrite; a second request changes
+    nothing.
+    """
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("BGREWRITEAOF")
@@ -42,7 +44,7 @@ def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
 
 
 def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
-    """While a rewrite is scheduled, BGSAVE does not report that it has started: it is rejected or scheduled."""
+    """While a rewrite is scheduled, BGSAVE is rejected or scheduled, and does not report that it has started."""
     engine = life_of(tmp_path, appendfsync="everysec")
     engine.run("XADD s 1-0 f", bytes(2 << 20))
     engine.run("BGREWRITEAOF")
@@ -57,7 +59,7 @@ def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
 
 
 def test_saves_and_rewrites_of_a_transaction_begin_after_it(tmp_path):
-    """BGSAVE and BGREWRITEAOF in MULTI reply that they are scheduled, in either order, and both are done after EXEC."""
+    """BGSAVE and BGREWRITEAOF in MULTI are scheduled, in either order, and both run after EXEC."""
     engine = life_of(tmp_path)
     for first, second in (("BGREWRITEAOF", "BGSAVE"), ("BGSAVE", "BGREWRITEAOF")):
         saves = engine.info()["rdb_saves"]
@@ -72,8 +74,8 @@ def test_saves_and_rewrites_of_a_transaction_begin_after_it(tmp_path):
         assert (facts["rdb_bgsave_in_progress"], facts["aof_rewrite_in_progress"]) == (0, 0)
 
 
-def test_a_save_that_is_said_to_have_started_has(tmp_path):
-    """BGSAVE runs before an automatic rewrite: clients that poll rdb_bgsave_in_progress take 0 for its end."""
+def test_a_save_that_is_reported_as_started_is_running(tmp_path):
+    """BGSAVE starts before an automatic rewrite: clients that poll rdb_bgsave_in_progress take 0 for its end."""
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGSAVE") == b"Background saving started"
@@ -81,8 +83,8 @@ def test_a_save_that_is_said_to_have_started_has(tmp_path):
 
 
 @walks()
-def test_saving_fails_and_succeeds(tmp_path):
-    """After a save in the background has failed the directive waits five seconds, then saves."""
+def test_a_failed_save_is_retried_after_five_seconds(tmp_path):
+    """After a background save has failed, the save directive waits five seconds before it saves again."""
     engine = without_log(tmp_path, save="10 1")
     engine.run("XADD s 1-0 f v")
     engine.tick(11)
@@ -99,7 +101,7 @@ def test_saving_fails_and_succeeds(tmp_path):
     assert engine.run("XADD s 2-0 f v") == b"2-0"
 
 
-def test_a_log_that_cannot_be_written_does_not_keep_snapshots_back(tmp_path):
+def test_a_broken_log_does_not_prevent_snapshots(tmp_path):
     """The save directive works while the log is broken and its rewrite fails."""
     engine = life_of(tmp_path, save="10 1", stop_writes_on_bgsave_error="no")
     engine.run("XADD s 1-0 f v")
@@ -113,8 +115,8 @@ def test_a_log_that_cannot_be_written_does_not_keep_snapshots_back(tmp_path):
     assert engine.info()["rdb_saves"] == 1
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    """A snapshot left unfinished by a killed process is removed by the directory's next owner."""
+def test_unfinished_snapshots_of_killed_processes_are_removed(tmp_path):
+    """The next owner of a directory removes a snapshot that a killed process has left unfinished."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("SAVE")

@@ -1,4 +1,4 @@
-"""The log switched on and off, at any time."""
+"""Switching the log on and off at any time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.harness.replay import state
 @pytest.mark.parametrize("first", ["CONFIG SET appendonly yes", "BGREWRITEAOF"])
 @pytest.mark.parametrize("appendonly", ["no", "yes"])
 def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first):
-    """Writes after the last OK are in the log, whatever was being written when it was switched."""
+    """Writes after the last OK are in the log, whatever file was being written when the log was switched."""
     engine = life_of(tmp_path, appendonly=appendonly)
     engine.run("XADD s 1-0 f v")
     engine.run(first)
@@ -58,8 +58,8 @@ def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first
         ("sync_directory", "appendonlydir"),
     ],
 )
-def test_a_first_base_that_fails_is_tried_again(tmp_path, call, where):
-    """After CONFIG SET appendonly yes returned OK, the log is in use with all data once the disk accepts it."""
+def test_a_first_base_that_fails_is_retried(tmp_path, call, where):
+    """After CONFIG SET appendonly yes returns OK, the log has all data as soon as the disk accepts it."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     assert engine.run("CONFIG SET appendonly yes") == b"OK"
@@ -81,8 +81,8 @@ def test_a_first_base_that_fails_is_tried_again(tmp_path, call, where):
 
 @walks(tried=True)
 @pytest.mark.parametrize("tried", [False, True])
-def test_the_first_base_is_written_before_the_process_ends(tmp_path, tried):
-    """SHUTDOWN before the log is in use writes its base first; if that fails the process continues."""
+def test_the_first_base_is_written_before_the_process_exits(tmp_path, tried):
+    """SHUTDOWN before the log is in use writes the base first; if that fails the process continues."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("CONFIG SET appendonly yes")
@@ -100,8 +100,8 @@ def test_the_first_base_is_written_before_the_process_ends(tmp_path, tried):
 @pytest.mark.parametrize(
     ("call", "where"), [("create", "rewriteaof"), ("write", "incr"), ("rename", "base"), ("rename", "manifest")]
 )
-def test_a_first_base_that_never_was_does_not_keep_the_engine_from_starting(tmp_path, call, where):
-    """SHUTDOWN FORCE exits anyway, and unfinished files do not prevent loading."""
+def test_an_unfinished_first_base_does_not_prevent_a_start(tmp_path, call, where):
+    """SHUTDOWN FORCE exits without the first base, and its unfinished files do not prevent loading."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     engine.run("CONFIG SET appendonly yes")
@@ -113,7 +113,7 @@ def test_a_first_base_that_never_was_does_not_keep_the_engine_from_starting(tmp_
 
 
 @walks()
-def test_switched_off_while_the_first_base_is_to_be_tried_again(tmp_path):
+def test_switching_off_cancels_the_first_base(tmp_path):
     """CONFIG SET appendonly no cancels running attempts and a scheduled rewrite."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
@@ -132,8 +132,8 @@ def test_switched_off_while_the_first_base_is_to_be_tried_again(tmp_path):
 
 
 @walks()
-def test_a_log_that_cannot_begin_stays_off(tmp_path):
-    """CONFIG SET appendonly yes returns an error if the folder cannot be made, and OK when it can."""
+def test_a_log_that_cannot_start_stays_off(tmp_path):
+    """CONFIG SET appendonly yes returns an error if the folder cannot be created, and OK when it can."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.fail("make_directory", errno.EACCES)
@@ -149,8 +149,8 @@ def test_a_log_that_cannot_begin_stays_off(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0"]
 
 
-def test_files_whose_manifest_is_lost_are_not_written_over(tmp_path):
-    """CONFIG SET appendonly yes rejects a folder that the engine would not start with."""
+def test_files_without_a_manifest_are_not_overwritten(tmp_path):
+    """CONFIG SET appendonly yes rejects a folder that would prevent the engine from starting."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     ended(engine)
@@ -163,8 +163,8 @@ def test_files_whose_manifest_is_lost_are_not_written_over(tmp_path):
     assert other.run("CONFIG GET appendonly") == [b"appendonly", b"no"]
 
 
-def test_an_fsync_that_ends_after_its_file_was_left(tmp_path):
-    """If the log is switched off and on during an fsync, the result of that applies only to the old file."""
+def test_a_late_fsync_applies_to_the_old_file(tmp_path):
+    """If the log is switched off and on during an fsync, the result of the fsync applies only to the old file."""
     engine = life_of(tmp_path, appendfsync="everysec")
     engine.run("XADD s 1-0 f v")
     engine.tick(2)
@@ -179,8 +179,9 @@ def test_an_fsync_that_ends_after_its_file_was_left(tmp_path):
     assert entries(restarted(engine)) == [b"1-0", b"2-0"]
 
 
-def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path, monkeypatch):
-    """If much of the log is unsynced, a thread syncs it first, so that the sync in the loop is short.
+def test_a_rewrite_starts_after_a_thread_has_synced_the_log(tmp_path, monkeypatch):
+    """If much of the log is unsynced, a thread syncs it before the rewrite starts, so that the sync in the loop is
+    short.
 
     A disk that never finishes does not delay the rewrite indefinitely.
     """
@@ -211,9 +212,10 @@ def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path,
 
 
 @pytest.mark.parametrize("line", ["BGSAVE", "BGREWRITEAOF"])
-def test_what_changes_while_the_image_is_taken_is_not_in_it(tmp_path, monkeypatch, line):
-    """Values are copied over several iterations: the file has those of the time of the command, the log has later
-    changes.
+def test_changes_during_the_capture_are_not_in_the_image(tmp_path, monkeypatch, line):
+    """Values are copied over several iterations.
+
+    The file has the values at the time of the command, and the log has later changes.
     """
     monkeypatch.setattr(image, "_AT_ONCE", 15)
     settings = {"appendonly": "yes" if line == "BGREWRITEAOF" else "no", "save": ""}
@@ -233,7 +235,7 @@ def test_what_changes_while_the_image_is_taken_is_not_in_it(tmp_path, monkeypatc
     assert state(restarted(engine, **settings).core) == expected
 
 
-def test_an_image_that_nobody_wants_any_more_is_not_taken_to_its_end(tmp_path, monkeypatch):
+def test_an_unneeded_image_is_abandoned(tmp_path, monkeypatch):
     """If the process exits while values are copied, nothing is written and the databases are unchanged."""
     monkeypatch.setattr(image, "_AT_ONCE", 15)
     engine = without_log(tmp_path, save="")
@@ -248,8 +250,8 @@ def test_an_image_that_nobody_wants_any_more_is_not_taken_to_its_end(tmp_path, m
     assert names(engine) == []
 
 
-def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
-    """WAITAOF that waits for the disk gets a reply when the log is switched off."""
+def test_waitaof_fails_when_the_log_is_switched_off(tmp_path):
+    """A WAITAOF that waits for the disk gets an error when the log is switched off."""
     engine = life_of(tmp_path, appendfsync="no")
     engine.run("XADD s 1-0 f v")
     waiting = engine.session
@@ -264,7 +266,7 @@ def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
 
 @walks()
 def test_a_rewrite_without_a_log(tmp_path):
-    """BGREWRITEAOF with appendonly no writes the files once; nothing is added to them, and nothing is recorded."""
+    """BGREWRITEAOF with appendonly no writes the files once; later effects are neither added to them nor recorded."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGREWRITEAOF") == b"Background append only file rewriting started"

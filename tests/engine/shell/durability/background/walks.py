@@ -21,7 +21,7 @@ WALKS: list[tuple[Test, dict[str, Any]]] = []
 
 
 def walks(**arguments: Any) -> Callable[[Test], Test]:
-    """Marks a test whose transitions, with these parameters, count for the final check."""
+    """Mark a test whose transitions, with these parameters, count for the final check."""
 
     def mark(test: Test) -> Test:
         WALKS.append((test, arguments))
@@ -31,12 +31,12 @@ def walks(**arguments: Any) -> Callable[[Test], Test]:
 
 
 def life_of(directory: Path, *, at_once: bool = False, **settings: str) -> Engine:
-    """An engine whose threads work only when the test allows it."""
+    """Return an engine whose threads work only when the test allows it."""
     return Engine(directory, Disk(), at_once=at_once, enable_debug_command="yes", **settings)
 
 
 def without_log(directory: Path, *, at_once: bool = False, **settings: str) -> Engine:
-    """The same without a log."""
+    """Return an engine like that of ``life_of``, without a log."""
     return life_of(directory, at_once=at_once, appendonly="no", **settings)
 
 
@@ -55,7 +55,7 @@ def ended(engine: Engine, line: str = "SHUTDOWN") -> Engine:
 
 
 def entries(engine: Engine) -> list[bytes]:
-    """The IDs in the stream ``s``."""
+    """Return the IDs in the stream ``s``."""
     out: Out = []
     encode(engine.run("XRANGE s - +"), 2, out)
     reader = hiredis.Reader()
@@ -64,11 +64,11 @@ def entries(engine: Engine) -> list[bytes]:
 
 
 def names(engine: Engine) -> list[str]:
-    """Return the content of the engine's directory."""
+    """Return the file names in the engine's directory."""
     return sorted(path.name for path in engine.directory.iterdir())
 
 
 def replace_all(engine: Engine) -> None:
-    """Replace all data by a master's, as at the end of a full synchronisation."""
+    """Replace all data with a master's, as at the end of a full synchronisation."""
     engine.core.databases[0].clear()
     engine.core.databases[0].add(b"of the master", b"value")

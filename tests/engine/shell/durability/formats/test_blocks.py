@@ -1,4 +1,4 @@
-"""Blocks of the append-only file: complete blocks are found, and torn ends are distinguished from changed bytes."""
+"""Blocks of the append-only file: complete blocks are read, and a torn end differs from changed bytes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def read(data: bytes) -> list[bytes]:
 
 
 @given(BLOCKS)
-def test_blocks_come_back(blocks):
+def test_blocks_are_restored(blocks):
     """Data written in blocks is read as the same blocks, all verified."""
     assert read(file_of(blocks)) == blocks
 
 
 @given(BLOCKS.filter(bool), st.data())
-def test_a_file_that_ends_too_early_is_torn_at_its_last_whole_block(blocks, data):
+def test_a_truncated_file_is_torn_after_its_last_complete_block(blocks, data):
     """A file that is cut within a block is torn at the start of that block."""
     whole = file_of(blocks)
     ends = [len(file_of(blocks[:count])) for count in range(len(blocks) + 1)]
@@ -48,8 +48,8 @@ def test_a_file_that_ends_too_early_is_torn_at_its_last_whole_block(blocks, data
 
 
 @given(BLOCKS.filter(bool), st.data())
-def test_a_flipped_bit_is_damage_and_never_a_torn_end(blocks, data):
-    """With any one bit changed the file is refused, at the block where the bit is."""
+def test_a_flipped_bit_is_damage_and_not_a_torn_end(blocks, data):
+    """With any one bit changed the file is rejected, at the block with the changed bit."""
     whole = bytearray(file_of(blocks))
     at = data.draw(st.integers(0, 8 * len(whole) - 1))
     whole[at // 8] ^= 1 << at % 8
@@ -60,8 +60,8 @@ def test_a_flipped_bit_is_damage_and_never_a_torn_end(blocks, data):
     assert caught.value.offset in (begin, begin + HEAD_SIZE)
 
 
-def test_a_block_in_another_place_is_not_taken():
-    """A block in the place of another one, or a missing block, is detected."""
+def test_a_missing_first_block_is_damage():
+    """A file without its first block is rejected, because its blocks are not at their places."""
     blocks = [b"one", b"another", b"one"]
     whole = file_of(blocks)
     first = len(file_of(blocks[:1]))
@@ -69,8 +69,8 @@ def test_a_block_in_another_place_is_not_taken():
         read(whole[first:])
 
 
-def test_what_redis_writes_is_left_to_its_reader():
-    """Commands without a head are one unproven stretch up to the end; time stamps between commands are skipped."""
+def test_commands_without_blocks_are_left_to_the_parser():
+    """Commands without a head are one unverified piece up to the end; timestamps between commands are skipped."""
     commands = encode([b"SET", b"k", b"v"])
     found = list(pieces(memoryview(b"#TS:1700000000\r\n" + file_of([])[:0] + commands)))
     assert [(piece.start, piece.proven) for piece in found] == [(16, False)]
@@ -84,7 +84,7 @@ ARGVS = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 
 @given(ARGVS)
 def test_a_command_is_read_strictly(argv):
-    """A command is read as it was written; every shorter piece is torn, or damaged if no command starts like that."""
+    """A command is read as it was written, and every shorter piece of it is torn."""
     data = encode(argv)
     assert parse_command(data, 0) == (argv, len(data))
     for size in range(len(data)):
@@ -105,8 +105,8 @@ def test_a_command_is_read_strictly(argv):
         b"*1\r\n$1\r\na\rX",
     ],
 )
-def test_what_is_no_command_is_damage(data):
-    """Wrong marks, wrong numbers and words of another length are damage."""
+def test_invalid_commands_are_damage(data):
+    """Wrong type bytes, invalid numbers and words of another length are damage."""
     with pytest.raises(DamagedError):
         parse_command(data, 0)
 
@@ -122,7 +122,7 @@ def test_what_is_no_command_is_damage(data):
         ("XADD k IDMP p i * f v", "XADD k IDMP p i * f v", ""),
     ],
 )
-def test_forms_that_only_a_redis_may_send(logged, sent, record):
+def test_forms_that_only_a_redis_master_may_send(logged, sent, record):
     """LIMIT after an exact threshold is dropped, and the idempotent ID of an XADD is returned separately."""
     words, found = as_client_command(logged.encode().split())
     assert words == sent.encode().split()
@@ -138,8 +138,8 @@ MANIFEST = Manifest(
 )
 
 
-def test_a_manifest_comes_back():
-    """A manifest is read as it was written; one of Redis, without a checksum, is accepted."""
+def test_a_manifest_is_restored():
+    """A manifest is read as it was written; a manifest of Redis, without a checksum, is accepted."""
     assert decode(MANIFEST.encode()) == MANIFEST
     plain = b"".join(MANIFEST.encode().splitlines(keepends=True)[:-1])
     assert decode(plain) == MANIFEST
@@ -148,7 +148,7 @@ def test_a_manifest_comes_back():
 
 
 def test_a_flipped_bit_in_a_manifest_is_found():
-    """With any one bit changed the manifest is refused."""
+    """With any one bit changed the manifest is rejected."""
     for at in range(8 * len(MANIFEST.encode())):
         data = bytearray(MANIFEST.encode())
         data[at // 8] ^= 1 << at % 8
@@ -170,14 +170,14 @@ def test_a_flipped_bit_in_a_manifest_is_found():
         b"file a seq 1 type i",
     ],
 )
-def test_what_is_no_manifest_is_refused(data):
+def test_invalid_manifests_are_rejected(data):
     """Invalid lines, two bases, and increments out of order are errors."""
     with pytest.raises(ManifestError):
         decode(data)
 
 
-def test_a_rewrite_makes_history_of_what_the_base_holds():
-    """After a rewrite the increments from its first one on are kept, all other files are history."""
+def test_a_rewrite_turns_older_files_into_history():
+    """A rewrite keeps the increments from its first one on, and turns all other files into history."""
     base = Entry("a.aof.3.base.psb", 3, BASE)
     changed = MANIFEST.rewritten(base, 4)
     assert [one.name for one in changed.files] == ["a.aof.3.base.psb", "a.aof.4.incr.aof"]

@@ -1,4 +1,4 @@
-"""Positions in a replication history, as stored in files: nothing else is taken for one."""
+"""Positions in a replication history, as stored in files; nothing else is read as a position."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ POSITIONS = st.builds(
 
 
 @given(POSITIONS, st.integers(0, 1 << 40))
-def test_it_comes_back(position, place):
+def test_a_position_is_restored(position, place):
     """A position is restored from the fields of an RDB file, a snapshot's header and a line of a log."""
     assert from_about(position.about) == position
     assert from_packed(position.packed) == position
     assert len(position.line(place)) == LINE_SIZE
 
 
-def test_what_is_too_large_for_a_header_is_no_position():
-    """Numbers too large for a snapshot's header are left out, never truncated."""
+def test_a_position_too_large_for_a_header_is_left_out():
+    """A position with numbers too large for a snapshot's header is left out, not truncated."""
     assert from_packed(Position(b"a" * 40, 1 << 48, 0).packed) is None
     assert from_packed(Position(b"a" * 40, 1, 1 << 16).packed) is None
 
@@ -44,13 +44,13 @@ def test_what_is_too_large_for_a_header_is_no_position():
         {b"repl-id": b"a" * 40, b"repl-offset": b"9" * 30, b"repl-stream-db": b"0"},
     ],
 )
-def test_fields_that_make_no_sense_are_no_position(about):
-    """If a field is missing or invalid, the data belongs to no history."""
+def test_invalid_fields_are_no_position(about):
+    """If a field is missing or invalid, the file has no position."""
     assert from_about(about) is None
 
 
 @given(POSITIONS, st.integers(0, LINE_SIZE - 1), st.data())
-def test_a_line_of_a_log(position, at, data):
+def test_a_position_in_a_log(position, at, data):
     """Readers skip the line, also between blocks; a partial line is torn; a changed or misplaced line is ignored."""
     block = head(0, b"*1\r\n") + b"*1\r\n"
     file = block + position.line(len(block))

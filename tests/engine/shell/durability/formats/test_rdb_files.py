@@ -1,4 +1,4 @@
-"""SAVE's two formats in one directory: which is written, which is loaded, what startup rejects."""
+"""The two formats of SAVE in one directory: which one is written, which one is loaded, and rejected starts."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_save_format_chooses_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("newest", ["rdb", "psb"])
-def test_the_start_takes_what_was_taken_later(tmp_path, newest):
-    """Of two files, startup loads the one with the later timestamp inside, regardless of names and file times."""
+def test_startup_loads_the_file_that_was_saved_last(tmp_path, newest):
+    """Of two files, startup loads the one with the later timestamp inside, whatever the names and file times are."""
     engine = Engine(tmp_path, **SETTINGS)
     for name in ("psb", "rdb") if newest == "rdb" else ("rdb", "psb"):
         engine.run(f"SET which {name}")
@@ -58,8 +58,8 @@ def test_the_start_takes_what_was_taken_later(tmp_path, newest):
     assert Engine(tmp_path, **SETTINGS).run("GET which") == newest.encode()
 
 
-def test_a_start_never_falls_back_to_the_older_file(tmp_path):
-    """If the newer of two files is damaged, startup fails with its name: the older one has other data."""
+def test_startup_never_falls_back_to_the_older_file(tmp_path):
+    """If the newer of two files is damaged, startup fails with its name: the older file has other data."""
     engine = Engine(tmp_path, **SETTINGS)
     for name in ("psb", "rdb"):
         engine.run("INCR n")
@@ -76,8 +76,9 @@ def test_a_start_never_falls_back_to_the_older_file(tmp_path):
 
 
 def test_nothing_is_lost_in_a_file_of_the_oldest_version(tmp_path):
-    """Version 10 has no place for idempotent producers, entries given back and active times: they come back all the
-    same, and version 14 keeps them as Redis does.
+    """Version 10 keeps idempotent producers, released entries and active times although its encodings lack them.
+
+    Version 14 keeps them as Redis does.
     """
     for version in ("10", "14"):
         engine = Engine(tmp_path, **SETTINGS, rdb_version=version)
@@ -102,9 +103,10 @@ def test_nothing_is_lost_in_a_file_of_the_oldest_version(tmp_path):
         assert again.core.databases[0].stream(b"s").producers.by_producer == {b"p": {b"one": first}}
 
 
-def test_unknown_types_are_refused_or_left_out(tmp_path):
-    """A start on a file with a type that the engine lacks names the key and the type; with load-unknown skip it
-    leaves it out, and INFO counts it.
+def test_unknown_types_are_rejected_or_skipped(tmp_path):
+    """A start with a file that has an unknown type fails with the key and the type.
+
+    With load-unknown skip, the key is skipped and INFO counts it.
     """
     (tmp_path / "dump.rdb").write_bytes(foreign()["module"][1])
     with pytest.raises(
@@ -118,7 +120,7 @@ def test_unknown_types_are_refused_or_left_out(tmp_path):
     assert "engine_rdb_last_load_left_out:1\r\n" in info
 
 
-def test_info_counts_what_was_loaded(tmp_path):
+def test_info_counts_the_loaded_keys(tmp_path):
     """INFO reports how many keys the last RDB file contained, and how many had expired."""
     (tmp_path / "dump.rdb").write_bytes(old_forms())
     info = Engine(tmp_path, **SETTINGS, now_us=NOW_US).run("INFO persistence").decode()
@@ -127,7 +129,7 @@ def test_info_counts_what_was_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("save_format", ["rdb", "psb"])
-def test_a_file_says_where_in_a_history_its_data_are(tmp_path, save_format):
+def test_a_file_has_its_position_in_the_history(tmp_path, save_format):
     """The next start continues the history. Expired keys are kept: the master may have extended their time."""
     engine = Engine(tmp_path, **SETTINGS, save_format=save_format)
     position = Position(b"a" * 40, 5, 3)

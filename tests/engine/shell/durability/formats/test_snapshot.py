@@ -32,13 +32,13 @@ LATER = NOW_US + 10**9
 
 
 def written(core, path: Path) -> bytes:
-    """The bytes of a snapshot of ``core``."""
+    """Return a snapshot of ``core`` as bytes."""
     snapshot.write(Files(), path, image.capture(core.databases, core.config, core.changes.now))
     return path.read_bytes()
 
 
 def _never(work: object, done: object) -> None:
-    """Run no background work."""
+    """Discard background work."""
 
 
 def read(data: bytes):
@@ -50,9 +50,9 @@ def read(data: bytes):
 
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**9), cold=st.sampled_from(["", "frames", "columns"]))
-def test_everything_comes_back(seed, cold, tmp_path_factory):
-    """A snapshot holds all that a core keeps: entries, counters, groups, times, nodes, producers, other types,
-    expiry.
+def test_all_data_is_restored(seed, cold, tmp_path_factory):
+    """A snapshot holds all data of a core: entries, counters, groups, times, nodes, producers, other
+    types and expiry.
     """
     path = tmp_path_factory.mktemp("snapshot") / "x"
     with small_segments():
@@ -62,7 +62,7 @@ def test_everything_comes_back(seed, cold, tmp_path_factory):
             freeze(core, as_columns=cold == "columns")
         again = read(written(core, path))
         assert everything(again) == everything(core)
-        # Later commands have the same effects, including the nodes of later entries.
+        # Later commands must have the same effects, including the nodes of later entries.
         for one in (core, again):
             one.changes.effects.clear()
             one.changes.recording = True
@@ -73,7 +73,7 @@ def test_everything_comes_back(seed, cold, tmp_path_factory):
         assert everything(again) == everything(core)
 
 
-def test_it_is_of_one_moment(tmp_path):
+def test_a_snapshot_shows_one_moment(tmp_path):
     """Changes between taking the image and writing it are not in the snapshot."""
     with small_segments():
         core = new_core()
@@ -103,7 +103,7 @@ def small(tmp_path_factory) -> bytes:
 
 
 def test_a_flipped_bit_anywhere_is_found(small):
-    """Every single bit of the file matters: with any one of them changed it is refused, at a place within the file."""
+    """With any bit of the file changed, the snapshot is rejected at a position within the file."""
     assert len(small) < 2000
     for at in range(8 * len(small)):
         data = bytearray(small)
@@ -114,7 +114,7 @@ def test_a_flipped_bit_anywhere_is_found(small):
 
 
 def test_a_file_cut_anywhere_is_refused(small):
-    """A snapshot that ends too early is rejected at any length; so is one with extra bytes at the end."""
+    """A snapshot that is truncated at any length is rejected, and so is one with extra bytes at the end."""
     for size in range(len(small)):
         with pytest.raises(DamagedError):
             snapshot.load(memoryview(small[:size]), empty_core())
@@ -123,7 +123,7 @@ def test_a_file_cut_anywhere_is_refused(small):
 
 
 def test_sealed_segments_are_not_copied(tmp_path):
-    """The frames of a loaded segment lie in the mapped file."""
+    """The frames of a loaded segment are slices of the mapped file."""
     with small_segments():
         core = new_core()
         driver = Driver(core, 1)
@@ -139,8 +139,8 @@ def test_sealed_segments_are_not_copied(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [OWN_SUFFIX, RESP_SUFFIX])
-def test_whoever_writes_beside_the_loop_is_asked_to_pause_after_each_key(suffix, tmp_path):
-    """A base of the log in either format, and so a snapshot, is written with a chance to let the event loop run."""
+def test_writing_in_a_thread_pauses_after_each_key(suffix, tmp_path):
+    """A snapshot or a base of the log in either format calls the pause function after each key."""
     core = new_core()
     session = core.open_session(NOW_US)
     for number in range(50):

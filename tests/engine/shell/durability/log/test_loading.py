@@ -35,13 +35,13 @@ def filled(directory: Path, **settings: str) -> Engine:
 
 
 def increment(directory: Path) -> tuple[Path, bytes]:
-    """Return the log's file and its content."""
+    """Return the path of the log's file and its content."""
     path = directory / "appendonlydir" / INCREMENT
     return path, path.read_bytes()
 
 
 def with_one_more(directory: Path) -> tuple[Path, bytes, int]:
-    """The same with another entry at its end, and the size before that."""
+    """Return the log's file and content after one more entry, and the size before that entry."""
     engine = filled(directory)
     size = engine.log.size
     engine.run("XADD s 3-1 a 3")
@@ -51,7 +51,7 @@ def with_one_more(directory: Path) -> tuple[Path, bytes, int]:
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**9), preamble=st.sampled_from(["yes", "no"]))
-def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
+def test_the_log_restores_the_data(seed, preamble, tmp_path_factory):
     """After any commands, with rewrites in between, a restart has the same data."""
     directory = tmp_path_factory.mktemp("log")
     with small_segments():
@@ -88,8 +88,8 @@ def without_vanished(found):
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**9))
-def test_exported_commands_make_the_same_state(seed):
-    """The commands of a base in Redis's own form bring an empty core to the state that they were made of."""
+def test_exported_commands_restore_the_data(seed):
+    """Replaying the commands of a base in Redis's form on an empty core gives the data of the original core."""
     with small_segments():
         core = driven(seed)
         core.expire_due(core.changes.now_us)
@@ -105,7 +105,7 @@ def test_exported_commands_make_the_same_state(seed):
 
 
 def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
-    """Every bit of the increment counts; with one changed the engine does not start, and names file and byte."""
+    """With any bit of the increment changed, the engine does not start, and names the file and the byte."""
     filled(tmp_path).die()
     path, data = increment(tmp_path)
     for at in range(0, 8 * len(data), 3):
@@ -118,7 +118,7 @@ def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
     assert Engine(tmp_path).run("XLEN s") == 2
 
 
-def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
+def test_a_torn_end_is_cut_or_rejected(tmp_path, caplog):
     """aof-load-truncated yes truncates the file after its last complete block, with a warning; no rejects it."""
     path, data, size = with_one_more(tmp_path)
     for end in range(size + 1, len(data)):
@@ -134,7 +134,7 @@ def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
 
 @pytest.mark.parametrize("own", [True, False], ids=["blocks", "commands without sums"])
 def test_zeros_at_the_end_are_a_torn_end(tmp_path, own):
-    """After a power failure a file's last part may read as zeros, from any byte on: it is cut off, or refused."""
+    """A file whose last bytes read as zeros, as after a power failure, is truncated or rejected like a torn end."""
     path, data, size = with_one_more(tmp_path)
     if not own:
         data = data[:size] + encode([b"XADD", b"s", b"3-1", b"a", b"3"])
@@ -161,7 +161,7 @@ def test_zeros_in_the_middle_are_damage(tmp_path):
 
 @pytest.mark.parametrize("torn", [0, 4], ids=["it has no EXEC", "a command of it is torn"])
 def test_an_unfinished_transaction_at_the_end_is_cut_off(tmp_path, torn):
-    """A transaction of Redis without its EXEC is not run, and the next write replaces it."""
+    """A transaction of Redis without its EXEC is not replayed, and the next write replaces it."""
     filled(tmp_path).die()
     path = tmp_path / "appendonlydir" / INCREMENT
     with path.open("ab") as sink:
@@ -179,7 +179,7 @@ def test_an_unfinished_transaction_at_the_end_is_cut_off(tmp_path, torn):
 
 
 def test_only_the_last_file_may_be_torn(tmp_path):
-    """A torn end of a file before other files is damage."""
+    """A torn end of a file that is followed by other files is damage."""
     engine = filled(tmp_path)
     engine.files.fail("write", 28, "rewriteaof")
     engine.run("BGREWRITEAOF")
@@ -192,8 +192,8 @@ def test_only_the_last_file_may_be_torn(tmp_path):
         Engine(tmp_path)
 
 
-def test_a_missing_manifest_is_noticed(tmp_path):
-    """Files without the manifest that should name them are not ignored."""
+def test_a_missing_manifest_is_an_error(tmp_path):
+    """Log files without a manifest stop the start."""
     filled(tmp_path).die()
     (tmp_path / "appendonlydir" / "appendonly.aof.manifest").unlink()
     with pytest.raises(ConfigError, match="manifest is missing"):
@@ -218,7 +218,7 @@ def test_a_foreign_manifest_is_refused(tmp_path):
 
 
 def test_a_damaged_base_that_redis_wrote_is_named(tmp_path):
-    """An RDB base that is damaged is refused with its name and the place."""
+    """A damaged RDB base is rejected with its name and the position."""
     filled(tmp_path).die()
     folder = tmp_path / "appendonlydir"
     (folder / "appendonly.aof.1.base.rdb").write_bytes(b"REDIS0010" + bytes(100))
@@ -229,7 +229,7 @@ def test_a_damaged_base_that_redis_wrote_is_named(tmp_path):
         Engine(tmp_path)
 
 
-def test_a_command_that_fails_ends_the_loading(tmp_path):
+def test_a_command_that_fails_stops_the_loading(tmp_path):
     """If a command fails on replay, the engine reports the offset and does not start."""
     filled(tmp_path).die()
     path = tmp_path / "appendonlydir" / INCREMENT
@@ -240,7 +240,7 @@ def test_a_command_that_fails_ends_the_loading(tmp_path):
         Engine(tmp_path)
 
 
-def test_the_log_goes_before_the_snapshot(tmp_path):
+def test_the_log_takes_precedence_over_the_snapshot(tmp_path):
     """With appendonly the log is loaded, without it the snapshot; a new log starts with the snapshot's data."""
     engine = Engine(tmp_path, appendonly="no")
     engine.run("SET from snapshot")
@@ -253,7 +253,7 @@ def test_the_log_goes_before_the_snapshot(tmp_path):
     assert Engine(tmp_path).run("GET from") == b"log"
 
 
-def test_keys_expire_as_the_log_says(tmp_path):
+def test_keys_expire_after_a_restart(tmp_path):
     """A key that expires while the server is down is deleted at the next start, and the log has the deletion."""
     engine = Engine(tmp_path)
     engine.run("SET k v PX 1000")
@@ -266,8 +266,8 @@ def test_keys_expire_as_the_log_says(tmp_path):
     assert b"DEL" in (tmp_path / "appendonlydir" / INCREMENT).read_bytes()
 
 
-def test_reload(tmp_path):
-    """DEBUG RELOAD and DEBUG LOADAOF give the same data, from the snapshot and from the log."""
+def test_debug_reload_and_loadaof_restore_the_data(tmp_path):
+    """DEBUG RELOAD and DEBUG LOADAOF restore the same data, from the snapshot and from the log."""
     engine = filled(tmp_path, enable_debug_command="yes")
     wanted = state(engine.core)
     for line in ("DEBUG RELOAD", "DEBUG LOADAOF", "DEBUG RELOAD NOSAVE", "DEBUG RELOAD NOFLUSH"):
@@ -279,9 +279,10 @@ def test_reload(tmp_path):
 
 
 @pytest.mark.parametrize("proven", [True, False])
-def test_a_value_that_looks_like_a_position_is_none(tmp_path, proven):
-    """A log that ends with a value which looks like the line about the replication history is in no history; the line
-    itself is believed, in a log of Redis too.
+def test_a_value_that_looks_like_a_position_is_ignored(tmp_path, proven):
+    """A value at the end of the log that looks like the line with a position is no position.
+
+    The line itself is used, in a log of Redis too.
     """
     file = tmp_path / "appendonlydir" / INCREMENT
     engine = Engine(tmp_path)
@@ -311,7 +312,7 @@ def test_a_value_that_looks_like_a_position_is_none(tmp_path, proven):
 
 
 def test_a_long_run_of_entries_loads_as_its_commands_one_by_one(monkeypatch):
-    """A run of XADDs has the same result as single XADDs: in new and existing streams, in each database."""
+    """A run of XADDs is replayed with the result of single XADDs: in new and existing streams, in each database."""
     entries = [encode([b"XADD", b"s", b"7-%d" % number, b"f", b"%d" % number**3]) for number in range(1, 401)]
     others = [b"SELECT", b"3"], [b"XTRIM", b"s", b"MAXLEN", b"50"], [b"XDEL", b"s", b"7-99"]
     select, trim, delete = map(encode, others)
@@ -343,7 +344,9 @@ def manifest_of(directory: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("data", [OLD_LOG, OLD_LOG + b"*3\r\n$3\r\nSET\r\n$1", OLD_LOG + b"*1\r\n$5\r\nMULTI\r\n"])
 def test_a_log_of_redis_6_is_loaded_and_becomes_the_base(tmp_path, data):
-    """The single file is moved into the directory under a manifest; a torn end is cut off; a rewrite replaces it."""
+    """The single file of Redis 6 is moved into the directory under a manifest; a torn end is truncated; a rewrite
+    replaces the file.
+    """
     (tmp_path / "appendonly.aof").write_bytes(data)
     engine = Engine(tmp_path)
     assert (engine.run("GET k"), engine.run("XLEN s")) == (b"v", 1)
@@ -359,7 +362,7 @@ def test_a_log_of_redis_6_is_loaded_and_becomes_the_base(tmp_path, data):
     assert Engine(tmp_path).run("GET k") == b"w"
 
 
-def test_a_log_of_redis_6_with_another_name_is_that_of_appendfilename(tmp_path):
+def test_only_the_old_log_named_by_appendfilename_is_loaded(tmp_path):
     """Only the file named by appendfilename is used."""
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     (tmp_path / "my.aof").write_bytes(OLD_LOG)
@@ -369,7 +372,7 @@ def test_a_log_of_redis_6_with_another_name_is_that_of_appendfilename(tmp_path):
 
 
 def test_an_old_log_next_to_a_newer_one_is_left_alone(tmp_path):
-    """If the directory has a log, the single file is neither read nor changed."""
+    """If the directory has a log, the single file of Redis 6 is neither read nor changed."""
     filled(tmp_path).die()
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path)
@@ -379,7 +382,7 @@ def test_an_old_log_next_to_a_newer_one_is_left_alone(tmp_path):
 
 
 def test_a_log_switched_on_later_leaves_an_old_file_alone(tmp_path):
-    """CONFIG SET appendonly yes keeps the data, and the single file stays, as on Redis."""
+    """CONFIG SET appendonly yes keeps the data, and the single file of Redis 6 stays, as in Redis."""
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path, appendonly="no")
     engine.run("SET k w")
@@ -412,7 +415,7 @@ def test_a_crash_between_any_two_steps_of_the_upgrade_loses_nothing(tmp_path, po
     assert step > 5
 
 
-def test_an_old_log_next_to_a_damaged_manifest_stays_where_it_is(tmp_path):
+def test_an_old_log_next_to_a_damaged_manifest_is_not_moved(tmp_path):
     """The damage is reported, and nothing is moved."""
     filled(tmp_path).die()
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)

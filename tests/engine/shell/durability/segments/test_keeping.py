@@ -1,4 +1,4 @@
-"""``stream-storage disk`` as a whole: errors for clients, the check tool, and refused starts."""
+"""``stream-storage disk`` as a whole: errors for clients, the check tool, and rejected starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _small_segments() -> Iterator[None]:
 
 
 def filled(directory: Path, **settings: str) -> Engine:
-    """An engine with 30 entries of which 25 lie on the disk, in five segments, and all are pending."""
+    """Return an engine with 30 pending entries, of which 25 are on disk in five segments."""
     engine = Engine(directory, Disk(), **{**DISK, **settings})
     for number in range(1, 31):
         engine.run(f"XADD s {number}-1 a {number} b {'v' * 40}")
@@ -70,8 +70,8 @@ READING = [
 
 
 @pytest.mark.parametrize("line", READING)
-def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
-    """The error names file, offset and stream; other data is read and changed as before; the log has all changes."""
+def test_damage_is_an_error_of_the_command_that_reads_it(tmp_path, line):
+    """The error names file, offset and stream; other data can be read and changed; the log has all changes."""
     engine = filled(tmp_path)
     path, offset = damage(engine, 2)
     reply = engine.run(line)
@@ -97,7 +97,7 @@ def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
     again.die()
 
 
-def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
+def test_check_finds_damage_that_does_not_prevent_a_start(tmp_path):
     """check names file, offset, stream and number of entries; the engine starts with the undamaged data."""
     engine = filled(tmp_path)
     engine.run("BGREWRITEAOF")
@@ -116,12 +116,12 @@ def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
     assert again.run("XRANGE s 11-1 +").count == 20
     assert again.run("XRANGE s - +").startswith("IOERR")
     again.die()
-    # With storage in memory everything is read at startup.
+    # With storage in memory, startup reads everything.
     with pytest.raises(ConfigError, match=f"appendonly.aof.1.base.psb, byte .*{path}, byte {offset}"):
         Engine(tmp_path, Disk())
 
 
-def test_images_share_what_nobody_touches(tmp_path):
+def test_images_share_unchanged_segments(tmp_path):
     """Segments on disk are not copied for an image, which keeps its content whatever is removed."""
     engine = filled(tmp_path)
     core = engine.core
@@ -147,8 +147,9 @@ def test_images_share_what_nobody_touches(tmp_path):
 
 
 def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
-    """Segments are stored while the log is replayed: few sealed segments wait in memory at its end, and with a full
-    disk all of them do.
+    """Segments are stored while the log is replayed, so that few sealed segments wait in memory at its end.
+
+    With a full disk all of them stay in memory.
     """
     monkeypatch.setattr(stream_storage, "MOST_WAITING", 5)
     monkeypatch.setattr(replay, "_TOGETHER", 2000)
@@ -168,7 +169,7 @@ def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
         again.die()
 
 
-#: Command after the base in the log -> whether it can run without reading a damaged segment.
+#: Command after the base in the log, and whether it is replayed without reading a damaged segment.
 BEHIND_THE_BASE = {
     "XREADGROUP GROUP new c COUNT 14 STREAMS s >": True,
     "XCLAIM s g d 0 12-1": True,
@@ -181,15 +182,16 @@ BEHIND_THE_BASE = {
 
 
 def pending(engine: Engine) -> list[Any]:
-    """IDs, consumers and counts of deliveries of two groups."""
+    """Return the IDs, consumers and delivery counts of two groups."""
     found = [record for name in ("g", "new") for record in engine.run(f"XPENDING s {name} - + 100")]
     return [[one[0], one[1], one[3]] for one in found]
 
 
 @pytest.mark.parametrize("line", BEHIND_THE_BASE)
-def test_a_log_is_played_back_beside_damage(tmp_path, line):
-    """Deliveries and trimming need nothing of a segment that cannot be read; a deletion in it ends the start, and the
-    error names it.
+def test_a_log_is_replayed_next_to_a_damaged_segment(tmp_path, line):
+    """Deliveries and trimming are replayed without the damaged segment.
+
+    A deletion in the segment stops the start, with an error that names the segment's file.
     """
     engine = filled(tmp_path)
     engine.run("XGROUP CREATE s new 0")
@@ -210,8 +212,8 @@ def test_a_log_is_played_back_beside_damage(tmp_path, line):
     again.die()
 
 
-def test_what_is_not_there_is_refused_at_the_start(tmp_path):
-    """An engine does not start without a file that its base refers to, and names it."""
+def test_a_missing_segment_file_stops_the_start(tmp_path):
+    """An engine does not start without a file that its base refers to, and names the file."""
     engine = filled(tmp_path)
     engine.run("BGREWRITEAOF")
     path = places(engine)[0].location[0].path
@@ -226,8 +228,8 @@ def test_what_is_not_there_is_refused_at_the_start(tmp_path):
     again.die()
 
 
-def test_the_first_id_is_known_without_the_disk(tmp_path):
-    """XADD with MINID reads no segment if none of its entries is to be removed."""
+def test_the_first_id_is_known_without_reading_the_disk(tmp_path):
+    """XADD with MINID reads no segment if it removes no entries."""
     engine = filled(tmp_path)
     damage(engine, 0)
     assert engine.run("XADD s MINID 1 * a 31") is not None
@@ -235,7 +237,7 @@ def test_the_first_id_is_known_without_the_disk(tmp_path):
     engine.die()
 
 
-def test_nothing_is_looked_at_in_memory(tmp_path, caplog):
+def test_storage_in_memory_ignores_unused_snapshots(tmp_path, caplog):
     """With stream-storage memory and no segment files, a damaged unused snapshot is not reported."""
     (tmp_path / "old.psb").write_bytes(b"PYSTREAMS-BASE and rubbish")
     engine = Engine(tmp_path, Disk())
@@ -247,8 +249,8 @@ def test_nothing_is_looked_at_in_memory(tmp_path, caplog):
     again.die()
 
 
-def test_two_engines_do_not_share_a_directory(tmp_path):
-    """A second engine does not start, even without a log."""
+def test_two_engines_cannot_share_a_directory(tmp_path):
+    """A second engine on the same directory does not start, even without a log."""
     engine = filled(tmp_path, appendonly="no")
     with pytest.raises(ConfigError, match="belongs to another engine"):
         Engine(tmp_path, Disk(), **DISK, appendonly="no")
@@ -256,7 +258,7 @@ def test_two_engines_do_not_share_a_directory(tmp_path):
 
 
 def test_compression_cannot_be_switched_off(tmp_path):
-    """Segments are stored compressed: stream-cold-compression no is refused, at the start and later."""
+    """Segments are stored compressed: stream-cold-compression no is rejected, at startup and later."""
     engine = filled(tmp_path)
     assert "needs stream-cold-compression" in engine.run("CONFIG SET stream-cold-compression no")
     assert "immutable" in engine.run("CONFIG SET stream-storage memory")
@@ -265,8 +267,8 @@ def test_compression_cannot_be_switched_off(tmp_path):
         Engine(tmp_path, Disk(), **DISK, stream_cold_compression="no")
 
 
-def test_files_that_leave_the_machine_hold_the_data(tmp_path):
-    """An RDB file and a log of commands are whole without the segment files; so is a snapshot in another directory."""
+def test_exported_files_contain_the_entries(tmp_path):
+    """An RDB file, a log of commands and a snapshot in another directory are complete without the segment files."""
     engine = filled(tmp_path, enable_protected_configs="yes")
     assert engine.run("SAVE") == b"OK"
     (tmp_path / "other").mkdir()
@@ -281,8 +283,8 @@ def test_files_that_leave_the_machine_hold_the_data(tmp_path):
         again.die()
 
 
-def test_a_rewrite_lets_go_of_what_was_trimmed(tmp_path):
-    """Trimming a stream whose base is on disk starts a rewrite automatically, and the files are deleted."""
+def test_a_rewrite_frees_trimmed_segments(tmp_path):
+    """Trimming a stream whose base is on disk starts a rewrite automatically, and the segment files are deleted."""
     engine = filled(tmp_path, stream_file_size="1024")
     engine.run("BGREWRITEAOF")
     engine.tick()
@@ -302,7 +304,7 @@ def test_a_rewrite_lets_go_of_what_was_trimmed(tmp_path):
     again.die()
 
 
-def test_emptying_rests_after_the_disk_has_refused(tmp_path, monkeypatch):
+def test_compaction_pauses_while_the_disk_is_full(tmp_path, monkeypatch):
     """While the disk is full, moving records is retried once per second, not at each check."""
     engine = filled(tmp_path)
     files = engine.durability.keeping.segments
@@ -323,7 +325,7 @@ def test_emptying_rests_after_the_disk_has_refused(tmp_path, monkeypatch):
     engine.die()
 
 
-def test_a_full_disk_is_told(tmp_path):
+def test_a_full_disk_is_reported(tmp_path):
     """INFO reports files, bytes and failures; a base that refers to data possibly not on disk is rejected."""
     engine = filled(tmp_path)
     info = engine.info()

@@ -1,4 +1,4 @@
-"""Segment files: written records are read, damage is found, and unreferenced files are deleted."""
+"""Segment files: written records can be read, damage is found, and unreferenced files are deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.storing import segment_files
 
 
 def packed(number: int, entries: int = 50, cache: SpanCache | None = None):
-    """Packed entries that differ by a number."""
+    """Return packed entries that depend on a number."""
     plain = Plain()
     for at in range(entries):
         plain.append((number << 64) + at, frame(b"%d-%d" % (number, at), [b"f", b"value %d of %d" % (at, number)]))
@@ -32,7 +32,7 @@ def packed(number: int, entries: int = 50, cache: SpanCache | None = None):
 
 
 def stored(files, number: int) -> Stored:
-    """The same on the disk."""
+    """Return packed entries that are stored on disk."""
     body = packed(number)
     (place,) = files.write([body])
     return Stored(place, len(body), body.data_size, body.last_id, SpanCache())
@@ -52,8 +52,8 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in (directory / "segments").iterdir())
 
 
-def test_what_is_stored_reads_as_before(tmp_path):
-    """Every method of stored entries gives the packed entries' result, also in an engine that finds the files."""
+def test_stored_entries_equal_packed_entries(tmp_path):
+    """Every method of stored entries gives the packed entries' result, also in an engine that opens existing files."""
     before, files = packed(7), segment_files(tmp_path)
     body = stored(files, 7)
     place = body.place
@@ -72,8 +72,8 @@ def test_what_is_stored_reads_as_before(tmp_path):
         assert one.frame_at(49) == before.frame_at(49)
 
 
-def test_files_go_when_nobody_refers_to_them(tmp_path):
-    """A file is kept while a segment is in it or a document refers to it, and deleted then; the newest file is kept."""
+def test_files_are_deleted_when_unreferenced(tmp_path):
+    """A file is deleted when no segment is in it and no document refers to it; the newest file is kept."""
     files = segment_files(tmp_path, file_size=1)
     bodies = [stored(files, number) for number in range(4)]
     document = tmp_path / "dump.psb"
@@ -99,8 +99,8 @@ def test_files_go_when_nobody_refers_to_them(tmp_path):
     assert names(tmp_path) == ["segments-1.pss"]
 
 
-def test_what_went_is_noticed_some_at_a_time(tmp_path, monkeypatch):
-    """Each check processes a limited number of dropped places; the file is deleted with the last one."""
+def test_dropped_records_are_processed_in_steps(tmp_path, monkeypatch):
+    """Each check processes a limited number of dropped records; the file is deleted with the last one."""
     monkeypatch.setattr(store, "MOST_NOTICED", 4)
     files = segment_files(tmp_path, file_size=1 << 20)
     bodies = [stored(files, number) for number in range(10)]
@@ -117,8 +117,8 @@ def test_what_went_is_noticed_some_at_a_time(tmp_path, monkeypatch):
     files.close()
 
 
-def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
-    """Live records are rewritten and read as before, and the file is deleted unless a document refers to it."""
+def test_a_file_with_mostly_dead_records_is_emptied(tmp_path):
+    """Live records are rewritten and stay readable, and the file is deleted unless a document refers to it."""
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(30)]
     count = len(names(tmp_path))
@@ -144,7 +144,7 @@ def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
 
 
 @pytest.mark.parametrize(("dead_of_ten", "emptied"), [(2, False), (4, True)])
-def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, dead_of_ten, emptied):
+def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dead_of_ten, emptied):
     """If no file is mostly dead but over a quarter of all bytes is, the worst files are emptied until less is."""
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(60)]
@@ -157,7 +157,7 @@ def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, 
     assert not any(file.dead > file.size / 2 for file in files._files_now())
     for _ in range(40):
         files.tidy(now, may_move=False)
-    assert files.facts() == before, "nothing is moved while it is to rest"
+    assert files.facts() == before, "records are not moved while moving is paused"
     for _ in range(40):
         files.tidy(now)
     after = files.facts()
@@ -170,8 +170,10 @@ def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, 
     files.close()
 
 
-def test_a_full_disk_ends_emptying_for_a_while(tmp_path):
-    """A record that cannot be moved stays readable in its place; with room again it is moved without another write."""
+def test_a_full_disk_pauses_compaction(tmp_path):
+    """A record that cannot be moved stays readable in its place; when there is room, it is moved without
+    another write.
+    """
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=4000)
     kept = [stored(files, number) for number in range(30)][::5]
@@ -192,8 +194,8 @@ def test_a_full_disk_ends_emptying_for_a_while(tmp_path):
     files.close()
 
 
-def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
-    """No document may refer to a missing file: its content is still read, and written to another file."""
+def test_a_deleted_file_is_written_again(tmp_path):
+    """No document may refer to a missing file: its content is still readable, and is written to another file."""
     files = segment_files(tmp_path)
     body = stored(files, 1)
     files.sync()
@@ -208,7 +210,7 @@ def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
     files.close()
 
 
-def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
+def test_a_truncated_file_is_not_referenced_by_documents(tmp_path, caplog):
     """Readable records are rewritten once; the others are reported as long as they are referenced."""
     files = segment_files(tmp_path)
     bodies = [stored(files, 1), stored(files, 2)]
@@ -220,7 +222,7 @@ def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
         files.tidy(now)
     assert bodies[0].place.location[0].number == 2
     assert bodies[0].frames(0, 50) == packed(1).frames(0, 50)
-    assert len([record for record in caplog.records if "byte" in record.message]) == 2, "it is not tried for ever"
+    assert len([record for record in caplog.records if "byte" in record.message]) == 2, "it is not retried indefinitely"
     with pytest.raises(OSError, match=r"segments-0000000001.pss is damaged, and streams refer to"):
         files.sync()
     bodies.pop()
@@ -230,9 +232,10 @@ def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
     files.close()
 
 
-def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
-    """A file that is full is synced and closed; of those that are read only the last few stay open, and each is read
-    as before when its turn comes again.
+def test_few_files_are_open(tmp_path, monkeypatch):
+    """A full file is synced and closed, and only the last few files that were read stay open.
+
+    Each file is readable again when its turn comes.
     """
     monkeypatch.setattr(segment_file, "MOST_OPEN", 3)
     opened = len(list(Path("/proc/self/fd").iterdir()))
@@ -248,8 +251,8 @@ def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
     files.close()
 
 
-def test_a_full_file_that_cannot_be_synced_is_written_again(tmp_path):
-    """A rejected fsync of a file that is full has the same effect as a requested one."""
+def test_a_full_file_that_cannot_be_synced_is_rewritten(tmp_path):
+    """A failed fsync of a full file has the same effect as a failed fsync of the current file."""
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=1)
     first = stored(files, 1)
@@ -265,7 +268,7 @@ def test_a_full_file_that_cannot_be_synced_is_written_again(tmp_path):
     files.close()
 
 
-def test_a_number_that_no_file_can_have_is_passed_over(tmp_path):
+def test_a_file_with_an_impossible_number_is_ignored(tmp_path):
     """A file whose number does not fit into a header is ignored, and the next file is created as usual."""
     (tmp_path / "segments").mkdir()
     (tmp_path / "segments" / "segments-9999999999.pss").write_bytes(b"not ours")
@@ -275,8 +278,8 @@ def test_a_number_that_no_file_can_have_is_passed_over(tmp_path):
     files.close()
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path):
-    """A failed write leaves the file unchanged; with room again the next record follows the last one."""
+def test_a_full_disk_leaves_the_file_unchanged(tmp_path):
+    """A failed write leaves the file unchanged; when there is room, the next record follows the last one."""
     disk = Disk()
     files = segment_files(tmp_path, disk)
     first = stored(files, 1)
@@ -302,7 +305,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     files.close()
 
 
-def test_nothing_is_written_once_it_is_closed(tmp_path):
+def test_nothing_is_written_after_closing(tmp_path):
     """A late thread writes nothing to a directory that may belong to another engine by then."""
     files = segment_files(tmp_path)
     stored(files, 1)
@@ -313,7 +316,7 @@ def test_nothing_is_written_once_it_is_closed(tmp_path):
     assert {path: path.stat().st_size for path in (tmp_path / "segments").iterdir()} == before
 
 
-def test_what_an_fsync_has_refused_is_written_again(tmp_path):
+def test_records_with_a_failed_fsync_are_rewritten(tmp_path):
     """After a failed fsync no document may refer to the file, not even if a later fsync succeeds."""
     disk = Disk()
     files = segment_files(tmp_path, disk)
@@ -332,7 +335,7 @@ def test_what_an_fsync_has_refused_is_written_again(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["beginning", "bytes", "end"])
-def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
+def test_damage_is_an_error_with_file_and_offset(tmp_path, where, caplog):
     """A changed byte, or a shorter file, is an error with file and offset; other records are readable."""
     files = segment_files(tmp_path)
     first, second = stored(files, 1), stored(files, 2)
@@ -355,8 +358,8 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
     assert "at the end are an incomplete segment" in said[1]
 
 
-def test_damage_in_the_middle_of_a_file_is_told_by_check(tmp_path):
-    """A changed byte that is followed by records is damage, in a head or after it."""
+def test_check_reports_damage_in_the_middle_of_a_file(tmp_path):
+    """A changed byte in a record or its head is damage if records follow it."""
     files = segment_files(tmp_path)
     bodies = [stored(files, number) for number in range(2)]
     file, offset = bodies[0].place.location
@@ -370,8 +373,8 @@ def test_damage_in_the_middle_of_a_file_is_told_by_check(tmp_path):
         assert damage[:2] == (file.path, 0 if not at else offset)
 
 
-def test_a_document_that_refers_to_what_is_not_there_is_refused(tmp_path):
-    """A missing or too short file is reported as damage of the document."""
+def test_a_document_with_missing_records_is_rejected(tmp_path):
+    """A document that refers to a missing or truncated file is reported as damaged."""
     files = segment_files(tmp_path)
     place = stored(files, 1).place
     _, offset = place.location
