@@ -21,7 +21,7 @@ def _moved_ns(file: Path) -> Callable[[], int]:
     return lambda: time_ns() + 1000 * int.from_bytes(offset[:8], "little", signed=True)
 
 
-#: Return the time in nanoseconds since the epoch.
+#: Function that returns the time in nanoseconds since the epoch.
 now_ns: Callable[[], int] = _moved_ns(Path(_FILE)) if _FILE else time_ns
 
 

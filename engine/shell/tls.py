@@ -1,6 +1,6 @@
 """TLS contexts of the ssl module, built from the ``tls-`` directives, for clients and for the link to a master.
 
-If a context cannot be built, the error names the directive at fault.
+If a context cannot be built, the error names the directive or the files at fault.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DIRECTIVES = (
 
 
 def server_context(config: Config) -> ssl.SSLContext:
-    """Return the context for clients. Raises a ConfigError that names the faulty directive."""
+    """Return the context for clients. Raises a ConfigError that names the faulty directive or files."""
     text = _texts(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _protocols(context, text("tls-protocols"))
@@ -61,7 +61,7 @@ def server_context(config: Config) -> ssl.SSLContext:
 
 
 def client_context(config: Config) -> ssl.SSLContext:
-    """Return the context for the link to a master. Raises a ConfigError that names the faulty directive.
+    """Return the context for the link to a master. Raises a ConfigError that names the faulty directive or files.
 
     A known authority must have issued the master's certificate. The name in it is not checked, because replicas know
     their master by address. If tls-client-cert-file is empty, this server presents its certificate for clients.

@@ -12,7 +12,9 @@ from engine.text.longdouble import DECIMAL, HEX, INFINITE
 
 #: Maximum absolute value of whole numbers that are written with all their digits.
 _WHOLE = float(1 << 62)
-#: Limits for numbers without an exponent: zeros at the end, digits after the point, and the exponent of small numbers.
+#: A number is written without an exponent in three cases: it is whole and has at most ``_MOST_ZEROS`` zeros after its
+#: other digits; or it has fewer than ``_MOST_DECIMALS`` digits after the point; or it has a fraction, and its exponent
+#: would be less than ``_SMALL_EXPONENT`` in absolute value.
 _MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
 
 

@@ -28,9 +28,9 @@ class Companion(Enum):
     RUNNING = auto()
     #: The process ended by itself; the next one starts after a pause.
     RESTING = auto()
-    #: The process was asked to end.
+    #: The process was asked to end, or the pause before its restart was ended.
     ENDING = auto()
-    #: The process was asked to end, and a new one will be started.
+    #: The same, and a new process will be started.
     RENEWING = auto()
 
 

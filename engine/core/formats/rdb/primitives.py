@@ -195,7 +195,7 @@ class Reader:
         return word if size < 0 else lzf.decompressed(word, size)
 
     def stored(self) -> tuple[bytes, int]:
-        """Return the next string as stored, and its decompressed size in bytes (-1: not compressed)."""
+        """Return the next string as stored, and its decompressed size in bytes; -1 if the string is not compressed."""
         if self.data[self.at : self.at + 1] < b"\xc0":
             return self.read(self.length()), -1
         code = self.byte()

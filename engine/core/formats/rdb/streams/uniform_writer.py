@@ -42,6 +42,7 @@ def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None
     """Return nodes of ``size`` entries each for the frames in ``data``; ``ids`` are the columns of the entries' IDs.
 
     Returns None if the entries do not all have the same field names, or a value has more than ``_MOST_LENGTH`` bytes.
+    Also returns None if the part of a frame before its first value is shorter than the bytes that the node needs there.
     """
     count = len(ids[0])
     room = bytearray().join((bytes(BEFORE - len(_LINE_END)), _LINE_END, data, bytes(AFTER)))
