@@ -98,7 +98,7 @@ _TABLE: dict[str, Condition] = {
         OptionsError,
         "Option '{option}' needs Spark 4.2, but this is {version}. Earlier releases do not pass the start of a batch "
         "or the trigger to a data source.",
-        "Use Spark 4.2 or later, or remove the option. Without it, each batch reads all new entries.",
+        "Use Spark 4.2 or later, or remove the option. Before Spark 4.2, each batch reads all new entries.",
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,

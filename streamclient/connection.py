@@ -93,7 +93,7 @@ class Connection:
 
     @property
     def sent(self) -> int:
-        """Number of commands sent to all servers, not counting encoded ones."""
+        """Number of commands sent to all servers, without those sent by `Link.send_raw`."""
         return self._sent_before + sum(link.sent for link in list(self._links.values()))
 
     def link(self, key: bytes | None) -> Link:

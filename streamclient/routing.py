@@ -161,8 +161,8 @@ class Topology:
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
     ) -> list[tuple[Endpoint, Any]]:
-        """Ask each endpoint until one answers, and return a list of the endpoint and its answer. Raises the last
-        failure.
+        """Ask each endpoint until one answers. Return a list with one pair: that endpoint and its answer. Raises the
+        last failure if none answers.
 
         A permanent refusal raises an error that no retry can avoid, such as NOT_A_CLUSTER.
         """

@@ -133,7 +133,9 @@ class ReadSchema:
         return DELIVERIES in self.arrow.names
 
     def field_columns(self) -> list[str]:
-        """Return the columns, except of type void, that are a field of the entry or a member of its JSON object."""
+        """Return the names of columns that are read from a field of the entry or a member of its value. Columns of type
+        void are omitted.
+        """
         return [field.name for field in self.arrow if not self._is_special(field) and not pa.types.is_null(field.type)]
 
     def needed_fields(self) -> list[bytes] | None:

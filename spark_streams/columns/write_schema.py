@@ -33,8 +33,8 @@ class WriteSchema:
     """The columns of a write. `fields`: names of the columns that become fields.
 
     `has_map`, `has_id`, `has_stream`: whether the columns `fields` (a map), `_id` and `_stream` exist.
-    `null_value`: text for nulls; None omits them. `row_field`: the field whose value contains all columns, encoded by
-    `writer`, or as a JSON object if `writer` is None. None if each column is a field. `zone`: zone of written times.
+    `null_value`: text for nulls; None omits them. `row_field`: the field whose value contains all columns; None if each
+    column is a field. `writer`: encoder of this value; None for a JSON object. `zone`: zone of written times.
     """
 
     fields: tuple[str, ...]

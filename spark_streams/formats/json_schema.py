@@ -21,7 +21,7 @@ from spark_streams.formats.base import spark_fields
 from streamclient.formats.schemas import HEADER, Schema, header
 from streamwire.lazy import compute as pc
 
-_DEEPEST = 30  # nesting below which a part of the schema becomes a string
+_DEEPEST = 30  # maximum nesting; parts of the schema that are nested deeper become strings
 _PLAIN = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64(), "string": pa.string()}
 _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
 

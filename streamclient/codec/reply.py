@@ -58,11 +58,11 @@ class Page(Protocol):
         ...
 
     def integers(self, name: bytes) -> Any:
-        """Return the values of one field as an array of whole numbers; None if a value is not a plain whole number."""
+        """Return the values of one field as an int32 array; None if the caller must parse the texts."""
         ...
 
     def floats(self, name: bytes) -> Any:
-        """Return the values of one field as a float64 array; None if a value is not a plain number."""
+        """Return the values of one field as a float64 array; None if the caller must parse the texts."""
         ...
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -140,7 +140,8 @@ def _decimal(data: bytes, schema: Any, _: Any = None) -> decimal.Decimal:
 class _Choices(list[Any]):
     """Branches of a union or symbols of an enum, for the readers of `fastavro`: a negative index is an error.
 
-    The compiled reader adds the length to a negative index, and uses the sum as the index.
+    The compiled reader adds the length to a negative index, and uses the sum as the index. With this length, the sum is
+    out of range.
     """
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from streamclient.formats.schemas import UndecodableError
 ITEMS = 65_536
 #: Number of bytes per item in longer values.
 BYTES_PER_ITEM = 8
-#: Maximum number of columns and their members that a schema makes, with all references to named types expanded.
+#: Maximum number of columns of a schema, including nested members, with all references to named types expanded.
 MEMBERS = 10_000
 #: Maximum nesting.
 LEVELS = 200

@@ -88,8 +88,8 @@ class RedisEntries:
         return [found[whole] for whole, _ in wholes]
 
     def _marks(self, requested: Sequence[_Asked]) -> list[_Marks]:
-        """For each request, return the ID of every `grid`-th of at most `most` entries in (after, upto], and their
-        number.
+        """Count up to `most` entries in (after, upto] for each request. Return the ID of every `grid`-th entry, and the
+        number of entries.
         """
         found = self._short_marks(requested)
         begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
@@ -167,7 +167,7 @@ class RedisEntries:
             if state is None:
                 continue
             backlog, _ = state.backlog(whole.after)
-            is_short = state.length < _SHORT  # it is read completely, together with other short streams
+            is_short = state.length < _SHORT  # the range is read completely, together with other short ranges
             if exact or most is not None or is_short or backlog <= _COUNTED:
                 about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))

@@ -150,8 +150,8 @@ class _Delivery:
 
     def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[None]:
         """Deliver ranges of one node's streams, a page at a time, since other clients of the server wait during a
-        request. Refused ranges are delivered stream by stream. After a broken connection, one request delivers all
-        remaining entries.
+        request. If the server refuses a command, the remaining entries are delivered stream by stream. After a broken
+        connection, one request delivers all remaining entries.
         """
         resumed = False
 

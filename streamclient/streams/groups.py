@@ -59,7 +59,7 @@ class Groups:
             checked(self._connection, stream, reply, "XGROUP SETID")
 
     def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
-        """Create these consumers of streams, without entries. Return the streams for which the server did so.
+        """Create these consumers of streams, without entries. Return the streams that have their consumer now.
 
         Servers before Redis 6.2 do not have this command.
         """

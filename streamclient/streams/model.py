@@ -86,7 +86,10 @@ class StreamState:
     max_deleted_id: StreamId = ZERO
 
     def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """Return the number of entries after `after`, and whether it is an upper bound. If not, it is an estimate."""
+        """Return the number of entries after `after`, and whether it is certain. If not, it is an estimate.
+
+        A certain number from a group's lag may include entries that were added after the stream's state was read.
+        """
         at_group = self.group is not None and self.group.last_delivered_id == after
         known = self.exact_backlog(after, self.group.lag if self.group is not None and at_group else None)
         if known is not None or self.first_id is None:

@@ -216,6 +216,7 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
     shortest, longest = lengths["min"], lengths["max"]
+    # Minimum and maximum number of digits, and the factor. So many digits fit 64 bits after the multiplication.
     by_size = ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1))
     for least, most, factor in ((1, 11 + 6 - len(str(unit)) + 1, unit),) if unit else by_size:
         if least <= shortest and longest <= most:

@@ -252,7 +252,7 @@ def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
 
 
 def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
-    """Return the number of entries that each stream has for the batch, and whether the number is certain."""
+    """Return the number of entries that each stream has for the batch, and whether it is certain (not an estimate)."""
     found: dict[str, tuple[int, bool]] = {}
     requested: list[tuple[str, StreamId, StreamId]] = []
     for stream, end in facts.reach.items():

@@ -42,7 +42,8 @@ class ReplicaWait:
         link = self._link
         if link is None or not self._connection.keeps(link):
             link = self._connection.link(fences[0].stream)
-            # A new link may reach a server that took over without the writes that the old one acknowledged.
+            # A new link may reach a server that took over without the writes that the old server acknowledged. The
+            # fences show whether it has them.
             replies = link.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
             for fence, values in zip(fences, replies, strict=True):
                 if isinstance(values, ResponseError):

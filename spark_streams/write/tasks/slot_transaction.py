@@ -70,7 +70,7 @@ class Terms:
 class Entry:
     """A stream's state before a task's first row.
 
-    `record` may later be replaced by this attempt's own record. `done`: digest of the rows that the task need not
+    `record`: the batch record, which this attempt may replace later. `done`: digest of the rows that the task need not
     write.
     """
 
@@ -128,7 +128,7 @@ class SlotTransaction:
         self._sent: list[_Step] = []  # the pending rows that were sent
         self._link: Link | None = None
         self._token = b""
-        self._asking = False  # ASKING was sent before the transaction
+        self._asking = False  # whether ASKING was sent before the transaction
         self._columns = column_writes.accepts_columns(connection)  # whether rows may be sent as columns
         self._by_columns = False  # whether the rows in flight were sent as columns
         self._others: list[Command] = []  # commands in the transaction after the rows
@@ -253,7 +253,7 @@ class SlotTransaction:
         from one node to another, key by key. The stream and its fence must be on the same node. Until they are, EXISTS
         of both together is refused (TRYAGAIN).
         """
-        # Keys that an earlier task watched on this link may have changed since.
+        # An earlier task may have left watches on this link, which could make EXEC fail.
         commands: list[Command] = [("UNWATCH",)]
         if self._connection.topology.is_cluster:
             commands += [("EXISTS", fence.key, fence.writer.record_key(fence.stream), fence.stream) for fence in fences]

@@ -6,8 +6,9 @@ FIRST_PAGE = 8  # number of entries of unknown size: each may have many megabyte
 TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
 _GROWTH = 100  # maximum ratio of a page's number of entries to the previous page's
 _WIDE = 100  # minimum number of fields of a wide entry
-_ENOUGH, _MOST_BYTES = 256, 8 << 20  # target and maximum size (entries, bytes) of a page of wide entries: each page
-# has a cost per column, so larger pages are cheaper
+# A page has a cost per column, so pages of wide entries are larger than others.
+_ENOUGH = 256  # number of wide entries that a page should have
+_MOST_BYTES = 8 << 20  # maximum size of a page of wide entries
 
 
 class PageSize:

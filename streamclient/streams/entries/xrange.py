@@ -65,8 +65,8 @@ def pages(
 
     `size`: the page size learned from earlier pages.
 
-    The next page is requested before a page is decoded and yielded, so that the server works in parallel. Raises
-    NOT_A_STREAM and SERVER_REFUSED.
+    The next page is requested before a page is decoded, or with `delivery` before a page is yielded, so that the server
+    works in parallel. Raises NOT_A_STREAM and SERVER_REFUSED.
     """
     size = size or PageSize(most)
     requested = size.now
