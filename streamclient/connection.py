@@ -97,7 +97,9 @@ class Connection:
         return self._sent_before + sum(link.sent for link in list(self._links.values()))
 
     def link(self, key: bytes | None) -> Link:
-        """Return the link to the server that has the key (None: any server). Tries once; raises `UNREACHABLE`."""
+        """Return the link to the server that has the key, or to any server if `key` is None. Tries once; raises
+        `UNREACHABLE`.
+        """
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:

@@ -289,7 +289,7 @@ class Link:
         self._receive_due(None)
 
     def _receive_due(self, token: bytes | None) -> None:
-        """Receive outstanding replies up to this token (None: all)."""
+        """Receive outstanding replies up to this token; all outstanding replies if `token` is None."""
         while self._due and token not in self._early:
             self._early[self._due[0]] = self._receive(self._due[0])
             del self._due[0]  # only after success: otherwise the reply is still outstanding

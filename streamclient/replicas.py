@@ -48,7 +48,7 @@ class Mark:
 
 
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
-    """Return the current offsets of these nodes of a cluster (None: the single server).
+    """Return the current offsets of these nodes of a cluster. The node None is a single server.
 
     A node that reports no offset is omitted, and logged as a warning once per process. An unreachable node is omitted,
     too. Raises NO_REPLICAS_TOLD if a node refuses INFO.
@@ -119,7 +119,7 @@ def exclude(replica: Address) -> None:
 
 
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
-    """Return the replicas of a cluster's node (None: of the single server), in any order.
+    """Return the replicas in any order. `node`: their master in a cluster; None for a single server.
 
     Raises NO_REPLICAS_TOLD if no server lists the replicas, and SERVER_UNREACHABLE.
     """

@@ -40,7 +40,7 @@ class Topology:
         self._master: Endpoint | None = None
 
     def endpoint(self, key: bytes | None) -> Endpoint:
-        """Return the server that has the key (None: any server)."""
+        """Return the server that has the key; any server if `key` is None."""
         if self.is_cluster:
             ranges = self._slots()
             if key is None:
@@ -61,7 +61,7 @@ class Topology:
         return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
 
     def replicas(self, node: Endpoint | None) -> list[Endpoint]:
-        """Return the replicas of a cluster's node (None: of the single server) that are reported as up."""
+        """Return the replicas that are reported as up. `node`: their master in a cluster; None for a single server."""
         address = self.address
         if self.is_cluster:
             self._slots()

@@ -29,7 +29,7 @@ Convert = Callable[[Any], Any]
 Converted = tuple[Any, Any]
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
-_DIGITS = 4000  # maximum digits of an integer; Python refuses to parse more than about 4,300
+_DIGITS = 4000  # texts of this length or more become decimals, because Python's int refuses more than 4,300 digits
 
 
 def from_text(column: Any, target: Any) -> Converted:

@@ -74,8 +74,8 @@ class ValueReader(Protocol):
 class ReadSchema:
     """The columns of a read. `arrow`: the schema that Spark expects of every batch.
 
-    `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. Without it, the session's
-    zone applies (`in_session`). If the session has no zone, the driver's zone applies (`home`). `epochs`: see
+    `null_value`: text that is read as null. `zone`: zone of times whose text names no zone. If it is None, the
+    session's zone applies (`in_session`). If the session has no zone, the driver's zone applies (`home`). `epochs`: see
     `moments.epochs_of`. `requires_fields`: whether a column without any value is an error
     (`spark_streams.columns.field_check`). `reader`: reader of the values in `row_field`, if they are not plain JSON.
     """
@@ -231,7 +231,7 @@ class ReadSchema:
         return zones.type_in(kind, self.zone or self.home)
 
     def _column(self, field: Any, page: Page, stream: Origin, deliveries: Any, rows: dict[str, Converted]) -> Converted:
-        """Return a column, and a boolean array of the rows whose value does not fit its type (None: no row)."""
+        """Return a column, and a boolean array that flags values that do not fit its type; None if all values fit."""
         name, kind = field.name, field.type
         if name == FIELDS and pa.types.is_map(kind):
             return self._map(page, kind)
@@ -462,7 +462,7 @@ def arrow_schema(schema: spark.StructType) -> Any:
 
 
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
-    """Return a boolean array of the rows whose text does not fit the column's type (None: no row).
+    """Return a boolean array that flags texts that do not fit the column's type; None if all texts fit.
 
     For some types, an empty text is null, as in Spark's CSV source.
     """

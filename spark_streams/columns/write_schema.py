@@ -94,7 +94,7 @@ class WriteSchema:
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
         """Return the fields in the map column of all rows as offsets, names and values.
 
-        Null values become `null_value`, or are omitted without it.
+        Null values become `null_value`, or are omitted if `null_value` is None.
 
         Returns None without a map.
         """

@@ -87,7 +87,7 @@ class Host(Protocol):
         """Start the engine. Returns STARTED or NOT_RUNNABLE."""
 
     def next_event(self, seconds: float | None) -> Event | None:
-        """Return the next event, after at most `seconds` (None: indefinitely); None if there was no event."""
+        """Return the next event; None if there is none within `seconds`. Waits indefinitely if `seconds` is None."""
 
     def entered(self, state: State) -> None:
         """Carry out the actions of the entered state, and record it."""

@@ -51,8 +51,8 @@ class BatchReader(DataSourceReader):
         return {"_schema": self._schema}
 
     def narrow(self, only: set[str] | None, after: StreamId, upto: StreamId) -> None:
-        """Restrict the read to some streams (None: all) and to IDs in (after, upto]. Several calls restrict the read to
-        the intersection.
+        """Restrict the read to the streams `only` (any stream if it is None) and to IDs in (after, upto]. Several calls
+        restrict the read to the intersection.
         """
         if only is not None:
             self._only = only if self._only is None else self._only & only
@@ -60,8 +60,8 @@ class BatchReader(DataSourceReader):
 
     @headed
     def partitions(self) -> Sequence[InputPartition]:
-        """Return partitions of similar size within the options' limits: large streams are split, and small streams
-        share a partition.
+        """Return the partitions. Large streams are split if the options require it, and small streams share a
+        partition.
         """
         options = self._options
         with borrow(self._address) as connection:

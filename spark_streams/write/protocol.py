@@ -410,7 +410,8 @@ class Protocol:
         ]
 
     def may_write(self, entered: Values | None) -> bool:
-        """Return whether tasks of this attempt may write, from the last reply to `enter` (None: not requested).
+        """Return whether tasks of this attempt may write. `entered`: the last reply to `enter`; None if `enter` has no
+        commands.
 
         Raises BATCH_COMMITTED.
         """

@@ -76,7 +76,8 @@ def _in_order(schema: Schema) -> list[Schema]:
 
 
 def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
-    """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader` (None: `writer`).
+    """Return a function that decodes bytes of the schema `writer` to a value of the schema `reader`. Without `reader`,
+    the value has the schema `writer`.
 
     Both arguments are parsed schemas. The function raises UndecodableError for invalid bytes.
     The compiled reader of `fastavro` decodes values that cannot exceed a bound. All other values are decoded by

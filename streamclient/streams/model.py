@@ -73,9 +73,9 @@ class GroupState:
 class StreamState:
     """A stream that exists, in the terms of XINFO STREAM.
 
-    `last_id` is the last ID ever generated, `first_id` the ID of the first existing entry (None: the stream is empty).
-    `entries_added` is None if the server does not count (before Redis 7). `max_deleted_id` is the largest ID removed by
-    XDEL. `group` is the requested group; None if the stream does not have it.
+    `last_id` is the last ID ever generated. `first_id` is the ID of the first existing entry; None if the stream is
+    empty. `entries_added` is None if the server does not count (before Redis 7). `max_deleted_id` is the largest ID
+    removed by XDEL. `group` is the requested group; None if the stream does not have it.
     """
 
     last_id: StreamId

@@ -46,7 +46,10 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
 
 
 def grid_of(count: int) -> int:
-    """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits."""
+    """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits.
+
+    Also returns `count` if marks do not pay off: for few entries, and for limits far above a stream's length.
+    """
     if count < _MANY or count > _MANY * _MANY:
         return count
     return next((count // number for number in _MARKS if count % number == 0), count)

@@ -1,9 +1,10 @@
 """Reading ranges from replicas: the same rows as from the primary, with the load on other servers.
 
 The driver records the replication offset of each primary when the batch is planned. A task asks a replica before and
-after reading whether it has reached that offset in the same history of writes. If the replica has not reached it, does
-not reply or fails, the primary sends the remaining entries. So a lagging replica costs a request, but never an entry.
-Groups are not affected: entries that must be delivered are read from the primary.
+after reading whether it has reached that offset in the same history of writes. A replica that has not reached it before
+reading, or does not reply, is skipped. If a replica fails later, or no replica is left, the primary sends the remaining
+entries. So a lagging replica costs a request, but never an entry. Groups are not affected: entries that must be
+delivered are read from the primary.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def pages(
 ) -> Iterator[Page]:
     """Yield pages like `xrange.pages`, without delivery.
 
-    Fields other than `fields` may be present by name only (None: all fields are needed).
+    Values of fields that are not in `fields` may be missing. If `fields` is None, all values are present.
     """
     size = size or PageSize(most)
     if connection.topology.is_cluster or not connection.capabilities.has(_COMMAND):

@@ -42,7 +42,7 @@ class _Request:
 def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None) -> Pages:
     """Yield the entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
 
-    Fields other than `fields` may be present by name only (None: all fields are needed).
+    Values of fields that are not in `fields` may be missing. If `fields` is None, all values are present.
     """
     size = PageSize(most)
     for of_node in _by_node(connection, ranges):

@@ -58,7 +58,8 @@ def read_new(
     count: int,
     also: Command | None = None,
 ) -> list[Page] | None:
-    """Claim entries and read `count` new ones, in one transaction with the command `first`. Return pages of both.
+    """Claim entries and read `count` new ones, in one transaction with the command `first`. Return pages of the claimed
+    entries and of the new ones.
 
     `also`: a further XREADGROUP, whose entries are not in the result. Returns None, and executes nothing, if a key that
     is watched on the link was changed. Raises `BROKEN` and the errors of `refuse`.
