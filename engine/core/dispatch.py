@@ -223,11 +223,11 @@ class Core:
             try:
                 admission.check(session, command, argv)
             except CommandError as error:
-                self.telemetry.stat(command.full_name).rejected += 1
+                self.telemetry.stats[command.full_name].rejected += 1
                 return self._refused(session, argv, error)
         if session.multi is not None and command.name not in NOT_QUEUED:
             if "no_multi" in command.flags:
-                self.telemetry.stat(command.full_name).rejected += 1
+                self.telemetry.stats[command.full_name].rejected += 1
                 return self._refused(session, argv, CommandError(clients.NOT_IN_MULTI))
             session.multi.append((command, argv))
             return QUEUED
@@ -250,7 +250,7 @@ class Core:
         command = called_by(argv)
         session.last_command = b"NULL" if command is None else command.full_name
         if command is not None:
-            self.telemetry.stat(command.full_name).rejected += 1
+            self.telemetry.stats[command.full_name].rejected += 1
 
     def allow_steps(self) -> None:
         """Allow ``execute`` to return Steps; its caller must then call ``go_on``."""
@@ -284,7 +284,7 @@ class Core:
             raise
         spent = max(telemetry.stopwatch() - telemetry.measured_ns, 0)
         steps.spent_ns += spent
-        stat = telemetry.stat(command.full_name)
+        stat = telemetry.stats[command.full_name]
         stat.ns += spent
         stat.failed += failed
         if reply is not steps:
@@ -330,7 +330,7 @@ class Core:
         telemetry.measured_ns = end
         # Counted after the run, as in Redis: CONFIG RESETSTAT is the first command in the new counters, and the reply
         # of INFO does not include that INFO.
-        stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
+        stat = telemetry.stats[command.full_name]
         stat.ns += spent
         if failed:
             stat.failed += 1
@@ -438,7 +438,7 @@ class Core:
                 # The clock was set back.
                 spent = 0
             telemetry.measured_ns = end
-            (telemetry.stats.get(b"xadd") or telemetry.stat(b"xadd")).add_run(run.count, spent)
+            telemetry.stats[b"xadd"].add_run(run.count, spent)
             session.calls += run.count
             if spent >= telemetry.threshold_ns * run.count:
                 telemetry.note(session, COMMANDS[b"XADD"], next(run.commands()), spent // run.count, ctx.now)
@@ -456,7 +456,7 @@ class Core:
         except Exception as error:
             raise FatalError("xadd", session_id=session.id) from error
         if is_added:
-            self.telemetry.stat(b"xadd").add_run(run.count, 0)
+            self.telemetry.stats[b"xadd"].add_run(run.count, 0)
             session.calls += run.count
             if changes.ready:
                 self.blocked.serve()

@@ -7,7 +7,7 @@ counts durations from 2**(n-1) to below 2**n nanoseconds.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -141,7 +141,8 @@ class Telemetry:
         #: when the last command ended, or when the shell started the current batch of commands.
         self.stopwatch: Callable[[], int] = int
         self.measured_ns = 0
-        self.stats: dict[bytes, Stat] = {}
+        #: Counters of each command by its full name, created on first use.
+        self.stats: defaultdict[bytes, Stat] = defaultdict(Stat)
         self.slow_log: deque[Slow] = deque()
         self.events: dict[bytes, Event] = {}
         #: latency-monitor-threshold in milliseconds; 0: disabled.
@@ -173,13 +174,6 @@ class Telemetry:
         """Start or stop reporting every command, regardless of duration (for MONITOR)."""
         self._all = wanted
         self._follow()
-
-    def stat(self, name: bytes) -> Stat:
-        """Return a command's counters, created on first use."""
-        found = self.stats.get(name)
-        if found is None:
-            found = self.stats[name] = Stat()
-        return found
 
     def count_error(self, error: CommandError) -> None:
         """Count an error reply by its code."""

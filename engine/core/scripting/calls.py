@@ -280,7 +280,7 @@ class Calls:
         ):
             command = self._command(argv)
         telemetry = ctx.telemetry
-        stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
+        stat = telemetry.stats[command.full_name]
         if running.is_restricted or self._admission.refuses or "noscript" in command.flags:
             # In all other cases, `_check` would allow the command.
             try:

@@ -49,7 +49,9 @@ def read_hash(ctx: Context, key: bytes) -> Fields:
 
 def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, keep_ttl: bool = False) -> int:
     """Set fields and log an HSET; return the number of new fields. Remove the fields' expiry unless ``keep_ttl``."""
-    fields = hash_at(ctx, key, pairs[::2])
+    fields: Hash | None = ctx.db.typed(key, Hash)
+    if fields is not None and fields.deadlines:
+        fields = hash_at(ctx, key, pairs[::2])
     if fields is None:
         fields = Hash()
         ctx.db.add(key, fields, changes=0)
