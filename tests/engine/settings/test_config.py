@@ -59,8 +59,8 @@ def test_every_directive_accepts_its_own_value() -> None:
     assert config.find([b"*"]) == before
 
 
-def test_marked_as_acting_is_what_the_engine_reads() -> None:
-    """A directive is marked ACTS if and only if the core or the shell looks its value up."""
+def test_acting_directives_are_those_that_the_engine_reads() -> None:
+    """A directive is marked ACTS if and only if the core or the shell reads its value."""
     engine = ROOT / "engine"
     code = "".join(path.read_text() for room in ("core", "shell") for path in (engine / room).rglob("*.py"))
     code += (engine / "__main__.py").read_text() + (engine / "settings" / "config.py").read_text()

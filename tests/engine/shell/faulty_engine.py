@@ -1,7 +1,7 @@
-"""An engine with a mistake in it, as a process: the commands named in FAULTS fail when it gets the word FAULT.
+"""An engine with faults, as a process: the commands named in FAULTS fail if an argument contains FAULT.
 
-``FAULTS`` maps a command to how many changes (effects, touched keys) it makes before it raises, as JSON. The word is
-any argument that contains ``FAULT``; without it the commands work.
+``FAULTS`` maps each command to the number of changes (effects, touched keys) that it makes before it raises, as JSON.
+Without an argument that contains ``FAULT`` the commands work.
 """
 
 from __future__ import annotations

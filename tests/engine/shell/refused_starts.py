@@ -17,9 +17,9 @@ from tests.suite.waiting import DEADLINE
 
 
 def refused(starts: Sequence[Sequence[str]]) -> list[str]:
-    """Return the engine's output for a start with each of these arguments; each start must exit with status 1.
+    """Start the engine with each of these arguments and return its outputs; each start must exit with status 1.
 
-    Nothing may be announced on stdout.
+    No start may print anything on stdout.
     """
     command = [sys.executable, "-m", "tests.engine.shell.refused_starts", json.dumps(starts)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT, check=False)

@@ -1,4 +1,6 @@
-"""``python -m engine check`` finds all damage, reports its place, and truncates so that the engine can start."""
+"""``python -m engine check`` finds all damage, reports its position, and truncates files so that the
+engine can start.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ INCREMENT = "appendonly.aof.1.incr.aof"
 
 
 def run(path: Path, *flags: str) -> tuple[int, str]:
-    """Return the exit status and the output."""
+    """Return the exit status and the output of the check."""
     said: list[str] = []
     return check.main([str(path), *flags], said.append), "\n".join(said)
 
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """The directory of a log with one increment of five blocks and a transaction."""
+    """Return the directory of a log with one increment of five blocks and a transaction."""
     engine = Engine(tmp_path, save="")
     for line in ("XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"):
         engine.run(line)
@@ -36,7 +38,7 @@ def folder(tmp_path) -> Path:
     return tmp_path / "appendonlydir"
 
 
-def test_whole_files_are_said_to_be_whole(folder):
+def test_intact_files_are_reported_as_intact(folder):
     """A log is found by its manifest, its directory, the data directory, and file by file; so is a snapshot."""
     engine = Engine(folder.parent)
     engine.run("SAVE")
@@ -50,8 +52,10 @@ def test_whole_files_are_said_to_be_whole(folder):
     assert "3 keys: intact" in said
 
 
-def test_every_damage_is_found_and_cut_off(folder):
-    """check finds a changed byte anywhere, --fix keeps a copy, and the engine starts with what came before."""
+def test_every_damage_is_found_and_truncated(folder):
+    """check finds a changed byte anywhere, --fix keeps a copy, and the engine starts with the data
+    before the damage.
+    """
     path = folder / INCREMENT
     data = path.read_bytes()
     for at in range(0, len(data), 29):
@@ -75,7 +79,7 @@ def test_every_damage_is_found_and_cut_off(folder):
 
 
 @pytest.mark.parametrize("zeros", [0, 5000])
-def test_a_torn_end_is_shown_with_what_it_loses(folder, zeros):
+def test_a_torn_end_is_reported_with_its_loss(folder, zeros):
     """A partial block, with or without zeros after it, is truncated at its start."""
     path = folder / INCREMENT
     whole = path.read_bytes()
@@ -89,14 +93,14 @@ def test_a_torn_end_is_shown_with_what_it_loses(folder, zeros):
     assert path.read_bytes() == whole
 
 
-def test_zeros_alone_are_named(folder):
-    """A tail of zeros is reported as the result of a power failure."""
+def test_trailing_zeros_are_reported(folder):
+    """Zeros at the end are reported as the result of a power failure."""
     path = folder / INCREMENT
     path.write_bytes(path.read_bytes() + bytes(100))
     assert "the lost bytes are all zeros" in run(folder)[1]
 
 
-def test_whole_commands_behind_the_damage_are_counted(folder):
+def test_complete_commands_after_the_damage_are_counted(folder):
     """The loss by truncation is reported in bytes and in commands."""
     path = folder / INCREMENT
     data = bytearray(path.read_bytes())
@@ -109,7 +113,7 @@ def test_whole_commands_behind_the_damage_are_counted(folder):
 
 
 def test_commands_after_rdb_data_are_counted(folder):
-    """A file of Redis before 7.0 starts with RDB data, which is not counted as commands."""
+    """In a file of Redis before 7.0, the RDB data at the start does not count as commands."""
     path = folder / INCREMENT
     torn = path.read_bytes() + b"*1\r\n$9\r\n"
     counts = []
@@ -139,8 +143,10 @@ def test_a_single_log_with_rdb_data_is_checked(folder):
     assert path.read_bytes() == whole
 
 
-def test_a_command_that_cannot_be_done_is_damage(folder):
-    """Where the form is right but a command fails, the log is good up to that command; a single file shows nothing."""
+def test_a_command_that_fails_is_damage(folder):
+    """A log with a well-formed command that fails is valid up to that command; checking the file alone
+    finds nothing.
+    """
     path = folder / INCREMENT
     size = path.stat().st_size
     with path.open("ab") as sink:
@@ -152,8 +158,8 @@ def test_a_command_that_cannot_be_done_is_damage(folder):
     assert path.stat().st_size == size
 
 
-def test_a_transaction_is_kept_whole_or_not_at_all(folder):
-    """A log that ends within a transaction is cut before it."""
+def test_a_transaction_is_kept_completely_or_not_at_all(folder):
+    """A log that ends within a transaction is truncated before it."""
     path = folder / INCREMENT
     size = path.stat().st_size
     with path.open("ab") as sink:
@@ -162,8 +168,8 @@ def test_a_transaction_is_kept_whole_or_not_at_all(folder):
     assert path.stat().st_size == size
 
 
-def test_files_behind_the_damage_are_set_aside(folder):
-    """Effects without those before them are worth nothing: later increments leave the manifest, and are kept."""
+def test_files_after_the_damage_are_set_aside(folder):
+    """Effects are useless without those before them: later increments leave the manifest, and their files are kept."""
     engine = Engine(folder.parent)
     engine.files.fail("write", 28, "rewriteaof")
     engine.run("BGREWRITEAOF")
@@ -200,7 +206,7 @@ def test_a_damaged_snapshot_is_not_changed(folder):
     assert path.read_bytes() == data
 
 
-def test_a_running_engine_is_left_alone(folder):
+def test_a_running_engine_s_files_are_not_changed(folder):
     """--fix changes nothing while an engine holds the directory."""
     path = folder / INCREMENT
     path.write_bytes(path.read_bytes() + bytes(9))
@@ -215,8 +221,8 @@ def test_a_running_engine_is_left_alone(folder):
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--nothing"], ["no such file"]])
-def test_what_cannot_be_checked(arguments, tmp_path, monkeypatch):
-    """Wrong arguments, a path that is not there, a file or directory of another kind: status 2."""
+def test_paths_that_cannot_be_checked(arguments, tmp_path, monkeypatch):
+    """Wrong arguments, a missing path, and a file or directory of another kind give status 2."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("hello")
     assert check.main(arguments, lambda line: None) == check.TROUBLE
@@ -225,7 +231,7 @@ def test_what_cannot_be_checked(arguments, tmp_path, monkeypatch):
 
 
 def test_the_command_line(folder):
-    """The verb of the engine's command line has the same output and exit status."""
+    """The command of the engine's command line has the same output and exit status."""
     done = servers.run_engine("check", str(folder))
     assert (done.returncode, "keys: intact" in done.stdout) == (0, True)
     (folder / INCREMENT).write_bytes(b"*")
@@ -254,7 +260,7 @@ COMMANDS = [
 
 @pytest.mark.redis
 def test_rdb_files_of_redis():
-    """A real server's RDB file with every type is whole; with a changed byte or an early end it is not."""
+    """A real server's RDB file with every type is intact; with a changed byte or an early end it is not."""
     with servers.redis("--dbfilename", "dump.rdb") as running, Connection(running) as connection:
         for line in COMMANDS:
             connection.run(*line.split())

@@ -1,4 +1,4 @@
-"""Unexpected errors in the engine, as seen by clients and on disk: it stops, and restarts with complete data."""
+"""Unexpected errors in the engine, as seen by clients and on disk: it stops, and restarts with consistent data."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.servers import Running, ready_line, stop, tied_to_us
 from tests.servers.connection import Connection
 from tests.suite.waiting import DEADLINE, wait_for
 
-#: EX_SOFTWARE.
+#: EX_SOFTWARE of sysexits.h.
 STATUS = 70
 
 
 @contextmanager
 def engine(directory: Path, *flags: str, faults: dict[str, int] | None = None) -> Iterator[Running]:
-    """An engine that logs into ``directory``; with ``faults`` it has mistakes (see `faulty_engine`)."""
+    """Yield an engine that logs into ``directory``; ``faults`` makes commands fail (see `faulty_engine`)."""
     output = directory / "errors.txt"
     module = "engine" if faults is None else "tests.engine.shell.faulty_engine"
     words = ["--port", "0", "--dir", str(directory), "--save", "", "--appendonly", "yes", *flags]
@@ -46,7 +46,7 @@ def engine(directory: Path, *flags: str, faults: dict[str, int] | None = None) -
 
 
 def contents(server: Running) -> dict[bytes, object]:
-    """All keys with their values."""
+    """Return all keys with their values."""
     with Connection(server) as client:
         keys = client.run("KEYS", "*")
         assert isinstance(keys, list)
@@ -59,7 +59,7 @@ def contents(server: Running) -> dict[bytes, object]:
 
 
 def end_of(client: Connection) -> list[object]:
-    """The replies that still come until the connection ends."""
+    """Return the replies until the connection ends."""
     replies = []
     while True:
         try:
@@ -69,8 +69,8 @@ def end_of(client: Connection) -> list[object]:
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_a_command_that_fails_half_way_stops_the_engine(tmp_path, policy):
-    """The client of the command gets an error, the engine ends with its own status, the log has what came before."""
+def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
+    """The client gets an error, the engine exits with its own status, and the log has the commands before."""
     with engine(tmp_path, "--appendfsync", policy, faults={"mset": 4, "set": 1}) as server:
         with Connection(server) as client, Connection(server) as other:
             assert other.run("RPUSH", "list", "a", "b") == 2
@@ -101,8 +101,11 @@ def test_a_command_that_fails_half_way_stops_the_engine(tmp_path, policy):
         assert contents(server) == {b"list": [b"a", b"b"], b"one": b"1", b"s": [[b"1-1", [b"f", b"v"]]]}
 
 
-def test_a_mistake_without_consequences_stops_nobody(tmp_path):
-    """A command that only reads gets an error; one of the client's own state costs its connection; both are logged."""
+def test_a_failing_read_does_not_stop_the_engine(tmp_path):
+    """A failing read returns an error; a failing command on the client's own state closes its connection.
+
+    Both are logged.
+    """
     with engine(tmp_path, faults={"get": 0, "select": 0}) as server:
         with Connection(server) as client, Connection(server) as other:
             assert client.run("SET", "k", "v") == b"OK"
@@ -116,7 +119,7 @@ def test_a_mistake_without_consequences_stops_nobody(tmp_path):
 
 
 def test_a_woken_command_that_fails_stops_the_engine(tmp_path):
-    """The client that waited gets an error, and what woke it is in the log."""
+    """The blocked client gets an error, and the command that woke it is in the log."""
     with engine(tmp_path, faults={"blmove": 1}) as server:
         with Connection(server) as waiting, Connection(server) as pusher:
             waiting.send("BLMOVE", "queue", "FAULT", "LEFT", "LEFT", 0)
@@ -132,8 +135,8 @@ def test_a_woken_command_that_fails_stops_the_engine(tmp_path):
         assert contents(server) == {b"queue": [b"a", b"b"]}
 
 
-def test_a_log_that_leads_to_a_mistake_stops_the_start(tmp_path):
-    """An unforeseen error while the log is replayed ends the start with the file and the place, and nothing is lost."""
+def test_an_unexpected_error_in_the_replay_stops_the_start(tmp_path):
+    """An unexpected error in the replay of the log stops the start with file and position, and nothing is lost."""
     with engine(tmp_path) as server, Connection(server) as client:
         for words in (("SET", "one", "1"), ("MSET", "a", "1", "FAULT", "2"), ("SET", "after", "1")):
             assert client.run(*words) == b"OK"

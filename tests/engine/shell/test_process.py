@@ -1,4 +1,4 @@
-"""The engine as a process: start, end, signals, configuration."""
+"""The engine as a process: start, exit, signals, configuration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_engine_cleanly(number: int) -> None:
-    """SIGTERM and SIGINT close all connections, blocked ones too, and the process ends with 0."""
+def test_a_signal_stops_the_engine(number: int) -> None:
+    """SIGTERM and SIGINT close all connections, including blocked ones, and the process exits with status 0."""
     with servers.engine() as engine, Connection(engine) as client:
         client.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         with Connection(engine) as other:
@@ -31,7 +31,7 @@ def test_a_signal_stops_the_engine_cleanly(number: int) -> None:
         assert "Traceback" not in engine.output.read_text()
 
 
-def test_a_rotated_log_file_is_made_again(tmp_path: Path) -> None:
+def test_a_moved_log_file_is_created_again(tmp_path: Path) -> None:
     """Log lines go to a new file after the old one was moved, before and after SIGHUP, and clients continue."""
     log = tmp_path / "engine.log"
     with servers.engine("--logfile", str(log)) as engine, Connection(engine) as client:
@@ -43,8 +43,8 @@ def test_a_rotated_log_file_is_made_again(tmp_path: Path) -> None:
         assert "SIGHUP" in (tmp_path / "engine.log.1").read_text()
 
 
-def test_sighup_reads_the_acl_file_again(tmp_path: Path) -> None:
-    """New users may log in after SIGHUP; a broken file is logged and the users stay as they are."""
+def test_sighup_reloads_the_acl_file(tmp_path: Path) -> None:
+    """New users can log in after SIGHUP; a broken file is logged, and the users stay the same."""
     users, log = tmp_path / "users.acl", tmp_path / "engine.log"
     users.write_text("user default on nopass ~* &* +@all\n")
     with servers.engine("--logfile", str(log), "--aclfile", str(users)) as engine, Connection(engine) as client:
@@ -69,8 +69,8 @@ def _loading(directory: Path, commands: int, *words: str) -> subprocess.Popen[by
     return process
 
 
-def test_sighup_is_ignored_before_anything_of_the_engine_is_imported() -> None:
-    """A process that has just started survives SIGHUP while Python reads its modules."""
+def test_sighup_is_ignored_during_imports() -> None:
+    """A process that has just started survives SIGHUP while Python imports its modules."""
     program = (
         "import runpy, signal, sys\n"
         "class Finder:\n"
@@ -85,8 +85,8 @@ def test_sighup_is_ignored_before_anything_of_the_engine_is_imported() -> None:
     assert done.stdout.splitlines()[0] == "True"
 
 
-def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
-    """The engine loads all its data and accepts clients, however many signals come meanwhile."""
+def test_sighup_during_loading_changes_nothing(tmp_path: Path) -> None:
+    """The engine loads all its data and accepts clients, however many signals arrive meanwhile."""
     process = _loading(tmp_path, 100_000)
     try:
         assert process.stdout is not None
@@ -100,7 +100,7 @@ def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_an_engine_that_loads(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_a_loading_engine(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM and SIGINT during loading exit with status 0 and a log line, and the files are unchanged."""
     process = _loading(tmp_path, 1_000_000, "--logfile", str(tmp_path / "engine.log"))
     try:
@@ -115,15 +115,15 @@ def test_a_signal_stops_an_engine_that_loads(tmp_path: Path, number: signal.Sign
 
 
 def test_shutdown_stops_the_engine() -> None:
-    """SHUTDOWN NOSAVE closes the connection without a reply, and the process ends with 0."""
+    """SHUTDOWN NOSAVE closes the connection without a reply, and the process exits with status 0."""
     with servers.engine() as engine, Connection(engine) as client:
         client.send("SHUTDOWN", "NOSAVE")
         assert client.rest() == b""
         assert engine.process.wait(DEADLINE) == 0
 
 
-def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A unixsocket has its permissions, works alongside TCP, and is removed at the end."""
+def test_a_unix_socket_works_alongside_tcp(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A unixsocket has its permissions, works alongside TCP, and is removed at exit."""
     path = tmp_path_factory.mktemp("u") / "s"
     port = str(servers.free_port())
     with servers.engine("--port", port, "--unixsocket", str(path), "--unixsocketperm", "700") as engine:
@@ -137,8 +137,8 @@ def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) 
     assert not path.exists()
 
 
-def test_a_unix_socket_may_be_all_there_is(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """With unixsocket, port 0 means no port, as in Redis; the ready line names the socket."""
+def test_a_unix_socket_without_a_port(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """With unixsocket, port 0 means no port, as in Redis; the ready line has the socket."""
     path = tmp_path_factory.mktemp("u") / "s"
     command = [sys.executable, "-m", "engine", "--port", "0", "--save", "", "--unixsocket", str(path)]
     process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
@@ -154,8 +154,8 @@ def test_a_unix_socket_may_be_all_there_is(tmp_path_factory: pytest.TempPathFact
         servers.stop(process)
 
 
-def test_what_cannot_be_configured_is_said() -> None:
-    """An unknown flag, a wrong value, a missing file and an occupied port end the process with a message."""
+def test_an_invalid_configuration_stops_the_start() -> None:
+    """An unknown flag, an invalid value, a missing file and an occupied port stop the process with a message."""
     with servers.engine() as engine:
         cases = (
             (("--prot", "1"), "--prot: unknown directive 'prot'; did you mean 'port'?"),
@@ -171,7 +171,7 @@ def test_what_cannot_be_configured_is_said() -> None:
 
 
 def test_a_configuration_file_is_read_and_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Flags win over the file; CONFIG REWRITE keeps comments and order, and writes what changed."""
+    """Flags override the file; CONFIG REWRITE keeps comments and order, and writes the changes."""
     file = tmp_path_factory.mktemp("conf") / "engine.conf"
     file.write_text("# mine\ntimeout 7\nstream-node-max-entries 50 \nmaxclients 99\n")
     with servers.engine("--maxclients", "50", config_file=str(file)) as engine, Connection(engine) as client:

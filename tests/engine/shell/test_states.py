@@ -1,4 +1,4 @@
-"""The state machines of the shell: every move of every table is made, all else is refused."""
+"""The state machines of the shell: every transition of every table works, and all other events raise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ each_machine = pytest.mark.parametrize(("table", "start", "states", "events"), M
 
 
 def paths(table: Table, first: Any) -> dict[Any, list[Any]]:
-    """For each state that can be reached from the first one, events that lead there."""
+    """Return for each state reachable from the first one the events that lead there."""
     found: dict[Any, list[Any]] = {first: []}
     new = [first]
     while new:
@@ -51,8 +51,8 @@ def paths(table: Table, first: Any) -> dict[Any, list[Any]]:
 
 
 @each_machine
-def test_every_move_of_the_table_is_made_and_no_other(table, start, states, events):
-    """Each event leads from each state to the next one in the table; other events raise and keep the state."""
+def test_exactly_the_transitions_of_the_table_work(table, start, states, events):
+    """Each event leads from each state to the next state in the table; other events raise and keep the state."""
     ways = paths(table, start().state)
     for state, event in itertools.product(states, events):
         machine = start()
@@ -69,8 +69,8 @@ def test_every_move_of_the_table_is_made_and_no_other(table, start, states, even
 
 
 @each_machine
-def test_no_state_and_no_event_is_idle(table, start, states, events):
-    """Each state can be reached from the first one, and each event happens somewhere."""
+def test_no_state_and_no_event_is_unused(table, start, states, events):
+    """Each state can be reached from the first one, and each event has a transition."""
     assert set(paths(table, start().state)) == set(states)
     assert {event for _, event in table} == set(events)
 
@@ -78,8 +78,8 @@ def test_no_state_and_no_event_is_idle(table, start, states, events):
 @pytest.mark.parametrize(
     "module", [life, log_file, rewrite, save, switch, replica_states, link_states, failover, companion_states]
 )
-def test_the_drawing_shows_the_table(module):
-    """The docstring that draws a machine names each of its states and events."""
+def test_the_drawing_has_all_states_and_events(module):
+    """The module docstring that draws a state machine names each of its states and events."""
     drawing = module.__doc__
     for name in {one.name for pair in module.TABLE for one in pair}:
         assert name in drawing, name

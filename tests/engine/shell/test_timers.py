@@ -1,4 +1,4 @@
-"""Timers that are armed again and again: an error in their work is not the last thing that they do."""
+"""Repeating timers: they are armed again after an error in their work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Loop:
         return False
 
     def _timer_handle_cancelled(self, _: Any) -> None:
-        """A handle was cancelled."""
+        """Do nothing when a handle is cancelled."""
 
 
 def fails(*_: Any, **__: Any) -> Any:
@@ -73,7 +73,7 @@ def expiry(loop: Any, core: Core, monkeypatch: Any) -> Any:
 
 @pytest.mark.parametrize("timer", [server_tick, durability_tick, look_for_cold_segments, expiry])
 def test_a_timer_is_armed_again_after_an_error(timer, monkeypatch):
-    """The work of a timer fails: the error is left to the event loop's log, and the timer is armed."""
+    """If the work of a timer raises, the error reaches the event loop, and the timer is armed again."""
     loop = Loop()
     core = Core(Config(), lambda n: 0)
     core.databases[0].set(b"k", b"v")

@@ -1,4 +1,4 @@
-"""Users of a configuration and of a file, over a restart; replay of the log needs no permissions."""
+"""Users of a configuration and of a file, across a restart; replaying the log needs no permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("acl")
 
 
-def test_users_are_kept_in_a_file(directory: Path) -> None:
+def test_users_are_loaded_from_and_saved_to_a_file(directory: Path) -> None:
     """aclfile is read at startup; SAVE replaces it, LOAD applies it completely or not at all."""
     file = directory / "users.acl"
     file.write_text("# ours\nuser alice on >pw ~a* +@all\n")
@@ -40,8 +40,8 @@ def test_users_are_kept_in_a_file(directory: Path) -> None:
         assert admin.run("ACL", "LIST") == before
 
 
-def test_users_stand_in_the_configuration_too(directory: Path) -> None:
-    """user lines, in a file or as flags; CONFIG REWRITE writes those that are in force."""
+def test_users_can_be_in_the_configuration(directory: Path) -> None:
+    """user lines are accepted in a file and as flags; CONFIG REWRITE writes the current users."""
     file = directory / "engine.conf"
     file.write_text("# mine\nuser default on nopass ~* +@all -flushdb\nuser a on >pw ( +get ~a )\ntimeout 9\n")
     with servers.engine("--user", "b", "off", config_file=str(file)) as engine, Connection(engine) as client:
@@ -58,8 +58,8 @@ def test_users_stand_in_the_configuration_too(directory: Path) -> None:
         assert client.run("ACL", "LIST") == shown
 
 
-def test_wrong_users_stop_the_start(directory: Path) -> None:
-    """An invalid users file is reported."""
+def test_invalid_users_stop_the_start(directory: Path) -> None:
+    """An invalid users file stops the start with an error."""
     file = directory / "users.acl"
     file.write_text("user q on +foo\nbar\n")
     cases = (
@@ -75,8 +75,8 @@ def test_wrong_users_stop_the_start(directory: Path) -> None:
         assert says in said
 
 
-def test_the_log_is_replayed_whatever_users_may_do(directory: Path) -> None:
-    """A default user without rights does not keep the data from coming back."""
+def test_the_log_is_replayed_without_permissions(directory: Path) -> None:
+    """The log is replayed even if the default user has no permissions."""
     flags = ("--dir", str(directory), "--appendonly", "yes", "--user", "admin", "on", ">pw", "~*", "&*", "+@all")
     with servers.engine(*flags) as engine, Connection(engine) as client:
         client.run("XADD", "s", "1-1", "f", "v")
@@ -85,8 +85,8 @@ def test_the_log_is_replayed_whatever_users_may_do(directory: Path) -> None:
         assert client.run("XLEN", "s") == 1
 
 
-def test_a_restricted_producer_keeps_the_quick_way() -> None:
-    """A long pipeline of XADDs of a user with rights to one stream: all are added; to another: all are refused."""
+def test_a_restricted_producer_adds_pipelines_to_its_stream() -> None:
+    """All XADDs of a long pipeline to the user's stream are added; all XADDs to another stream are rejected."""
     with servers.engine("--user", "p", "on", ">pw", "+xadd", "%W~ours") as engine, Connection(engine) as client:
         assert client.run("AUTH", "p", "pw") == b"OK"
         for key, good in ((b"ours", True), (b"theirs", False)):

@@ -1,6 +1,6 @@
 """Event-loop watchdog: iterations that took too long, in LATENCY and in the log.
 
-The thresholds are far above the delays of a busy machine, so that no other iteration is an event.
+The thresholds are far above the delays of a busy machine, so that no other iteration is reported.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from tests.suite.waiting import wait_for
 
 
 def events(client: Connection) -> dict[bytes, int]:
-    """The longest time of each event of LATENCY, in milliseconds."""
+    """Return the longest time of each event of LATENCY, in milliseconds."""
     return {event[0]: event[3] for event in client.run("LATENCY", "LATEST")}
 
 
-def test_an_iteration_that_takes_long_is_an_event_and_a_line_in_the_log() -> None:
-    """No command of a pipeline is above the threshold, their iteration is: the log names them, and no argument."""
+def test_a_long_iteration_is_an_event_and_a_log_line() -> None:
+    """An iteration above the threshold is logged with its commands, without arguments, although none of them is above
+    it.
+    """
     with (
         servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,
         Connection(engine) as client,
@@ -33,7 +35,7 @@ def test_an_iteration_that_takes_long_is_an_event_and_a_line_in_the_log() -> Non
 
 
 def test_a_long_command_is_named() -> None:
-    """One command makes the iteration long: DOCTOR and the log name it, and what else was in the pipeline is not."""
+    """If one command makes an iteration long, DOCTOR and the log name it, and no other command of the pipeline."""
     with (
         servers.engine("--latency-monitor-threshold", "200", "--enable-debug-command", "yes") as engine,
         Connection(engine) as client,

@@ -1,4 +1,4 @@
-"""Secrets in commands that MONITOR and the slow log show."""
+"""Secrets in commands shown by MONITOR and the slow log."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _SECRET = re.compile(r"(pass|password|(master|primary)(auth|user))$")
 
 @pytest.mark.parametrize("name", [name for name in (*DIRECTIVES, *ALIASES) if _SECRET.search(name)])
 def test_config_set_of_a_password_is_redacted(name: str) -> None:
-    """CONFIG SET shows no password, in any case of the name and among other directives."""
+    """CONFIG SET hides passwords, whatever the case of the directive's name and among other directives."""
     words = [b"CONFIG", b"SET", b"port", b"1", name.upper().encode(), b"secret"]
     assert without_secrets(words) == [*words[:-1], b"(redacted)"]

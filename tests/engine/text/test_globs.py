@@ -1,4 +1,4 @@
-"""Glob patterns match as in Redis, and no pattern makes a match slow."""
+"""Glob patterns: they match as in Redis, and no pattern is slow."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ from tests.servers.connection import Connection
         ("a\nb*", "a\nbc\nd", True),
     ],
 )
-def test_odd_patterns(pattern: str, text: str, expected: bool) -> None:
-    """Escapes, sets that are empty, unclosed or reversed, and adjacent stars."""
+def test_unusual_patterns(pattern: str, text: str, expected: bool) -> None:
+    """Escapes, adjacent stars, and sets that are empty, unclosed or reversed match as in Redis."""
     if pattern == "[^]":
-        # An empty negated set holds every character.
+        # An empty negated set matches every character.
         expected = len(text) == 1
     assert matches(pattern.encode(), text.encode()) is expected
 
 
 def test_case_can_be_ignored() -> None:
-    """Names of directives are matched without regard to case."""
+    """The names of directives are matched without regard to case."""
     assert matches(b"MAX[A-C]?*", b"maxbytes", ignore_case=True)
     assert not matches(b"MAX*", b"maxbytes")
 
@@ -66,7 +66,7 @@ def test_case_can_be_ignored() -> None:
 @pytest.mark.parametrize("pattern", [b"a*" * 30 + b"b", b"*a" * 30 + b"b", b"a*?" * 20 + b"b", b"[a-z]*" * 25 + b"0"])
 @pytest.mark.parametrize("size", [5000, 500_000])
 def test_no_pattern_is_slow(pattern: bytes, size: int) -> None:
-    """Patterns on which a backtracking matcher would not finish get a result: this test ends."""
+    """Patterns on which a backtracking matcher would not finish give a result."""
     assert not matches(pattern, b"a" * size)
 
 
@@ -89,19 +89,19 @@ LONG = 200_000
     ids=["periodic", "found", "any", "sets", "marks", "too short", "too many sets", "escapes", "stars"],
 )
 def test_long_patterns_cost_little(pattern: bytes, text: bytes, expected: bool) -> None:
-    """A pattern as long as a client likes is matched in few steps, where trying every place takes 10^10."""
+    """A very long pattern is matched in few steps, where trying every position would take 10^10."""
     assert matches(pattern, text) is expected
 
 
-def test_where_the_steps_run_out_nothing_matches() -> None:
-    """A match that needs more places than the bound allows is given up: the one answer that differs from Redis."""
+def test_a_match_with_too_many_steps_fails() -> None:
+    """A match that needs more steps than the limit fails, which is the only difference from Redis."""
     assert matches(b"*[ab]?" + b"x" * 300 + b"*", b"a" * 9000 + b"x" * 300)
     assert matches(b"*[ab][ab][yz]" + b"*" * 300, b"a" * 10_000 + b"z")
     assert not matches(b"*[ab][ab][yz]" + b"*" * 300, b"a" * 20_000 + b"z")
 
 
-def test_a_pattern_is_read_once() -> None:
-    """KEYS and PUBLISH read a long pattern once, however many names they compare it with."""
+def test_a_pattern_is_compiled_once() -> None:
+    """KEYS and PUBLISH compile a long pattern once, however many names they compare with it."""
     core = new_core()
     session = core.open_session(NOW_US)
     read = []
@@ -129,8 +129,8 @@ WORDS = st.text("ab*?[]^-\\", max_size=8)
 
 @given(WORDS, st.text("ab-]\\^", max_size=6))
 @example("*a*ab", "aaab")
-def test_stars_never_miss_a_match(pattern: str, text: str) -> None:
-    """Taking as little as possible for each star finds a match wherever backtracking does."""
+def test_the_shortest_match_of_each_star_is_enough(pattern: str, text: str) -> None:
+    """Matching as few characters as possible for each star finds a match whenever backtracking does."""
     backtracking = re.compile("".join(_slow(pattern)), re.DOTALL)
     expected = backtracking.fullmatch(text) is not None if text else not pattern
     assert matches(pattern.encode(), text.encode()) is expected
@@ -139,7 +139,7 @@ def test_stars_never_miss_a_match(pattern: str, text: str) -> None:
 
 
 def _slow(pattern: str) -> list[str]:
-    """The same language as a plain regular expression, written down by looking at one character after the other."""
+    """Return the equivalent plain regular expression, built character by character."""
     out, at = [], 0
     while at < len(pattern):
         char = pattern[at]
@@ -175,8 +175,8 @@ def _slow(pattern: str) -> list[str]:
 
 
 @pytest.mark.redis
-def test_patterns_mean_what_they_mean_to_redis() -> None:
-    """Random patterns and keys of the characters that matter give the same answers as redis-server's KEYS."""
+def test_patterns_match_as_in_redis() -> None:
+    """Random patterns and keys of special characters match as in redis-server's KEYS."""
     draw = random.Random(7)
     keys = {bytes(draw.choices(b"ab-]\\^[*Z", k=draw.randint(0, 4))) for _ in range(300)}
     with servers.redis() as running, Connection(running) as connection:
@@ -185,7 +185,7 @@ def test_patterns_mean_what_they_mean_to_redis() -> None:
         for _ in range(1500):
             pattern = bytes(draw.choices(b"ab*?[]^-\\Z", k=draw.randint(1, 7)))
             if pattern == b"*":
-                continue  # KEYS does not match then, it lists
+                continue  # KEYS with a single star lists all keys without matching.
             found = connection.run(b"KEYS", pattern)
             assert sorted(found) == sorted(key for key in keys if matches(pattern, key)), pattern
 
@@ -193,7 +193,7 @@ def test_patterns_mean_what_they_mean_to_redis() -> None:
 @pytest.mark.redis
 @pytest.mark.parametrize("stars", [999, 1000, 1001, 1002, 1100])
 def test_the_limit_of_stars_is_that_of_redis(stars: int) -> None:
-    """A pattern with more than 1,000 stars before its end matches nothing, on redis-server as here."""
+    """A pattern with more than 1,000 stars before its end matches nothing, in redis-server and in the engine."""
     name = b"a" * 1200
     with servers.redis() as running, Connection(running) as connection:
         connection.run(b"SET", name, b"")

@@ -1,4 +1,4 @@
-"""Sums of INCRBYFLOAT are those of 80-bit floats, on every machine."""
+"""Sums of INCRBYFLOAT equal those of 80-bit floats on every machine."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
         (b"0x1.0001p-16446", b"0"),
     ],
 )
-def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
-    """Decimal and hexadecimal forms, printed with up to 17 decimals."""
+def test_numbers_are_read_as_in_c(word: bytes, text: bytes) -> None:
+    """Decimal and hexadecimal forms are parsed, and printed with up to 17 decimals."""
     number = longdouble.parse(word)
     assert number is not None
     assert longdouble.text(number) == text
@@ -57,13 +57,13 @@ def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
     "word",
     [b"", b" 1", b"1 ", b"nan", b"1x", b"e5", b".", b"1e", b"0x", b"1e5000", b"1e-5000", b"0x1p-16446", b"1_0", b"--1"],
 )
-def test_what_is_no_number(word: bytes) -> None:
-    """Texts that C's strtold does not accept completely, or cannot represent."""
+def test_invalid_numbers_are_rejected(word: bytes) -> None:
+    """Texts that C's strtold does not accept completely, or cannot represent, give None."""
     assert longdouble.parse(word) is None
 
 
 def test_a_number_of_thousands_of_digits() -> None:
-    """4,500 digits are read and printed as redis-server 7.0.15 does."""
+    """A number of 4,500 digits is read and printed as in redis-server 7.0.15."""
     number = longdouble.parse(b"1" * 4500)
     assert number is not None
     shown = longdouble.text(number)

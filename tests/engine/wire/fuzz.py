@@ -1,9 +1,9 @@
 """Fuzz test of the parsers: ``python -m tests.engine.wire.fuzz --inputs 1000000``.
 
-An input is random bytes that resemble the protocol, or modified requests and pipelines of XADD. For each, the fast path
-gives the definition's result, at once and in pieces of every size; an untrusted client is read one command at a time;
-what `engine.wire.bulk.Scanner` accepts as a run of XADDs is one; only protocol errors occur, and no more is stored than
-was sent. A seed and a number identify an input permanently.
+An input is random bytes that resemble the protocol, or modified requests and pipelines of XADD. For each input the fast
+path gives the result of the reference parser, at once and in pieces of every size. An untrusted client is read one
+command at a time. A run of XADDs that `engine.wire.bulk.Scanner` accepts has the commands of the input. Only protocol
+errors occur, and no more is stored than was sent. A seed and a number identify an input permanently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
 
 MAX_BULK = 1 << 20
-#: How much the process may grow over any number of inputs.
+#: Maximum growth of the process over any number of inputs, in megabytes.
 GROWTH_MB = 64
 _TOKENS = (
     b"\r\n",
@@ -80,30 +80,30 @@ _WORDS = (
     b"x" * 60,
     b"v" * 300,
 )
-#: Without line ends, which end a run.
+#: Words without line ends, which end a run.
 _PLAIN_WORDS = tuple(word for word in _WORDS if b"\r" not in word)
 
 
 class Scalar(RequestParser):
-    """The definition without its quick way."""
+    """The reference parser, without the fast path."""
 
     def _by_hiredis(self, data: bytes, start: int, commands: list[list[bytes]]) -> int:
         return start
 
 
 def written(argv: list[bytes]) -> bytes:
-    """A command's bytes."""
+    """Return a command's bytes."""
     return b"*%d\r\n" % len(argv) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in argv)
 
 
 class Inputs:
-    """Input number n of a seed."""
+    """Random inputs, each identified by the seed and a number."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
 
     def make(self, number: int) -> tuple[bytes, random.Random]:
-        """The bytes, and the source of chance for cutting them."""
+        """Return the input's bytes, and the random generator for cutting them."""
         chance = random.Random(f"{self._seed}/{number}")
         kind = chance.random()
         if kind < 0.15:
@@ -120,7 +120,7 @@ class Inputs:
 
     @staticmethod
     def _adds(chance: random.Random) -> bytes:
-        """A pipeline of XADDs, mostly of one shape."""
+        """Return a pipeline of XADDs, mostly of one form."""
         keys = [b"key"] if chance.random() < 0.7 else [b"key", b"k2"]
         stars = 1.0 if chance.random() < 0.7 else 0.8
         options: list[bytes] = chance.choice(([], [], [b"MAXLEN", b"10"], [b"MAXLEN", b"~", b"99"], [b"NOMKSTREAM"]))
@@ -136,7 +136,7 @@ class Inputs:
 
     @staticmethod
     def _changed(data: bytes, chance: random.Random) -> bytes:
-        """Nothing, or up to three small things are done to it."""
+        """Return the data with up to three small changes."""
         for _ in range(chance.randrange(4)):
             at = chance.randrange(len(data) + 1)
             match chance.randrange(5):
@@ -155,7 +155,7 @@ class Inputs:
 
 
 def parse(parser: RequestParser, pieces: list[bytes]) -> tuple[list[list[bytes]], bytes | None]:
-    """Feed pieces; return commands and error. Never more is stored than was fed."""
+    """Feed pieces; return commands and error. Check that no more is stored than was fed."""
     commands: list[list[bytes]] = []
     fed = 0
     for piece in pieces:
@@ -163,15 +163,15 @@ def parse(parser: RequestParser, pieces: list[bytes]) -> tuple[list[list[bytes]]
         found = parser.parse(piece)
         commands += found
         while found and not parser.trusted:
-            assert len(found) == 1, "one command at a time"
+            assert len(found) == 1, "an untrusted client is read one command at a time"
             found = parser.parse(b"")
             commands += found
-        assert parser.buffered <= fed, "more is kept than was sent"
+        assert parser.buffered <= fed, "more is stored than was sent"
     return commands, parser.error
 
 
 def cut(data: bytes, chance: random.Random) -> list[bytes]:
-    """Pieces of one size, from a byte on, or of any sizes."""
+    """Return the data in pieces of one size or of random sizes."""
     if chance.random() < 0.5:
         size = chance.choice((1, 2, 3, 7, 16, 64))
         return [data[at : at + size] for at in range(0, len(data), size)]
@@ -180,27 +180,29 @@ def cut(data: bytes, chance: random.Random) -> list[bytes]:
 
 
 def check(data: bytes, chance: random.Random) -> None:
-    """All that must hold of one input."""
+    """Check all properties of one input."""
     expected = parse(Scalar(MAX_BULK), [data])
-    assert parse(RequestParser(MAX_BULK), [data]) == expected, "the quick way differs from the definition"
-    assert parse(RequestParser(MAX_BULK), cut(data, chance)) == expected, "pieces differ from the whole"
+    assert parse(RequestParser(MAX_BULK), [data]) == expected, "the fast path differs"
+    assert parse(RequestParser(MAX_BULK), cut(data, chance)) == expected, (
+        "parsing pieces differs from parsing the whole"
+    )
     strict = RequestParser(MAX_BULK)
     strict.trusted = False
     commands, error = parse(strict, cut(data, chance))
-    assert commands == expected[0][: len(commands)], "one by one differs from all"
-    assert error is not None or commands == expected[0], "one by one loses commands"
+    assert commands == expected[0][: len(commands)], "parsing one by one gives other commands"
+    assert error is not None or commands == expected[0], "parsing one by one loses commands"
     run = Scanner(patience=0).scan(data)
     if run is not None:
         parser = Scalar(MAX_BULK)
-        assert parser.parse(data[: run.end]) == list(run.commands()), "a run is not what it says"
+        assert parser.parse(data[: run.end]) == list(run.commands()), "a run has other commands than its bytes"
         assert parser.at_boundary, "a run ends within a command"
-        assert parser.error is None, "a run holds an error"
+        assert parser.error is None, "a run contains an error"
         assert len(run.bodies) == len(run.sizes) == run.count
         assert list(map(len, run.bodies)) == list(run.sizes)
 
 
 def fuzz(seed: str, inputs: int) -> None:
-    """Check this many inputs. The first failure names its input."""
+    """Check this number of inputs; the error of the first failure names its input."""
     source = Inputs(seed)
     for number in range(inputs):
         data, chance = source.make(number)
@@ -211,12 +213,12 @@ def fuzz(seed: str, inputs: int) -> None:
 
 
 def memory_mb() -> float:
-    """The most memory that the process has used so far."""
+    """Return the peak memory of the process in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> int:
-    """Run for long."""
+    """Check many inputs from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.engine.wire.fuzz", description=__doc__.split("\n")[0])
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", default=f"{time.time_ns()}")

@@ -80,8 +80,8 @@ LONG_REPLIES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize("proto", [2, 3])
 @pytest.mark.parametrize(("long", "short"), LONG_REPLIES)
-def test_pages_are_the_bytes_of_the_whole(long: Any, short: Any, proto: int) -> None:
-    """Page by page, and at once, a long reply has the bytes of the reply that has no pages."""
+def test_pages_have_the_bytes_of_the_whole(long: Any, short: Any, proto: int) -> None:
+    """A long reply has the same bytes page by page, at once, and without pages."""
     assert encoded(long(), proto) == encoded(short, proto)
     if isinstance(long(), Pages):
         assert b"".join(b"".join(page) for page in pages_of(long(), proto)) == encoded(short, proto)

@@ -1,4 +1,4 @@
-"""Requests: valid ones and errors, independent of pieces and of the fast path."""
+"""Parsing of valid and invalid requests, whatever the pieces and with or without the fast path."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def written(*argv: bytes) -> bytes:
 
 
 def parse(pieces: Iterable[bytes], quick: bool = True, trusted: bool = True) -> tuple[list[list[bytes]], bytes | None]:
-    """Commands and error of a parser that is fed ``pieces``; ``quick=False`` leaves the definition alone to work."""
+    """Return commands and error of a parser that is fed ``pieces``; ``quick=False`` uses the reference parser alone."""
     parser = (RequestParser if quick else Scalar)(1 << 20)
     parser.trusted = trusted
     commands: list[list[bytes]] = []
@@ -38,13 +38,13 @@ def parse(pieces: Iterable[bytes], quick: bool = True, trusted: bool = True) -> 
 
 
 class Scalar(RequestParser):
-    """The definition without its quick way."""
+    """The reference parser, without the fast path."""
 
     def _by_hiredis(self, data: bytes, start: int, commands: list[list[bytes]]) -> int:
         return start
 
 
-#: Bytes, the commands in them, and the error at their end (what redis-server 7.0 answers).
+#: Bytes, the commands in them, and the error at their end as in redis-server 7.0.
 CASES: list[tuple[bytes, list[list[bytes]], bytes | None]] = [
     (PING, [[b"PING"]], None),
     (PING * 3, [[b"PING"]] * 3, None),
@@ -115,7 +115,7 @@ IDS = [repr(case[0][:40]) for case in CASES]
 
 
 def cuts(data: bytes) -> dict[str, list[bytes]]:
-    """The same bytes in pieces of several sizes."""
+    """Return the same bytes in pieces of several sizes."""
     ways = {"whole": [data]}
     if len(data) < 1000:
         ways["byte by byte"] = [data[at : at + 1] for at in range(len(data))]
@@ -165,7 +165,9 @@ def test_nothing_is_read_behind_an_error() -> None:
 
 
 def test_long_pipelines_in_any_pieces() -> None:
-    """The quick way takes most of a long buffer, the definition its ends, and together they lose nothing."""
+    """The fast path takes most of a long buffer, the reference parser takes its ends, and together they
+    lose nothing.
+    """
     chance = random.Random(7)
     commands = [[b"XADD", b"s", b"*", b"f", b"v" * chance.randrange(40), b"%d" % n] for n in range(3000)]
     data = b"".join(written(*argv) for argv in commands)
@@ -173,8 +175,8 @@ def test_long_pipelines_in_any_pieces() -> None:
         assert parse([data[at : at + size] for at in range(0, len(data), size)]) == (commands, None)
 
 
-def test_a_big_value_in_pieces_costs_its_bytes() -> None:
-    """64 MB in 16 KB pieces and a million words in pieces take the time of copying, not its square."""
+def test_a_big_value_in_pieces_is_parsed_in_linear_time() -> None:
+    """64 MB in pieces of 16 KB, and a million words in pieces, take linear instead of quadratic time."""
     began = time.process_time()
     parser = RequestParser(1 << 30)
     value = os.urandom(1 << 20) * 64
@@ -191,8 +193,8 @@ def test_a_big_value_in_pieces_costs_its_bytes() -> None:
     assert time.process_time() - began < 20
 
 
-def test_what_is_asked_again_and_again_is_read_anew_each_time() -> None:
-    """A reader's request, and many others in between, give words that are not shared."""
+def test_repeated_requests_give_separate_words() -> None:
+    """A reader's repeated request gives new word lists each time, also with many others in between."""
     asked = [[b"XREADGROUP", b"GROUP", b"g", b"c%d" % number, b"STREAMS", b"s", b">"] for number in range(600)]
     one, other = RequestParser(), RequestParser()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""XADDs that a log has, many at once by numpy: the same entries as those read command by command."""
+"""XADDs of a log, parsed together by numpy: the same entries as those parsed command by command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EXAMPLES = int(os.environ.get("ALIKE_EXAMPLES", "50"))
 
 
 def encode(words: list[bytes]) -> bytes:
-    """A command as clients send it."""
+    """Return a command as clients send it."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
 def log(values: list[bytes], key: bytes = b"s", ms: int = 1_790_000_000_000, first: int = 0) -> bytes:
-    """Commands that add these values with ascending IDs."""
+    """Return commands that add these values with ascending IDs."""
     ids = [b"%d-%d" % (ms, first + number) for number in range(len(values))]
     return b"".join(encode([b"XADD", key, word, b"f", value]) for word, value in zip(ids, values, strict=True))
 
@@ -46,7 +46,7 @@ def assert_equals_twin(data: bytes) -> int:
 
 @pytest.mark.parametrize("cut", range(1, 120))
 def test_a_run_may_end_anywhere_in_a_command(cut: int) -> None:
-    """The run ends before a command that is cut off, also one within its ID."""
+    """The run ends before a command that is cut off, also if it is cut within its ID."""
     data = log([b"19.8"] * 100, ms=1_234_567_890_123_456, first=100)
     assert assert_equals_twin(data[:-cut]) == (len(data) - cut) * 100 // len(data)
 
@@ -63,15 +63,15 @@ def test_a_run_may_end_anywhere_in_a_command(cut: int) -> None:
         (log([b"v"] * 100, first=999_950), 100),
         (log([b"v"] * 100, key=b"a:long{key}" * 20), 100),
         (log([b"\r\n$1\r\nf\r\n", b"*2\r\n", b"\xff" * 8, b""] * 25), 100),
-        # The rest is cut off, or of another kind.
+        # The rest is cut off or has another form.
         (log([b"19.8"] * 100)[:-1], 99),
         (log([b"19.8"] * 100) + encode([b"DEL", b"s"]), 100),
         (log([b"19.8"] * 80) + log([b"v"] * 80, key=b"t"), 80),
         (log([b"19.8"] * 80) + log([b"v"] * 80, first=79), 80),
         (log([b"v"] * 80) + log([b"v" * 10_000]), 80),
-        # A value that looks like a command ends the run before it.
+        # A value that looks like a command ends the run before that command.
         (log([b"v"] * 80 + [log([b"w"])] + [b"v"] * 20), 80),
-        # Declined: too few, no ID's canonical text, a key that could make cutting ambiguous, another command.
+        # Declined: too few, IDs that are not canonical, a key that could make cutting ambiguous, or another command.
         (log([b"v"] * 20), 0),
         (log([b"v"] * 100).replace(b"-", b"-0").replace(b"$15", b"$16").replace(b"$16\r\n1", b"$17\r\n1"), 0),
         (log([b"v"] * 100, key=b"*7\r\n" * 8), 0),
@@ -83,13 +83,13 @@ def test_a_run_may_end_anywhere_in_a_command(cut: int) -> None:
         (b"", 0),
     ],
 )
-def test_the_longest_run_of_the_form_is_found_and_nothing_else(data: bytes, count: int) -> None:
-    """Exactly the commands of the first one's form are found, and their frames are those of each by itself."""
+def test_exactly_the_longest_run_of_the_form_is_found(data: bytes, count: int) -> None:
+    """Exactly the commands of the first one's form are found, and their frames equal those of single commands."""
     assert assert_equals_twin(data) == count
 
 
-def test_commands_of_any_bytes_become_the_frames_that_the_slow_way_makes() -> None:
-    """Random words, and logs with a byte that has changed, never give entries that the strict parser does not give."""
+def test_any_bytes_give_the_frames_of_the_strict_parser() -> None:
+    """Random words, and logs with a changed byte, never give entries that the strict parser does not give."""
     chooser = random.Random(7)
     found = damaged = 0
     for _ in range(EXAMPLES):
@@ -117,8 +117,8 @@ def test_commands_of_any_bytes_become_the_frames_that_the_slow_way_makes() -> No
     assert damaged > EXAMPLES // 8
 
 
-def test_where_there_are_no_runs_few_looks_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a log of other commands one look in 64 is made, so that it costs next to nothing."""
+def test_without_runs_few_positions_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a log of other commands one position in 64 is scanned, so that scanning costs almost nothing."""
     looks = []
     monkeypatch.setattr("engine.wire.uniform_adds._read", lambda *where: looks.append(where))
     alike = UniformAdds()

@@ -1,4 +1,4 @@
-"""The process's memory in bytes, on each system."""
+"""The process's memory in bytes, on each operating system."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from engine.shell.housekeeping import allocator
 
 
 @pytest.mark.parametrize(("platform", "unit"), [("linux", 1024), ("freebsd14", 1024), ("darwin", 1)])
-def test_the_greatest_size_is_in_bytes_whatever_the_system_counts_in(
-    platform: str, unit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """getrusage counts in bytes on macOS, and in KiB elsewhere."""
+def test_the_peak_size_is_in_bytes_on_every_system(platform: str, unit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peak size is in bytes on macOS, where getrusage counts bytes, and on Linux, where it counts KiB."""
     counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     monkeypatch.setattr(sys, "platform", platform)
     assert counted * unit <= allocator.most_resident() < 2 * counted * unit
 
 
-def test_without_proc_the_greatest_size_stands_for_the_present_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no less than the present size, which Linux reports in pages."""
+def test_without_proc_the_peak_size_replaces_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without /proc the resident size of the process is its peak size."""
     present = allocator.resident()
     assert present > 1 << 20
 

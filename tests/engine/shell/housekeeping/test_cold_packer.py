@@ -1,4 +1,4 @@
-"""Sealed segments are packed in a thread, without any difference for readers."""
+"""Sealed segments are packed in a thread, without a visible difference for readers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def until(condition) -> None:
 
 
 @pytest.mark.parametrize("as_columns", [False, True])
-def test_cold_segments_are_packed_and_read_as_before(as_columns):
-    """After its age every sealed segment is packed to a quarter or less, and reads and deletions still work."""
+def test_cold_segments_are_packed_and_stay_readable(as_columns):
+    """After stream-cold-age every sealed segment is packed to a quarter or less; reads and deletions still work."""
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
     if as_columns:
@@ -69,9 +69,11 @@ def test_cold_segments_are_packed_and_read_as_before(as_columns):
     assert stream.length == 9
 
 
-def test_what_is_read_as_columns_is_packed_as_columns():
-    """Entries that only XRANGE reads are packed as frames. PS.COLUMNS has those that it reads packed again as columns,
-    and all later ones packed as columns, and replies with the same entries before and after.
+def test_segments_read_as_columns_are_packed_as_columns():
+    """Entries that only XRANGE reads are packed as frames.
+
+    PS.COLUMNS has the segments that it reads packed again as columns, and all later segments packed as columns. Its
+    replies are the same before and after.
     """
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
@@ -106,8 +108,8 @@ def test_what_is_read_as_columns_is_packed_as_columns():
 
 @pytest.mark.parametrize("options", [[], [b"BYTES", b"100000000"]], ids=["in pages", "at once"])
 def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options):
-    """One PS.COLUMNS over more segments than may wait unpacked has each of them packed as columns, in a long reply,
-    too.
+    """One PS.COLUMNS over more segments than may wait unpacked has each of them packed as columns, also in a long
+    reply.
     """
     monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1)
     monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1)
@@ -130,8 +132,8 @@ def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options)
     packer.stop()
 
 
-def test_unlike_entries_stay_frames_when_read_as_columns():
-    """A segment whose entries differ in their fields is tried as columns once, and stays as it is."""
+def test_different_entries_stay_frames_when_read_as_columns():
+    """A segment whose entries have different fields is tried as columns once, and stays packed as frames."""
     core = Core(Config(), lambda n: 0)
     core.config.change([(b"stream-cold-age", b"0")])
     session = core.open_session(NOW)
@@ -150,7 +152,7 @@ def test_unlike_entries_stay_frames_when_read_as_columns():
 
 
 def test_no_compression_leaves_segments_as_they_are():
-    """With stream-cold-compression no nothing is packed."""
+    """With stream-cold-compression no, segments are not packed."""
     core, stream = filled()
     core.config.change([(b"stream-cold-compression", b"no"), (b"stream-cold-age", b"0")])
 
@@ -166,7 +168,7 @@ def test_no_compression_leaves_segments_as_they_are():
 
 
 class Hand:
-    """An event loop driven by the test: its thread works at once or on request, and timers never fire."""
+    """An event loop driven by the test: its thread works at once or on request, and its timers never fire."""
 
     def __init__(self, *, at_once: bool = True) -> None:
         self.at_once = at_once
@@ -199,7 +201,9 @@ class Hand:
 
 @pytest.mark.parametrize("works", [False, True])
 def test_a_load_at_full_speed_leaves_few_segments_unpacked(monkeypatch, works):
-    """Segments beyond a number are packed before their age; if the thread does not work, in the command's own turn."""
+    """Segments above a limit are packed before their age; if the thread does not work, the command packs
+    them itself.
+    """
     monkeypatch.setattr(cold_packer, "_MOST_WAITING", 4)
     monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 8)
     core, stream = filled()
@@ -212,15 +216,15 @@ def test_a_load_at_full_speed_leaves_few_segments_unpacked(monkeypatch, works):
         for number in range(1000):
             core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
         unpacked = [segment for segment in stream.segments() if not segment.is_packed]
-        # Segments that the thread has taken do not wait, and the last one is open.
+        # Segments taken by the thread are not waiting, and the last segment is open.
         assert len(unpacked) <= 8 + 1 + (0 if works else cold_packer._BATCH)
     assert stream.length == 10_000 + ENTRIES
     assert sum(1 for _ in stream.range(0, ids.MAX_ID, 0).parts) > 0
     packer.stop()
 
 
-def test_only_what_is_old_enough_is_packed(monkeypatch):
-    """As long as few segments wait, each is packed when it has reached its age, no sooner and no later."""
+def test_only_segments_above_the_age_are_packed(monkeypatch):
+    """While few segments wait, each is packed when it reaches stream-cold-age, neither earlier nor later."""
     monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1000)
     monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1000)
     core, stream = filled()
@@ -232,7 +236,7 @@ def test_only_what_is_old_enough_is_packed(monkeypatch):
         segments = list(stream.segments())
         sealed_ever.append(sum(segment.sealed for segment in segments))
         packer._search()
-        # Ten looks are a second.
+        # Ten searches take a second.
         assert sum(segment.is_packed for segment in segments) == (sealed_ever[look - 9] if look >= 9 else 0)
         for number in range(6000 if look < 5 else 0):
             core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
@@ -241,7 +245,7 @@ def test_only_what_is_old_enough_is_packed(monkeypatch):
 
 
 class Shelf:
-    """Keeps segments in a list; ``room``: number of segments after which the disk is full."""
+    """A store that keeps segments in a list; ``room`` is the number of segments after which the disk is full."""
 
     def __init__(self, room: int = 1000) -> None:
         self.room = room
@@ -256,7 +260,7 @@ class Shelf:
 
 
 class Kept:
-    """The place of a segment on a shelf."""
+    """The place of a segment in the list."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -266,8 +270,8 @@ class Kept:
 
 
 def test_what_the_disk_refuses_stays_in_memory_and_is_stored_later():
-    """While the shelf is full segments are packed and read as before; when it has room, all of them go there, in order,
-    and entries read as before.
+    """While the disk is full, segments are packed and readable; when there is room, all are stored in order and stay
+    readable.
     """
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"0")])
@@ -286,14 +290,15 @@ def test_what_the_disk_refuses_stays_in_memory_and_is_stored_later():
     packer.stop()
     assert [one.body.place for one in cold] == shelf.kept
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
-    assert sum(map(footprint.of_segment, cold)) > sum(len(one.data) for one in shelf.kept), "they are in the cache"
+    assert sum(map(footprint.of_segment, cold)) > sum(len(one.data) for one in shelf.kept), "entries are in the cache"
     core.streams.storage.cache.clear()
     assert sum(map(footprint.of_segment, cold)) < 1000 * len(cold)
 
 
 def test_every_transition(monkeypatch):
-    """Packing, storing and returning memory alternate with idling, stopping works in each state, and then work is
-    dropped.
+    """Packing, storing and returning memory alternate with idling.
+
+    Stopping works in each state, and the work in progress is discarded.
     """
     recording = RecordingTable(TABLE)
     monkeypatch.setattr(cold_packer, "TABLE", recording)
@@ -322,8 +327,8 @@ def test_every_transition(monkeypatch):
     assert recording.walked == TABLE.keys()
 
 
-def test_what_cannot_happen_is_an_error():
-    """An event without a transition from the present state raises."""
+def test_impossible_events_raise():
+    """An event without a transition from the current state raises an error."""
     packer = ColdPacker(Config(), filled()[0].streams.storage, Hand())
     with pytest.raises(IllegalTransitionError):
         packer._move(Event.PACK)

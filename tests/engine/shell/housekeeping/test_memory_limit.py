@@ -1,4 +1,4 @@
-"""maxmemory: what counts, how often it is measured, and that nothing is lost when it is reached."""
+"""maxmemory: which memory counts, how often it is measured, and which commands still work above it."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ class Machine:
 
 
 def test_it_is_the_masters_on_a_replica() -> None:
-    """A replica above its maxmemory replies READONLY to writes, and accepts writes if it may, as Redis does; with
-    `replica-ignore-maxmemory no`, and as a master, it rejects them.
+    """A replica above its maxmemory replies READONLY to writes, or accepts them if it is writable, as Redis does.
+
+    With `replica-ignore-maxmemory no`, and as a master, it rejects them.
     """
     with servers.engine("--maxmemory", "1", "--replicaof", "127.0.0.1 1") as running, Connection(running) as client:
 
@@ -69,8 +70,8 @@ def test_it_is_the_masters_on_a_replica() -> None:
         wait_for(lambda: refused("OOM"), "the memory to count again")
 
 
-def test_it_is_measured_ten_times_a_second() -> None:
-    """Between measurements, bytes received from clients count as used."""
+def test_memory_is_measured_ten_times_a_second() -> None:
+    """Memory is measured ten times per second; in between, bytes received from clients count as used."""
     machine = Machine(1000)
     looks = machine.looks
     assert not any(machine.full(milliseconds) for milliseconds in range(100))
@@ -86,8 +87,10 @@ def test_it_is_measured_ten_times_a_second() -> None:
     assert not machine.full(300)
 
 
-def test_what_is_free_but_held_is_given_back_first() -> None:
-    """Memory is returned at most once per second, because that is slow."""
+def test_free_memory_is_returned_before_writes_are_rejected() -> None:
+    """Free memory is returned to the system before writes are rejected, at most once per second because
+    that is slow.
+    """
     machine = Machine(1000)
     machine.size, machine.spare = 1500, 600
     assert not machine.full(100)
@@ -96,8 +99,8 @@ def test_what_is_free_but_held_is_given_back_first() -> None:
     assert not machine.full(1100)
 
 
-def test_decompressed_entries_go_before_commands_are_refused() -> None:
-    """Decompressed entries stay cached, up to 64 MB, unless memory is short, or after MEMORY PURGE."""
+def test_decompressed_entries_are_dropped_when_memory_is_short() -> None:
+    """The cache of decompressed entries is emptied when memory is full, and by MEMORY PURGE."""
     core = Core(Config(), lambda n: 0)
     core.changes.set_time(NOW_US)
     runner = Runner(core, asyncio.new_event_loop())
@@ -124,7 +127,7 @@ def test_the_limit_can_change() -> None:
 
 
 def test_the_process_has_a_size() -> None:
-    """Some megabytes; giving memory back never fails."""
+    """The process has a size of some megabytes, and returning memory never fails."""
     give_back()
     assert 1 << 20 < resident() < 1 << 40
 
@@ -138,8 +141,8 @@ def info(client: Connection, name: str) -> int:
 
 
 @pytest.mark.parametrize("pipeline", [1, 200])
-def test_nothing_is_lost_when_memory_is_full(pipeline: int) -> None:
-    """XADDs are rejected from some point on; accepted entries are there; XACK and XTRIM work, and DEL makes room."""
+def test_accepted_entries_are_kept_when_memory_is_full(pipeline: int) -> None:
+    """XADDs are rejected from some point on; accepted entries are kept; XACK and XTRIM work, and DEL frees memory."""
     with servers.engine() as engine, Connection(engine) as client:
         limit = info(client, "used_memory") + (24 << 20)
         client.run("CONFIG", "SET", "maxmemory", str(limit), "stream-cold-compression", "no")
@@ -171,8 +174,8 @@ def test_nothing_is_lost_when_memory_is_full(pipeline: int) -> None:
         wait_for(lambda: isinstance(client.run("XADD", "t", "*", "f", "v"), bytes), "memory to be free again")
 
 
-def test_other_policies_are_taken_and_mean_noeviction() -> None:
-    """maxmemory-policy is kept and shown; nothing is evicted."""
+def test_other_policies_are_stored_and_mean_noeviction() -> None:
+    """maxmemory-policy is stored and reported, and nothing is evicted."""
     flags = ("--maxmemory", "1", "--maxmemory-policy", "allkeys-lru")
     with servers.engine(*flags) as engine, Connection(engine) as client:
         assert client.run("CONFIG", "GET", "maxmemory-policy") == [b"maxmemory-policy", b"allkeys-lru"]
@@ -181,7 +184,7 @@ def test_other_policies_are_taken_and_mean_noeviction() -> None:
 
 @pytest.mark.parametrize("policy", ["noeviction", "allkeys-lru", "volatile-ttl"])
 def test_the_log_says_that_no_key_is_evicted(policy: str) -> None:
-    """A policy that evicts is warned about at startup and on CONFIG SET; it is still stored and reported."""
+    """A policy that evicts causes a warning at startup and on CONFIG SET, and is still stored and reported."""
     config = Config()
     config.put("maxmemory-policy", policy.encode())
     core = Core(config, lambda n: 0)

@@ -1,4 +1,4 @@
-"""The shell over TCP: clients may send anything at any time without affecting other clients."""
+"""The engine over TCP: no input of a client affects other clients."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def test_a_deep_pipeline_is_answered_in_order(client: Connection) -> None:
             assert isinstance(reply, hiredis.ReplyError)
 
 
-def test_a_value_of_100_mb_comes_back(client: Connection) -> None:
-    """A hundred megabytes in and out, unchanged."""
+def test_a_value_of_100_mb_is_returned(client: Connection) -> None:
+    """A value of a hundred megabytes is stored and returned unchanged."""
     value = bytes(range(256)) * (100 * 4096)
     assert client.run("SET", "big", value) == b"OK"
     assert client.run("GET", "big") == value
     assert client.run("DEL", "big") == 1
 
 
-def test_requests_may_come_byte_by_byte(client: Connection) -> None:
-    """A pipeline of one-byte packets, inline and not, is the same as one in a piece."""
+def test_requests_may_arrive_byte_by_byte(client: Connection) -> None:
+    """A pipeline in packets of one byte, inline and not, gets the same replies as one in a single packet."""
     client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     data = hiredis.pack_command(("XADD", "s", "1-1", "field", "line\r\nend")) + b"PING 'a b'\r\n\r\nXLEN s\r\n"
     for at in range(len(data)):
@@ -65,8 +65,8 @@ def test_requests_may_come_byte_by_byte(client: Connection) -> None:
     assert [client.receive() for _ in range(3)] == [b"1-1", b"a b", 1]
 
 
-def test_commands_before_a_malformed_one_are_done(engine: Running, client: Connection) -> None:
-    """A protocol error is replied to after earlier replies, and closes only its own connection."""
+def test_commands_before_a_malformed_one_are_executed(engine: Running, client: Connection) -> None:
+    """A protocol error is reported after the earlier replies, and closes only its own connection."""
     with Connection(engine) as bad:
         bad.socket.sendall(
             hiredis.pack_command(("SET", "k", "v")) + b"*1\r\n:1\r\n" + hiredis.pack_command(("DEL", "k"))
@@ -76,7 +76,9 @@ def test_commands_before_a_malformed_one_are_done(engine: Running, client: Conne
 
 
 def test_an_oversized_request_is_refused(client: Connection, engine: Running) -> None:
-    """A declared length above proto-max-bulk-len, and a line above 64 KB, end the connection with Redis's words."""
+    """A declared length above proto-max-bulk-len, and a line above 64 KB, close the connection with
+    Redis's error text.
+    """
     for data, error in (
         (b"*1\r\n$600000000\r\n", b"invalid bulk length"),
         (b"x" * 70_000, b"too big inline request"),
@@ -88,8 +90,8 @@ def test_an_oversized_request_is_refused(client: Connection, engine: Running) ->
     assert client.run("PING") == b"PONG"
 
 
-def test_http_is_hung_up_on(engine: Running) -> None:
-    """A browser that was tricked into a request gets no reply, and the rest of its request is not run."""
+def test_http_requests_are_disconnected(engine: Running) -> None:
+    """A browser's request gets no reply, and commands in the rest of the request do not run."""
     with Connection(engine) as browser:
         browser.socket.sendall(b"POST / HTTP/1.1\r\nHost: here\r\n\r\nSET k http\r\n")
         assert browser.rest() == b""
@@ -97,8 +99,8 @@ def test_http_is_hung_up_on(engine: Running) -> None:
         assert client.run("GET", "k") != b"http"
 
 
-def test_a_client_that_dies_in_a_request_disturbs_nobody(client: Connection, engine: Running) -> None:
-    """A partial command and a reset leave no trace except a client less."""
+def test_a_client_that_dies_in_a_request_affects_no_other(client: Connection, engine: Running) -> None:
+    """After a partial command and a reset, the client is not listed and the command did not run."""
     with Connection(engine) as victim:
         number = victim.run("CLIENT", "ID")
         victim.socket.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc")
@@ -108,12 +110,12 @@ def test_a_client_that_dies_in_a_request_disturbs_nobody(client: Connection, eng
 
 
 def _told(client: socket.socket, line: bytes) -> bool:
-    """Whether INFO clients reports it."""
+    """Whether INFO clients contains the line."""
     client.sendall(b"INFO clients\r\n")
     return line in client.recv(10_000)
 
 
-def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_failing_command_returns_an_error_and_is_logged(tmp_path_factory: pytest.TempPathFactory) -> None:
     """An unexpected exception in a read command returns an internal error, and the server continues."""
     directory = tmp_path_factory.mktemp("broken")
     program = directory / "broken.py"
@@ -170,8 +172,8 @@ def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempP
 # -- many clients -----------------------------------------------------------------------------------------------------
 
 
-def test_waiting_clients_are_served_in_order_with_the_producer(client: Connection, engine: Running) -> None:
-    """Three clients block on a key; one XADD serves all of them, first come first."""
+def test_one_entry_serves_all_waiting_clients(client: Connection, engine: Running) -> None:
+    """Three clients block on a key, and one XADD serves all of them."""
     waiting = [Connection(engine) for _ in range(3)]
     try:
         for number, one in enumerate(waiting):
@@ -185,8 +187,8 @@ def test_waiting_clients_are_served_in_order_with_the_producer(client: Connectio
             one.socket.close()
 
 
-def test_a_blocked_client_s_pipeline_waits_behind_it(client: Connection, engine: Running) -> None:
-    """Commands sent after a blocking command run after it, not before."""
+def test_commands_after_a_blocking_one_wait(client: Connection, engine: Running) -> None:
+    """Commands sent after a blocking command run after it."""
     with Connection(engine) as one:
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         one.send("INCR", "n")
@@ -212,8 +214,8 @@ def test_a_blocked_client_times_out(client: Connection) -> None:
     assert client.receive() == b"PONG"
 
 
-def test_a_blocked_client_that_goes_is_forgotten(client: Connection, engine: Running) -> None:
-    """A disconnected client is no longer waited for, even with commands after the blocking one."""
+def test_a_blocked_client_that_disconnects_is_removed(client: Connection, engine: Running) -> None:
+    """A disconnected client does not block any more, even with commands after the blocking one."""
     with Connection(engine) as one:
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         one.send("PING")
@@ -221,8 +223,8 @@ def test_a_blocked_client_that_goes_is_forgotten(client: Connection, engine: Run
     wait_until_blocked(client, 0)
 
 
-def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, engine: Running) -> None:
-    """Keys expire without being read."""
+def test_a_blocked_consumer_notices_an_expired_key(client: Connection, engine: Running) -> None:
+    """A stream that expires ends the wait of its group's consumer, although no command reads the key."""
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with Connection(engine) as one:
         one.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
@@ -233,7 +235,7 @@ def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, 
         assert str(reply).startswith(("NOGROUP", "UNBLOCKED"))
 
 
-def test_a_long_pipeline_lets_others_in_between(client: Connection, engine: Running) -> None:
+def test_a_long_pipeline_does_not_block_other_clients(client: Connection, engine: Running) -> None:
     """Another client is served while one client's commands take long."""
     count = 200_000
     with Connection(engine) as busy:
@@ -252,7 +254,7 @@ def test_a_long_pipeline_lets_others_in_between(client: Connection, engine: Runn
         assert asked > 10
 
 
-def test_a_client_that_does_not_read_is_not_served_further(engine: Running, client: Connection) -> None:
+def test_a_client_that_does_not_read_is_not_served(engine: Running, client: Connection) -> None:
     """Unread replies are bounded: the client's commands wait until it reads."""
     client.run("SET", "v", b"x" * 100_000)
     with Connection(engine) as slow:
@@ -274,7 +276,7 @@ def test_a_client_that_does_not_read_is_not_served_further(engine: Running, clie
             received += len(slow.socket.recv(1 << 20))
 
 
-def test_a_subscriber_that_does_not_read_is_dropped() -> None:
+def test_a_subscriber_that_does_not_read_is_disconnected() -> None:
     """client-output-buffer-limit disconnects a subscriber with too many unread messages, and no other client."""
     with servers.engine("--client-output-buffer-limit", "pubsub 2mb 0 0") as engine, Connection(engine) as client:
         with Connection(engine) as deaf:
@@ -291,8 +293,8 @@ def test_a_subscriber_that_does_not_read_is_dropped() -> None:
 # -- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_more_clients_than_maxclients_are_sent_away() -> None:
-    """The client above maxclients gets an error; after another disconnects there is room again."""
+def test_clients_above_maxclients_are_rejected() -> None:
+    """The client above maxclients gets an error; after another client disconnects, a new one is accepted."""
     with servers.engine("--maxclients", "2") as engine, Connection(engine) as first:
         with Connection(engine) as second:
             assert second.run("PING") == b"PONG"
@@ -303,7 +305,7 @@ def test_more_clients_than_maxclients_are_sent_away() -> None:
             assert another.run("PING") == b"PONG"
 
 
-def test_a_client_must_log_in_where_there_is_a_password() -> None:
+def test_a_client_must_log_in_if_there_is_a_password() -> None:
     """Before AUTH only AUTH, HELLO, QUIT and RESET work, and requests must be small."""
     with servers.engine("--requirepass", "secret") as engine:
         with Connection(engine) as client:
@@ -324,8 +326,8 @@ def test_a_client_must_log_in_where_there_is_a_password() -> None:
             assert client.receive() == b"x" * 20_000
 
 
-def test_a_client_that_has_not_logged_in_is_dropped_where_it_does_not_read() -> None:
-    """Before AUTH hardly any replies wait for a client, however many requests it sends."""
+def test_a_client_without_login_that_does_not_read_is_disconnected() -> None:
+    """Few replies wait for a client before AUTH, however many requests it sends."""
     with servers.engine("--requirepass", "secret") as engine, Connection(engine) as client:
         client.socket.settimeout(60)
 
@@ -337,7 +339,7 @@ def test_a_client_that_has_not_logged_in_is_dropped_where_it_does_not_read() -> 
             ask_for_ever()
 
 
-def test_a_request_that_grows_beyond_its_limit_is_dropped() -> None:
+def test_a_request_above_its_limit_is_rejected() -> None:
     """client-query-buffer-limit bounds the memory for the input of one client."""
     with servers.engine("--client-query-buffer-limit", "1mb") as engine, Connection(engine) as client:
         with Connection(engine) as greedy:
@@ -349,7 +351,7 @@ def test_a_request_that_grows_beyond_its_limit_is_dropped() -> None:
 
 
 def test_idle_clients_are_disconnected() -> None:
-    """timeout disconnects a silent client, but not one that waits for data."""
+    """``timeout`` disconnects a silent client, but not one that waits for data."""
     with servers.engine("--timeout", "1") as engine, Connection(engine) as waiting, Connection(engine) as idle:
         waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         assert idle.rest() == b""
@@ -358,9 +360,7 @@ def test_idle_clients_are_disconnected() -> None:
         assert waiting.receive() is not None
 
 
-def test_a_claiming_reader_is_woken_when_what_came_meanwhile_is_idle_enough(
-    client: Connection, engine: Running
-) -> None:
+def test_a_claiming_reader_is_woken_when_an_entry_is_idle_for_long_enough(client: Connection, engine: Running) -> None:
     """A reader waiting to claim gets an entry that another consumer received meanwhile and left pending."""
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with Connection(engine) as first, Connection(engine) as claiming:

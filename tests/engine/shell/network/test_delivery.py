@@ -14,8 +14,8 @@ def shell() -> Shell:
     return shell
 
 
-def test_effects_are_handed_on_before_anybody_hears_of_them(shell: Shell) -> None:
-    """Effects are handed on before its client, a subscriber, or a woken client gets any bytes."""
+def test_effects_are_logged_before_any_reply(shell: Shell) -> None:
+    """Effects are handed to the log before the client, a subscriber, or a woken client gets any bytes."""
     everybody = [shell.client() for _ in range(3)]
     (writer, _), (subscriber, _), (reader, _) = everybody
     reader.data_received(b"XREAD BLOCK 0 STREAMS s $\r\n")
@@ -30,8 +30,8 @@ def test_effects_are_handed_on_before_anybody_hears_of_them(shell: Shell) -> Non
 
 
 @pytest.mark.parametrize("subscribes", [False, True])
-def test_nobody_hears_of_effects_that_could_not_be_handed_on(shell: Shell, subscribes: bool) -> None:
-    """If logging the effects fails unexpectedly, neither the client nor any other gets a reply about them."""
+def test_no_reply_is_sent_if_effects_cannot_be_logged(shell: Shell, subscribes: bool) -> None:
+    """If logging the effects fails unexpectedly, neither the client nor a subscriber gets any bytes."""
     (writer, transport), (subscriber, other) = shell.client(), shell.client()
     if subscribes:
         subscriber.data_received(b"CONFIG SET notify-keyspace-events KEA\r\nSUBSCRIBE __keyevent@0__:set\r\n")

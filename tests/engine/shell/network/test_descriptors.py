@@ -1,4 +1,4 @@
-"""maxclients and the limit of open files: clients are counted so that files can still be opened."""
+"""maxclients and the limit of open files: descriptors remain for the engine's own files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.servers.connection import Connection
 from tests.suite import tools
 from tests.suite.waiting import wait_for
 
-#: Soft and hard limit of the servers in these tests.
+#: Soft and hard limit of open files of the servers in these tests.
 LIMIT = 100
 MOST = LIMIT - 32
 
@@ -22,13 +22,13 @@ MOST = LIMIT - 32
 def few_files():
     """Limit the open files of processes started in this test, and restore the limit afterwards."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # The soft limit is inherited; the hard one cannot be raised again, so the servers find it by their own ulimit.
+    # The servers inherit the soft limit. The hard limit could not be raised again, so the servers set it with ulimit.
     yield [tools.needed("sh"), "-c", f'ulimit -n {LIMIT}; exec "$@"', "sh"]
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
 def rewrite_log(client: Connection) -> None:
-    """Rewrite the log, and check that it succeeded."""
+    """Rewrite the log and check that the rewrite succeeded."""
     assert b"started" in client.run("BGREWRITEAOF")
     wait_for(lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"), "the rewrite to end")
     assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
@@ -36,8 +36,9 @@ def rewrite_log(client: Connection) -> None:
 
 @pytest.mark.parametrize("server_of", [servers.engine, servers.redis])
 def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch, server_of):
-    """With few descriptors, maxclients is lowered with a warning; that many clients are served, and the log is
-    rewritten.
+    """With few descriptors, maxclients is lowered with a warning.
+
+    That many clients are served, and the log is rewritten.
     """
     original = servers.tied_to_us
     monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few_files, *command]))
@@ -58,8 +59,8 @@ def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch,
 
 
 def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp_path):
-    """With stream-storage disk, and far more segment files than descriptors, clients are served, entries are read, the
-    log is rewritten, and the engine starts again.
+    """With stream-storage disk, more segment files than descriptors do not prevent clients, reads, a rewrite or a
+    restart.
     """
     original = servers.tied_to_us
     monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few_files, *command]))
@@ -80,8 +81,8 @@ def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp
                     one.close()
 
 
-def test_too_few_files_stop_the_start(few_files, monkeypatch):
-    """With fewer descriptors than it reserves, the engine does not start, and reports why."""
+def test_too_few_descriptors_stop_the_start(few_files, monkeypatch):
+    """With fewer descriptors than the engine reserves, the start fails with the reason."""
     original = servers.tied_to_us
     few = [*few_files[:2], 'ulimit -n 30; exec "$@"', "sh"]
     monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few, *command]))
@@ -89,7 +90,7 @@ def test_too_few_files_stop_the_start(few_files, monkeypatch):
         pass
 
 
-def test_windows_is_refused_in_one_line(tmp_path):
+def test_windows_is_rejected_in_one_line(tmp_path):
     """On an unsupported system `python -m engine` prints a message, with status 1 and no traceback."""
     import subprocess
 

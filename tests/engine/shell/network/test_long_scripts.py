@@ -1,4 +1,4 @@
-"""Slow scripts: replies to other clients meanwhile, stopping them, and no visible half-done effects."""
+"""Slow scripts: replies to other clients meanwhile, stopping the scripts, and their effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 KILLED = "ERR Script killed by user with SCRIPT KILL..."
 FOREVER = "while true do end"
-#: More than a second: others must be able to ask in between, on a busy machine as well.
+#: A script of more than a second: other clients must get replies meanwhile, even on a busy machine.
 LONG = "local n = 0 for i = 1, 6e7 do n = n + 1 end"
 
 
@@ -45,8 +45,8 @@ def text(reply: Any) -> str:
     return str(reply)
 
 
-def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connection) -> None:
-    """All but a few commands are rejected; SCRIPT KILL ends the script, and its caller gets the place."""
+def test_other_clients_are_rejected_until_a_script_is_killed(caller: Connection, other: Connection) -> None:
+    """All but a few commands are rejected; SCRIPT KILL stops the script, and its caller gets an error."""
     caller.send("EVAL", FOREVER, 0)
     wait_until_busy(other)
     assert text(other.run("GET", "a")) == BUSY
@@ -76,7 +76,7 @@ def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connec
         "return load(function() return ' ' end)",
         "while true do local text = ('x'):rep(1e6) end",
         "table.insert({1}, -2 ^ 31, 'x')",
-        # Few instructions that take long each: functions in C, and long texts.
+        # Few instructions that each take long: C functions and long strings.
         "while true do cjson.decode(('1'):rep(3e7)) end",
         "local long = ('1'):rep(3e7) while true do redis.sha1hex(long) end",
         "local long = ('1'):rep(3e7) while true do local text = long .. 'x' end",
@@ -86,7 +86,7 @@ def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connec
         "local t = {} for i = 1, 40 do t = {t, t} end return t",
     ],
 )
-def test_no_script_escapes_its_end(caller: Connection, other: Connection, script: str) -> None:
+def test_every_script_can_be_stopped(caller: Connection, other: Connection, script: str) -> None:
     """A script that catches all errors can be stopped, and so can the conversion of its reply."""
     caller.send("EVAL", script, 0)
     wait_until_busy(other)
@@ -95,8 +95,8 @@ def test_no_script_escapes_its_end(caller: Connection, other: Connection, script
     assert other.run("PING") == b"PONG"
 
 
-def test_a_script_that_wrote_goes_on(engine: servers.Running, caller: Connection, other: Connection) -> None:
-    """A script that has written cannot be killed; its effects are visible only after its end, and all together."""
+def test_a_script_that_wrote_cannot_be_killed(engine: servers.Running, caller: Connection, other: Connection) -> None:
+    """A script that has written cannot be killed; its effects become visible together, after its end."""
     with Connection(engine) as listener, Connection(engine) as waiter:
         listener.run("SUBSCRIBE", "c")
         waiter.send("BLPOP", "l", 0)
@@ -112,8 +112,8 @@ def test_a_script_that_wrote_goes_on(engine: servers.Running, caller: Connection
         assert waiter.receive() == [b"l", b"y"]
 
 
-def test_in_a_transaction(caller: Connection, other: Connection) -> None:
-    """EXEC is suspended with its script; after that is killed, the rest of the transaction runs."""
+def test_a_script_in_a_transaction_can_be_killed(caller: Connection, other: Connection) -> None:
+    """EXEC waits for its script; after the script is killed, the rest of the transaction runs."""
     for words in (("MULTI",), ("INCR", "t"), ("EVAL_RO", FOREVER, 0), ("INCR", "t")):
         caller.run(*words)
     caller.send("EXEC")
@@ -124,8 +124,8 @@ def test_in_a_transaction(caller: Connection, other: Connection) -> None:
     assert text(error).startswith(KILLED)
 
 
-def test_functions(caller: Connection, other: Connection) -> None:
-    """FUNCTION KILL ends a function, SCRIPT KILL does not; FUNCTION STATS shows which one runs."""
+def test_function_kill_stops_a_function(caller: Connection, other: Connection) -> None:
+    """FUNCTION KILL stops a function, SCRIPT KILL does not, and FUNCTION STATS shows which one runs."""
     other.run("FUNCTION", "LOAD", f"#!lua name=long\nredis.register_function('endless', function() {FOREVER} end)")
     caller.send("FCALL", "endless", 0)
     wait_until_busy(other)
@@ -147,8 +147,8 @@ def test_its_client_goes(engine: servers.Running, other: Connection) -> None:
     assert other.run("PING") == b"PONG"
 
 
-def test_keys_that_expire_and_clients_that_wait(engine: servers.Running, caller: Connection) -> None:
-    """A key that expires during a script exists until its end, and a client's timeout comes after it."""
+def test_expiry_and_timeouts_wait_for_the_script(engine: servers.Running, caller: Connection) -> None:
+    """A key that expires during a script exists until its end, and a blocked client times out after it."""
     with Connection(engine) as waiter:
         caller.run("SET", "e", "1", "PX", "600")
         waiter.send("BLPOP", "nothing", "0.9")
@@ -160,8 +160,8 @@ def test_keys_that_expire_and_clients_that_wait(engine: servers.Running, caller:
 
 
 @pytest.mark.parametrize("way", ["term", "nosave"])
-def test_the_end_of_the_server(way: str) -> None:
-    """SIGTERM ends a script that has not written, then the server; SHUTDOWN NOSAVE ends the server at once."""
+def test_shutdown_during_a_script(way: str) -> None:
+    """SIGTERM stops a script that has not written and then the server; SHUTDOWN NOSAVE stops the server at once."""
     flags = ("--busy-reply-threshold", "20")
     with servers.engine(*flags) as running, Connection(running) as other, Connection(running) as caller:
         caller.send("EVAL", FOREVER if way == "term" else f"redis.call('SET','a','b') {FOREVER}", 0)

@@ -29,12 +29,12 @@ from tests.servers.connection import Connection
         (("12.7.0.0", 1), False),
     ],
 )
-def test_who_counts_as_local(peer: object, local: bool) -> None:
-    """Loopback addresses and Unix sockets."""
+def test_local_addresses(peer: object, local: bool) -> None:
+    """Loopback addresses and Unix sockets count as local."""
     assert is_local(peer) is local
 
 
-def test_the_rule() -> None:
+def test_the_rule_of_protected_mode() -> None:
     """A client is rejected if it is remote, protected mode is on, and the default user has no password."""
     core = Core(Config(), lambda n: 0)
     elsewhere = ("192.0.2.2", 1)
@@ -48,7 +48,7 @@ def test_the_rule() -> None:
 
 
 def other_address() -> str | None:
-    """An address of this machine that is not loopback: the one that it would send from."""
+    """Return an address of this machine that is not loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("198.51.100.1", 9))
@@ -58,8 +58,8 @@ def other_address() -> str | None:
     return None if address.startswith("127.") else address
 
 
-def test_a_client_from_elsewhere_is_told_why() -> None:
-    """It gets DENIED and is disconnected; with a password, or without protected mode, it is accepted."""
+def test_a_remote_client_is_rejected_with_the_reason() -> None:
+    """A remote client gets DENIED and is disconnected; with a password, or without protected mode, it is accepted."""
     address = other_address()
     if address is None:
         pytest.skip("this machine has no address but loopback; the rule is tested without one")

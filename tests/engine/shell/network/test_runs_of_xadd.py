@@ -1,4 +1,4 @@
-"""Pipelines of XADD over TCP: in any pieces, the replies are those of the single commands."""
+"""Pipelines of XADD over TCP: cut into any pieces, they get the replies of the single commands."""
 
 from __future__ import annotations
 

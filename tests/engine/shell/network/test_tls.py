@@ -1,4 +1,4 @@
-"""TLS: certificates of a test CA, made with the openssl command; clients with and without certificates."""
+"""TLS: clients with and without certificates of a test CA, which is made with the openssl command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with ca, other-ca, server, server2, client: ``.crt`` and ``.key`` each; locked.key needs ``pw``."""
+    """Return a directory with .crt and .key files of ca, other-ca, server, server2 and client; locked.key has password
+    pw.
+    """
     directory = tmp_path_factory.mktemp("tls")
     ca, _ = (authority(directory, name) for name in ("ca", "other-ca"))
     for name in ("server", "server2", "client"):
@@ -61,7 +63,7 @@ def context(directory: Path, certificate: str = "") -> ssl.SSLContext:
 
 
 def ask(port: int, made: ssl.SSLContext, *words: str) -> object:
-    """Run one command over a TLS connection; raises ConnectionError if there is none (any more)."""
+    """Run one command over a TLS connection; raise ConnectionError if the server refuses or closes the connection."""
     reader = hiredis.Reader()
     try:
         with (
@@ -92,7 +94,7 @@ def served_name(port: int, made: ssl.SSLContext) -> str:
 
 
 def test_clients_with_and_without_certificates(certificates: Path) -> None:
-    """tls-auth-clients requires a certificate, accepts or ignores one; it can change at run time."""
+    """tls-auth-clients requires a certificate, accepts one or ignores it, and can change at run time."""
     port = free_port()
     with servers.engine(*settings(certificates, port, "--port", str(free_port()))) as engine:
         with_one, without = context(certificates, "client"), context(certificates)
@@ -121,7 +123,7 @@ def allowed(port: int, made: ssl.SSLContext) -> Callable[[], bool]:
     return is_let_in
 
 
-def test_port_0_leaves_tls_alone(certificates: Path) -> None:
+def test_port_0_serves_only_tls(certificates: Path) -> None:
     """With tls-port and port 0, the ready line has the TLS address, and plain clients cannot connect."""
     port = free_port()
     with servers.engine(*settings(certificates, port)) as engine:
@@ -171,8 +173,8 @@ def test_protocol_versions(certificates: Path) -> None:
             ask(port, made, "PING")
 
 
-def test_redis_py_and_redis_cli(certificates: Path) -> None:
-    """rediss:// with a client's certificate, big values both ways, a blocked client; redis-cli --tls."""
+def test_redis_py_and_redis_cli_work_over_tls(certificates: Path) -> None:
+    """redis-py works with a client certificate, large values and a blocked client; redis-cli works with --tls."""
     port = free_port()
     with servers.engine(*settings(certificates, port)):
         files = {
@@ -218,8 +220,8 @@ def test_redis_py_and_redis_cli(certificates: Path) -> None:
         assert done.stdout.strip() == "5000", done.stderr
 
 
-def test_what_cannot_be_used_stops_the_start(certificates: Path) -> None:
-    """An invalid TLS setting is reported with its directive."""
+def test_invalid_tls_settings_stop_the_start(certificates: Path) -> None:
+    """An invalid TLS setting stops the start with an error that names its directive."""
     port = str(free_port())
     base = ["--port", "0", "--save", "", "--tls-port", port, "--dir", str(certificates)]
     pair = ["--tls-cert-file", str(certificates / "server.crt"), "--tls-key-file", str(certificates / "server.key")]
@@ -233,8 +235,8 @@ def test_what_cannot_be_used_stops_the_start(certificates: Path) -> None:
         assert says in said
 
 
-def test_contexts(certificates: Path) -> None:
-    """Encrypted keys with their password, contiguous versions, ciphers."""
+def test_tls_contexts(certificates: Path) -> None:
+    """Contexts accept encrypted keys with their password, contiguous protocol versions, and ciphers."""
     config = Config()
     for name, file in (("cert", "server.crt"), ("key", "locked.key"), ("ca-cert", "ca.crt")):
         config.put(f"tls-{name}-file", str(certificates / file).encode())
@@ -270,8 +272,10 @@ def test_contexts(certificates: Path) -> None:
 
 
 def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None:
-    """Of thirty silent clients where ten are allowed, the rest are closed at once; descriptors remain for the log, and
-    after the others have gone clients are served.
+    """Clients that stall in the handshake count towards maxclients.
+
+    Of thirty silent clients where ten are allowed, the rest are closed at once; descriptors remain for the log, and
+    after the silent clients have gone others are served.
     """
     port = free_port()
     flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no", "--maxclients", "10")
@@ -296,8 +300,8 @@ def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None
         wait_for(served, "a client to be served again")
 
 
-def test_sighup_reads_the_certificate_again(certificates: Path, tmp_path: Path) -> None:
-    """A renewed certificate is sent after SIGHUP; with a broken one the old one stays in use, and this is logged."""
+def test_sighup_reloads_the_certificate(certificates: Path, tmp_path: Path) -> None:
+    """A renewed certificate is used after SIGHUP; a broken one is logged, and the old one stays in use."""
     for name in ("server.crt", "server.key", "ca.crt"):
         (tmp_path / name).write_bytes((certificates / name).read_bytes())
     port, log = free_port(), tmp_path / "engine.log"
@@ -325,7 +329,9 @@ def test_sighup_reads_the_certificate_again(certificates: Path, tmp_path: Path) 
 
 @pytest.fixture(params=["engine", pytest.param("redis", marks=pytest.mark.redis)])
 def certified(request: pytest.FixtureRequest, certificates: Path) -> Iterator[tuple[redis_py.Redis, int]]:
-    """A plain client and the TLS port of a server that logs clients in by their certificates: Redis 8.6 has it too."""
+    """Yield a plain client and the TLS port of a server that logs clients in by their certificates, as
+    Redis 8.6 does.
+    """
     if request.param == "redis" and not servers.redis_release().since("8.6"):
         pytest.skip(f"{servers.redis_release()} has no tls-auth-clients-user")
     port = free_port()
@@ -338,7 +344,9 @@ def certified(request: pytest.FixtureRequest, certificates: Path) -> Iterator[tu
 def test_the_common_name_of_a_certificate_is_the_user(
     certified: tuple[redis_py.Redis, int], certificates: Path
 ) -> None:
-    """An enabled user of that name needs no password; a client without a certificate is the default user."""
+    """A client whose certificate names an enabled user needs no password; without a certificate it is
+    the default user.
+    """
     plain, port = certified
     plain.execute_command("ACL", "SETUSER", "client", "on", ">secret", "+acl|whoami")
     with_one, without = context(certificates, "client"), context(certificates)
@@ -353,10 +361,10 @@ def test_the_common_name_of_a_certificate_is_the_user(
     assert "NOAUTH" in str(ask(port, with_one, "ACL", "WHOAMI"))
 
 
-def test_a_certificate_of_no_enabled_user_is_reported(
+def test_a_certificate_without_an_enabled_user_is_reported(
     certified: tuple[redis_py.Redis, int], certificates: Path
 ) -> None:
-    """The client stays the default user; ACL LOG and INFO count the attempts of both a missing and a disabled user."""
+    """The client stays the default user; ACL LOG and INFO count attempts as a missing and as a disabled user."""
     plain, port = certified
     with_one = context(certificates, "client")
     assert ask(port, with_one, "ACL", "WHOAMI") == b"default"
@@ -368,7 +376,7 @@ def test_a_certificate_of_no_enabled_user_is_reported(
     assert plain.info("stats")["acl_access_denied_tls_cert"] == 2
 
 
-def test_another_value_of_tls_auth_clients_user_is_refused(certified: tuple[redis_py.Redis, int]) -> None:
+def test_invalid_values_of_tls_auth_clients_user_are_rejected(certified: tuple[redis_py.Redis, int]) -> None:
     """The error of CONFIG SET names the two values."""
     with pytest.raises(redis_py.ResponseError, match="one of the following: CN, off"):
         certified[0].config_set("tls-auth-clients-user", "URI")

@@ -1,4 +1,4 @@
-"""A runner and its clients without event loop and sockets: the test runs each iteration and sees what is sent."""
+"""A runner and its clients without an event loop or sockets: the test runs each iteration and sees what is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Turns:
         self._soon.append(lambda: work(*words))
 
     def run(self) -> bool:
-        """Run one iteration; return whether there was anything to do."""
+        """Run one iteration; return whether there was work."""
         for _ in range(count := len(self._soon)):
             self._soon.popleft()()
         return bool(count)
@@ -76,7 +76,7 @@ class Socket:
 
 
 class Shell:
-    """A runner and its clients."""
+    """A runner with its core, whose clients have no sockets."""
 
     def __init__(self) -> None:
         self.turns = Turns()

@@ -1,4 +1,4 @@
-"""The engine's log: its lines for people, and as JSON."""
+"""Lines of the engine's log, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.shell.observation.log_lines import LOG, start_logging
 
 @pytest.fixture
 def config(tmp_path: Path) -> Iterator[Config]:
-    """The log goes to a file, for this test alone."""
+    """Return a configuration whose log goes to a file during the test."""
     level, propagate, handlers = LOG.level, LOG.propagate, list(LOG.handlers)
     made = Config()
     made.put("logfile", str(tmp_path / "log").encode())
@@ -36,7 +36,7 @@ def _failed() -> None:
         LOG.error("it failed: %r", b"\xff\n", exc_info=sys.exc_info())
 
 
-def test_each_line_is_an_object(config: Config, tmp_path: Path) -> None:
+def test_each_line_is_a_json_object(config: Config, tmp_path: Path) -> None:
     """Line breaks and quotes are escaped, and a traceback is a field of its line."""
     config.put("log-format", b"json")
     start_logging(config)
@@ -51,7 +51,7 @@ def test_each_line_is_an_object(config: Config, tmp_path: Path) -> None:
 
 
 def test_the_format_changes_while_the_engine_runs(config: Config, tmp_path: Path) -> None:
-    """CONFIG SET log-format; the level stays."""
+    """CONFIG SET log-format changes the format of later lines, and the log level stays."""
     start_logging(config)
     LOG.warning("for people")
     assert config.change([(b"log-format", b"json")]) is None

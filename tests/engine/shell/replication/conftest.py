@@ -1,4 +1,4 @@
-"""Servers shared by several modules, because starting them takes longer than the tests."""
+"""Servers shared by several modules, because starting them takes longer than running the tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.servers.sentinels import Member, members
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Member]]:
-    """Two engines and a real server; at the start of a test none is a replica."""
+    """Return two engines and a real server; at the start of a test none of them is a replica."""
     with members("engine", "engine", "redis") as (one, other, real):
         yield {"engine": one, "other engine": other, "redis": real}

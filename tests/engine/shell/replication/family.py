@@ -23,7 +23,7 @@ def replication(client: redis.Redis) -> dict[str, Any]:
 
 
 def trouble(client: redis.Redis) -> str:
-    """Return INFO's error of a link that is down."""
+    """Return INFO's error for a replication link that is down."""
     return str(replication(client).get("engine_master_link_error", ""))
 
 
@@ -32,7 +32,7 @@ def wait_until_up(replica: redis.Redis) -> None:
 
 
 def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
-    """Whether the replica has applied everything of the master."""
+    """Wait until the replica has applied all commands of the master; return whether it has."""
 
     def level() -> bool:
         state = replication(replica)
@@ -45,7 +45,9 @@ def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
 
 
 def contents(client: redis.Redis) -> dict[bytes, object]:
-    """Return all keys of the client's database with their content; for a stream, everything that each server stores."""
+    """Return all keys of the client's database with their content; for a stream, everything that every
+    server stores.
+    """
     found: dict[bytes, object] = {}
     for key in client.scan_iter(count=1000):
         kind = client.type(key)
@@ -65,7 +67,7 @@ def contents(client: redis.Redis) -> dict[bytes, object]:
 
 
 def of_stream(full: dict[bytes, Any]) -> object:
-    # entries-read is left out, because Redis 7.0 does not send it to replicas.
+    # entries-read is left out because Redis 7.0 does not send it to replicas.
     counters = [full[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added")]
     groups = [
         [group[name] for name in (b"name", b"last-delivered-id", b"pel-count", b"pending")]

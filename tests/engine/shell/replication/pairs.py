@@ -10,7 +10,7 @@ from tests.servers.connection import Connection
 from tests.servers.keyspaces import everything
 from tests.suite.waiting import wait_for
 
-#: No delay for other replicas to join.
+#: Settings without a delay for other replicas to join.
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
@@ -21,7 +21,7 @@ def info(client: Connection, section: str = "replication") -> dict[str, str]:
 
 
 def is_up(replica: Connection) -> bool:
-    """Whether a replica has its link to the master."""
+    """Whether a replica is connected to its master."""
     return info(replica).get("master_link_status") == "up"
 
 
@@ -31,7 +31,7 @@ def wait_until_up(replica: Connection) -> None:
 
 
 def settled(master: Connection) -> None:
-    """Wait until at least one replica has everything written through this connection."""
+    """Wait until at least one replica has all writes of this connection."""
     assert master.run("WAIT", 1, 20_000) >= 1
 
 
@@ -43,7 +43,7 @@ def assert_same(master: Connection, replica: Connection) -> None:
 
 @contextmanager
 def redis_following(master: servers.Running, *flags: str) -> Iterator[Connection]:
-    """A connection to a redis-server that follows ``master`` and has its data."""
+    """Yield a connection to a redis-server that follows ``master`` and has its data."""
     with (
         servers.redis("--replicaof", f"{master.host} {master.port}", *flags) as running,
         Connection(running) as client,

@@ -1,11 +1,11 @@
 """`python -m tests.engine.shell.replication.pairs_table [--write]`: which server can follow which, tested on real
 pairs.
 
-Each server is the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
-unpacked. Tested of a pair are a full synchronisation, a partial one after a broken link, and FAILOVER to the replica.
-After each of them the data is compared: every type and encoding that both have, with fields that expire and function
-libraries, and the effects of scripts and functions. It prints the pairs that fail, and with `--write` puts
-them into docs/operations/replication.md.
+Each server is the master of each other: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
+unpacked. Each pair is tested with a full synchronisation, a partial one after a broken link, and FAILOVER to the
+replica. After each of them the data is compared: every type and encoding that both servers support, with fields that
+expire and function libraries, and the effects of scripts and functions. The script prints the pairs that fail, and with
+`--write` puts them into docs/operations/replication.md.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -30,11 +30,11 @@ from tests.suite.waiting import wait_for
 PART = Part(
     ROOT / "docs" / "operations" / "replication.md", r"<!-- pairs: written by [^\n]* -->\n", r"<!-- end of pairs -->"
 )
-#: Seconds for each thing that is to be seen, on a machine that has a lot to do.
+#: Seconds to wait for each condition, on a busy machine.
 _PATIENCE = 12.0
 _LIBRARY = """#!lua name=l%d
 redis.register_function('f%d', function(keys) return redis.call('SET', keys[1], 'v') end)"""
-#: Scripts' effects reach replicas, not the script.
+#: Commands that replicate the effects of scripts instead of the scripts.
 _SCRIPT = """redis.call('ZADD', KEYS[1], ARGV[1], 'by-' .. ARGV[1])
 redis.call('HSET', KEYS[2], 'f' .. ARGV[1], redis.call('TIME')[1])
 redis.call("XADD", "stream by scripts", "*", "f", ARGV[1])
@@ -63,7 +63,9 @@ def main() -> None:
 
 
 def summary(found: Mapping[tuple[str, str], str]) -> str:
-    """Return the servers, and a list of the masters that some of them cannot follow; `found`: results of `seen`."""
+    """Return the servers, and a list of the masters that some servers cannot follow; `found` has the
+    results of `seen`.
+    """
     kinds = list(dict.fromkeys(master for master, _ in found))
     failed: dict[tuple[str, str], list[str]] = {}
     for (master, replica), result in found.items():
@@ -77,14 +79,14 @@ def summary(found: Mapping[tuple[str, str], str]) -> str:
 
 
 def servers() -> dict[str, str]:
-    """The servers by name, with their kinds (`tests.servers.sentinels.Member`)."""
+    """Yield the servers by name, with their kinds (`tests.servers.sentinels.Member`)."""
     peers = Peers(PLACE)
     version = ".".join(map(str, redis_release().version))
     return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}
 
 
 def seen(master_kind: str, replica_kind: str) -> str:
-    """Return the results of one pair: "yes", or what worked and why the rest did not."""
+    """Return the results of one pair: "yes", or the steps that worked and why the others did not."""
     found: list[str] = []
     with members(master_kind, replica_kind) as (master, replica):
         refused = [words for one in (replica, master) for words in prepared(one)]
@@ -107,13 +109,13 @@ def seen(master_kind: str, replica_kind: str) -> str:
 
 
 def reason(replica: Member) -> str:
-    """Return the reason in its log why it does not follow, if it is a known one."""
+    """Return the known reason in the replica's log why it does not follow, if there is one."""
     text = replica.output.read_text(errors="replace")
     return next((words for known, words in _REASONS.items() if known in text), "")
 
 
 def prepared(member: Member) -> list[real_files.Command]:
-    """Return the commands of `real_files` that it does not have; it has no data afterwards."""
+    """Empty a server; return the commands of `real_files` that it does not support."""
     with Connection(member) as client:
         refused = real_files.fill(client.run)
         client.run("FLUSHALL")
@@ -122,7 +124,7 @@ def prepared(member: Member) -> list[real_files.Command]:
 
 
 def fill(master: Member, start: int) -> None:
-    """Write data of every type that all servers have, some of it by scripts."""
+    """Write data of every type that all servers support, some of it by scripts."""
     with Connection(master) as client:
         assert client.run("FUNCTION", "LOAD", _LIBRARY % (start, start)) == b"l%d" % start
         assert client.run("FCALL", f"f{start}", 1, f"by function {start}") == b"OK"
@@ -140,21 +142,21 @@ def fill(master: Member, start: int) -> None:
 
 
 def same(master: Member, replica: Member) -> None:
-    """Wait until the replica has done everything, and compare."""
+    """Wait until the replica has applied everything, and compare the data."""
     wait_for(lambda: replica.has_all_of(master), "the replica", _PATIENCE)
     with redis.Redis(port=master.port) as one, redis.Redis(port=replica.port) as other:
         assert contents(one) == contents(other)
     with Connection(master) as first, Connection(replica) as second:
         found, theirs = real_files.view(first.run), real_files.view(second.run)
         assert found.keys() == theirs.keys()
-        # Streams are compared above, because Redis 7.0 does not send replicas everything that is compared here.
+        # Streams are compared above, because Redis 7.0 does not replicate everything that is compared here.
         assert [one for one in found.values() if one[:1] != (b"stream",)] == [
             one for one in theirs.values() if one[:1] != (b"stream",)
         ]
 
 
 def counted(member: Member, name: str) -> int:
-    """A count of INFO stats."""
+    """Return a counter of INFO stats."""
     with member.client() as client:
         return int(client.info("stats")[name])
 

@@ -15,7 +15,7 @@ from tests.servers.keyspaces import everything
 from tests.suite import tools
 
 SEQUENCES = int(os.environ.get("REPLICATION_EXAMPLES", "12"))
-#: Commands of the grammars' kind that they do not draw: other types, several databases, the engine's own.
+#: Commands that the grammars do not draw: other types, several databases, the engine's own.
 MORE: list[tuple[str, ...]] = [
     ("SET", "text", "v", "PX", "10000000"),
     ("SETRANGE", "text", "3", "xyz"),
@@ -88,7 +88,7 @@ MORE: list[tuple[str, ...]] = [
 
 
 class Pair:
-    """A master and its replica; a sequence is run on the master, and both are compared.
+    """A master and its replica, which are compared after a sequence has run on the master.
 
     With ``other``, another replica, the two replicas are compared.
     """
@@ -99,7 +99,7 @@ class Pair:
         self._other = other
 
     def difference(self, steps: list[Step]) -> str | None:
-        """Return the difference of the replica from the master after these steps; None if there is none."""
+        """Return the difference between replica and master after these steps, or None if they are equal."""
         with Connection(self._master) as main, Connection(self._master) as other:
             main.run("FLUSHALL")
             clients = [main, other]
@@ -117,7 +117,9 @@ class Pair:
             return "\n".join(f"{key}\n  {ours.get(key)}\n  {theirs.get(key)}" for key in sorted(differing))
 
     def check(self, name: str, families: set[str]) -> None:
-        """The replica is equal after each of some sequences; the shortest one after which it is not is shown."""
+        """Check that the replica is equal after each of some sequences; fail with the shortest sequence after which it
+        is not.
+        """
         for number in range(SEQUENCES):
             steps = sequence(Random(f"{name}/{number}"), families)
             found = self.difference(steps)

@@ -14,7 +14,7 @@ HOUR = 3600
 
 @pytest.fixture
 def late(tmp_path):
-    """An engine whose clock is an hour behind."""
+    """Yield an engine whose clock is an hour behind."""
     member = Member("engine", tmp_path / "late", behind=HOUR)
     member.launch()
     yield member
@@ -22,9 +22,11 @@ def late(tmp_path):
 
 
 @pytest.mark.redis
-def test_a_replica_that_is_an_hour_behind(late, servers):
-    """Deadlines are the same moments on both; keys expire when the master deletes them. As a master, the late server
-    generates IDs above the existing ones, and no delivery time is in its future: no idle time is negative.
+def test_a_replica_with_a_clock_an_hour_behind(late, servers):
+    """Deadlines are the same moments on both servers, and keys expire when the master deletes them.
+
+    As a master, the late server generates IDs above the existing ones, and no delivery time is in its future, so no
+    idle time is negative.
     """
     master = servers["engine"]
     late.wait()

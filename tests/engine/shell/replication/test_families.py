@@ -1,4 +1,4 @@
-"""Engines that follow each other: chains, promotion, servers that return, and the resulting data."""
+"""Engines that follow each other: chains, promotion, servers that return, and their data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def engines():
 
 @pytest.fixture
 def family(engines):
-    """Clients of a master, its replica, and that one's replica; afterwards all are masters without data."""
+    """Yield clients of a master, its replica, and the replica's replica; afterwards all are masters without data."""
     with ExitStack() as stack:
         clients = [stack.enter_context(redis_py.Redis(port=one.port, socket_timeout=20)) for one in engines]
         yield clients
@@ -44,9 +44,11 @@ def syncs(client: redis_py.Redis) -> tuple[int, int]:
     return found["sync_full"], found["sync_partial_ok"]
 
 
-def test_a_chain_a_promotion_and_who_comes_back(family):
-    """Writes of the first are applied by the third, in each database; after the second is promoted, the others follow
-    it without a full synchronisation; separate writes are discarded, and logged as such.
+def test_a_chain_and_a_promotion(family):
+    """The third server applies writes of the first, in each database.
+
+    After the second is promoted, the others follow it without a full synchronisation; divergent writes are discarded
+    and logged.
     """
     first, second, third = family
     for number in range(500):
@@ -77,7 +79,7 @@ def test_a_chain_a_promotion_and_who_comes_back(family):
 
 
 def test_two_masters_after_a_partition(family, engines):
-    """A former master that continued to write takes all data of the new one, and logs what it discards."""
+    """A former master that continued to write takes all data of the new one, and logs the discarded writes."""
     first, second, _ = family
     first.set("common", "1")
     follow(second, port_of(first))
@@ -99,7 +101,7 @@ def test_two_masters_after_a_partition(family, engines):
 
 
 def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
-    """A replica with a log reports to its master what is on disk, and its log contains the master's stream."""
+    """A replica with a log reports the offset on its disk to its master, and its log contains the master's stream."""
     first, second, _ = family
     first.set("own", "gone")
     second.set("k", "1")
@@ -114,8 +116,8 @@ def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
 
 
 def test_keys_expire_again_after_a_promotion(family):
-    """A key whose time has come stays on a replica, unseen, as long as its master does not drop it; it goes when the
-    replica leads itself.
+    """A replica hides an expired key and keeps it until its master deletes it, or until the replica is
+    promoted itself.
     """
     first, second, _ = family
     follow(second, port_of(first))
@@ -130,7 +132,7 @@ def test_keys_expire_again_after_a_promotion(family):
     first.execute_command("CLIENT", "UNPAUSE")
 
 
-def test_who_waits_hears_that_the_role_has_changed(family):
+def test_blocked_clients_are_disconnected_when_the_role_changes(family):
     """A blocked client gets UNBLOCKED and is disconnected when its server becomes a replica."""
     first, second, _ = family
     with redis_py.Redis(port=port_of(first), socket_timeout=20) as waiting:

@@ -74,9 +74,10 @@ def master() -> Iterator[Master]:
 FULL = b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n"
 
 
-def test_while_the_data_come_and_are_read(replica, master):
-    """While data arrives the old data is served; while it is loaded commands get LOADING, INFO reports progress, and a
-    lost link leaves nothing half loaded.
+def test_replies_while_data_arrives_and_is_loaded(replica, master):
+    """While data arrives the old data is served; while it is loaded commands get LOADING, and INFO reports progress.
+
+    A lost link leaves nothing half loaded.
     """
     replica.set("old", "1")
     follow(replica, master.port)
@@ -96,7 +97,7 @@ def test_while_the_data_come_and_are_read(replica, master):
     assert not replica.info("persistence")["loading"]
 
 
-def test_a_file_that_is_not_whole_is_asked_for_again(replica, master):
+def test_a_damaged_file_is_requested_again(replica, master):
     """Damaged data is an error in INFO; the replica requests it again and uses the next transfer."""
     follow(replica, master.port)
     master.accept()
@@ -109,8 +110,8 @@ def test_a_file_that_is_not_whole_is_asked_for_again(replica, master):
     wait_until_up(replica)
 
 
-def test_a_master_that_says_nothing_is_left(replica, master):
-    """After repl-timeout without any bytes the link is dropped, in the handshake and later."""
+def test_a_silent_master_is_disconnected(replica, master):
+    """After repl-timeout without any bytes the link is closed, in the handshake and later."""
     replica.config_set("repl-timeout", 1)
     follow(replica, master.port)
     master.accept()
@@ -126,7 +127,7 @@ def client_of(running: servers.Running) -> Iterator[redis_py.Redis]:
 
 @pytest.mark.redis
 def test_a_master_with_users(replica):
-    """masteruser and masterauth log in; without them, or with wrong ones, INFO has the master's reply."""
+    """masteruser and masterauth log in; without them, or with wrong ones, INFO has the master's error."""
     with servers.redis("--requirepass", "top", "--repl-diskless-sync-delay", "0") as running:
         with redis_py.Redis(port=running.port, password="top") as client:
             client.execute_command("ACL", "SETUSER", "copier", "on", ">secret", "+psync", "+replconf", "+ping")
@@ -161,8 +162,10 @@ def test_a_link_over_tls(replica):
         replica.config_set("tls-replication", "no")
 
 
-def test_a_restart_follows_again_and_rewrites_its_configuration(tmp_path):
-    """CONFIG REWRITE keeps the master; a restart with that file follows it, from its own data on until it has its."""
+def test_a_restarted_replica_follows_again(tmp_path):
+    """CONFIG REWRITE keeps the master; a restart with that file follows it and continues from the
+    replica's own data.
+    """
     file = tmp_path / "engine.conf"
     file.write_text("save ''\n")
     with servers.engine(config_file=str(file)) as running, client_of(running) as client:

@@ -1,4 +1,4 @@
-"""The replication stream's history: offsets, IDs, and the bytes that are still there."""
+"""The history of the replication stream: offsets, IDs, and the bytes in the backlog."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fed(one: History, text: bytes) -> History:
     return one
 
 
-def test_what_was_fed_comes_back_from_any_offset_that_is_covered():
-    """From each offset that it covers it gives exactly the bytes from there on, in blocks of any size."""
+def test_every_covered_offset_gives_the_bytes_after_it():
+    """From each covered offset the history returns exactly the bytes after it, for blocks of any size."""
     random = Random(7)
     one = history(50_000)
     text = b""
@@ -41,16 +41,16 @@ def test_what_was_fed_comes_back_from_any_offset_that_is_covered():
     assert 50_000 <= one.held <= 50_000 + 2 * 20_000 + 16 * 1024
 
 
-def test_blocks_are_given_as_they_came():
-    """A large block is handed out as the object that was fed, so that a slow reader costs no copy."""
+def test_blocks_are_returned_without_a_copy():
+    """A large block is returned as the object that was fed, so that a slow reader costs no copy."""
     one = history(1 << 20)
     block = bytes(20_000)
     one.feed(block)
     assert one.since(1)[0] is block
 
 
-def test_nothing_is_kept_before_somebody_wants_it():
-    """Offsets count from the beginning, bytes are kept from keep() on."""
+def test_no_bytes_are_kept_before_keep():
+    """Offsets count from the start, and bytes are kept from keep() on."""
     one = History(lambda: b"a" * 40, 100)
     one.feed(b"0123456789")
     assert (one.offset, one.held) == (10, 0)
@@ -62,7 +62,7 @@ def test_nothing_is_kept_before_somebody_wants_it():
 
 
 @pytest.mark.parametrize("end", [History.release, History.renew])
-def test_who_comes_back_after_a_gap_finds_another_id(end):
+def test_a_gap_changes_the_id(end):
     """A history whose bytes were dropped, or whose data was replaced, covers no replica of the previous ID."""
     one = fed(history(), b"x" * 40)
     before = one.id
@@ -87,8 +87,8 @@ def test_a_promoted_replica_covers_both_ids_up_to_the_change():
     assert b"".join(one.since(101)) == b"b" * 50
 
 
-def test_a_full_synchronisation_forgets_what_was():
-    """adopt() sets the master's ID and offset; earlier bytes are not covered, even if the numbers are the same."""
+def test_a_full_synchronisation_drops_earlier_bytes():
+    """adopt() sets the master's ID and offset; earlier bytes are not covered, even at the same offsets."""
     one = fed(history(1000), b"a" * 100)
     before = one.id
     one.adopt(b"m" * 40, 100)
@@ -97,8 +97,8 @@ def test_a_full_synchronisation_forgets_what_was():
     assert one.covers(b"m" * 40, 101)
 
 
-def test_a_master_that_goes_on_under_another_id_keeps_its_bytes():
-    """rename() keeps the backlog, under the new ID and, up to here, under the previous one."""
+def test_a_renamed_history_keeps_its_bytes():
+    """rename() keeps the backlog under the new ID and, up to the current offset, under the previous ID."""
     one = fed(history(1000), b"a" * 100)
     before = one.id
     one.rename(before)

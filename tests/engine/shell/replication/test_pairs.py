@@ -1,4 +1,4 @@
-"""Real pairs: a master and an engine that follows it, over links that break anywhere."""
+"""Real pairs: a master and an engine that follows it, over links that break at any byte."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def engine():
 
 @pytest.fixture
 def replica(engine, master):
-    """An engine that is not a replica yet; afterwards it and the master are empty."""
+    """Yield an engine that is not yet a replica; afterwards the engine and the master are empty."""
     with client_of(engine) as client:
         yield client
         client.execute_command("REPLICAOF", "NO", "ONE")
@@ -60,7 +60,7 @@ def replica(engine, master):
 
 
 def fill(master: redis_py.Redis) -> None:
-    """Data of every type, with groups that have read."""
+    """Create data of every type, with groups that have read."""
     pipe = master.pipeline()
     for number in range(300):
         pipe.xadd("s", {"number": number, "text": "x" * (number % 50)})
@@ -72,7 +72,7 @@ def fill(master: redis_py.Redis) -> None:
 
 
 @pytest.mark.parametrize("load", ["disabled", "swapdb", "on-empty-db"])
-def test_all_data_and_what_happens_then(master, replica, load):
+def test_existing_data_and_later_commands_are_replicated(master, replica, load):
     """A real Redis's data is copied completely, and its later commands are applied; the replica rejects writes."""
     replica.set("old", "gone")
     replica.config_set("repl-diskless-load", load)
@@ -95,13 +95,13 @@ def test_all_data_and_what_happens_then(master, replica, load):
     assert replica.execute_command("ROLE")[:1] + replica.execute_command("ROLE")[3:4] == [b"slave", b"connected"]
 
 
-def test_a_link_that_breaks_anywhere(master, replica):
-    """Whichever byte is the last one, the replica reconnects, and in the end has all data of its master."""
+def test_a_link_broken_at_any_byte_recovers(master, replica):
+    """Wherever the link breaks, the replica reconnects, and in the end has all data of its master."""
     chance = random.Random(5)
     fill(master)
     before = master.info("stats")
     with proxy(port_of(master)) as between:
-        # In the handshake and among the data: REPLICAOF with another name for the host does not wait for the next try.
+        # During the handshake and the data, REPLICAOF with another host name skips the delay before the next attempt.
         for number, place in enumerate((1, 20, 150, 230, 300, 400, 2000)):
             between.cut_after(place)
             follow(replica, between.port, ("localhost", "127.0.0.1")[number % 2])
@@ -118,7 +118,7 @@ def test_a_link_that_breaks_anywhere(master, replica):
 
 
 def cut(between: Proxy, master: redis_py.Redis, place: int) -> None:
-    """Cut the link at a byte, while the master is written to."""
+    """Cut the link at a byte while the master is written to."""
     between.cut_after(place)
     number = 0
 
@@ -135,8 +135,10 @@ def cut(between: Proxy, master: redis_py.Redis, place: int) -> None:
     wait_for(is_cut, "the cut")
 
 
-def test_a_master_whose_data_the_engine_cannot_take(master, replica):
-    """If the engine lacks a command, the replica stops, INFO says why, and only a new full synchronisation helps."""
+def test_a_command_that_the_engine_lacks_stops_replication(master, replica):
+    """If the engine lacks a command, the replica stops, INFO has the reason, and only a new full
+    synchronisation helps.
+    """
     port = port_of(master)
     master.set("a", "1")
     follow(replica, port)

@@ -1,6 +1,7 @@
-"""The engine and each real server that is here follow each other, with data of every type.
+"""The engine and each installed real server follow each other, with data of every type.
 
-`make test` does other things with real pairs; these are for `make test-long`, with the peers of `scripts/peers` too.
+These tests run with `make test-long`, also with the peers of `scripts/peers`. `make test` tests real pairs in other
+ways.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ pytestmark = [pytest.mark.redis, long_only]
 @pytest.mark.parametrize("name", real_files.programs() or ["none"])
 @pytest.mark.parametrize("leads", [True, False], ids=["engine leads", "engine follows"])
 def test_every_type_reaches_the_replica(name, leads):
-    """Everything that both servers support, including expiring fields and functions, is there after a full
-    synchronisation, a partial one, and FAILOVER.
+    """Everything that both servers support, including expiring fields and functions, is replicated by full and partial
+    synchronisations and FAILOVER.
     """
     tools.needed("redis-server")
     pair = ("engine", real_files.programs()[name])

@@ -1,4 +1,4 @@
-"""Servers that restart continue in the history at their data's position, and never after it."""
+"""Restarted servers continue in the history at their data's position, and never after it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def syncs(master: Member) -> tuple[object, object]:
 
 
 def written(master: Member, value: str) -> None:
-    """Something in another database than the first one."""
+    """Write something in another database than the first one."""
     with master.client() as client, client.pipeline() as pipe:
         pipe.execute_command("SELECT", 2)
         pipe.set("k", value)
@@ -34,9 +34,10 @@ def value_of(member: Member) -> object:
         return pipe.execute_command("SELECT", 2).get("k").execute()[1]
 
 
-def test_engines_end_and_come_back():
-    """A replica that was shut down requests what it lacks, and so does the replica of a former master. After a crash a
-    log is complete, but its offset is unknown: a full synchronisation follows.
+def test_restarted_engines_continue_in_the_history():
+    """A replica that was shut down requests what it lacks, and so does the replica of a former master.
+
+    After a crash a log is complete, but its offset is unknown: a full synchronisation follows.
     """
     with members("engine", "engine", flags=("--appendonly", "yes")) as (master, replica):
         written(master, "1")
@@ -64,8 +65,8 @@ def test_engines_end_and_come_back():
 
 @pytest.mark.redis
 @pytest.mark.parametrize("kinds", ["redis engine", "engine redis"])
-def test_the_other_program_goes_on_with_the_file(kinds):
-    """A file that a replica writes at its end is loaded by the other program, which requests what follows it."""
+def test_the_other_program_continues_from_the_file(kinds):
+    """A file that a replica writes at its end is loaded by the other program, which requests the stream after it."""
     first, second = kinds.split()
     with members("engine", first, second, flags=("--save", "3600 1")) as (master, one, other):
         one.run("REPLICAOF", "127.0.0.1", master.port)

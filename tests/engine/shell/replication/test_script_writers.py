@@ -17,7 +17,7 @@ LIBRARY += "return redis.call('RPUSH', keys[1], args[1]) end)"
 
 
 class Writer(threading.Thread):
-    """Pushes numbers in one way until the server refuses; `accepted` are those that were acknowledged."""
+    """Pushes numbers in one way until the server refuses; `accepted` has the acknowledged numbers."""
 
     def __init__(self, port: int, way: str) -> None:
         super().__init__(daemon=True)

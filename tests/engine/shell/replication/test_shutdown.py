@@ -1,4 +1,4 @@
-"""Shutdown of a master: it waits for lagging replicas up to a timeout, and can be cancelled."""
+"""Shutdown of a master: it waits for lagging replicas until a timeout, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.suite.waiting import wait_for
 
 @contextmanager
 def stopped(replica: Member) -> Iterator[None]:
-    """The replica's process does nothing."""
+    """Stop the replica's process with SIGSTOP while the context is open."""
     assert replica.process is not None
     os.kill(replica.process.pid, signal.SIGSTOP)
     try:
@@ -33,7 +33,7 @@ def stopped(replica: Member) -> Iterator[None]:
 
 
 class Host(WithoutProcess):
-    """Notes that the process was asked to exit."""
+    """A host that records requests to exit."""
 
     def __init__(self, ended: list[bool]) -> None:
         self._ended = ended
@@ -43,7 +43,7 @@ class Host(WithoutProcess):
 
 
 class Unwilling(WithoutDisk):
-    """Simulate that the data cannot be written."""
+    """A disk to which the data cannot be written."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
         raise CommandError(b"ERR " + b" ".join(words))
@@ -54,9 +54,10 @@ def has_gone(member: Member) -> bool:
 
 
 @pytest.mark.redis
-def test_the_end_waits_for_a_replica_that_lags():
-    """While a replica lags, writes wait, and SHUTDOWN has no reply; ABORT cancels it for all callers. A signal waits as
-    well until the replica has caught up, including with clients' last writes.
+def test_shutdown_waits_for_a_lagging_replica():
+    """While a replica lags, writes wait, and SHUTDOWN has no reply; ABORT cancels it for all callers.
+
+    A signal also waits until the replica has caught up, including with clients' last writes.
     """
     with family("engine", "redis") as (master, replica):
         with Connection(master) as client, Connection(master) as caller, Connection(master) as writer:
@@ -83,8 +84,8 @@ def test_the_end_waits_for_a_replica_that_lags():
         assert "1 of 1 replicas have caught up" in master.output.read_text()
 
 
-def test_now_ends_the_wait():
-    """SHUTDOWN NOW ends a server that waits for its replicas; its log says which replicas lag and by how much."""
+def test_shutdown_now_ends_the_wait():
+    """SHUTDOWN NOW stops a server that waits for its replicas; its log has the lagging replicas and their lag."""
     with family("engine", "engine") as (master, replica), stopped(replica):
         with Connection(master) as client, Connection(master) as other:
             client.run("SET", "k", "x" * 1000)
@@ -98,7 +99,7 @@ def test_now_ends_the_wait():
 
 
 @in_loop
-async def test_the_wait_has_an_end(tmp_path):
+async def test_the_wait_ends_after_shutdown_timeout(tmp_path):
     """After shutdown-timeout the process exits anyway; if the data cannot be saved it continues."""
     world = World(tmp_path, "--shutdown-timeout", "7")
     core, ended = world.core, list[bool]()

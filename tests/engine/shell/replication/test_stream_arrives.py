@@ -1,4 +1,4 @@
-"""Every command that changes data changes a replica in the same way, after any commands."""
+"""Every command that changes data changes a replica in the same way."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def engine_following(master: servers.Running) -> Iterator[Connection]:
 
 
 def test_the_engine_is_what_a_redis_is_after_any_commands() -> None:
-    """With a real master an engine is equal to a real replica, whatever the master sends them."""
+    """With a real master, an engine has the same data as a real replica after random commands."""
     tools.needed("redis-server")
     with (
         servers.redis(*AT_ONCE) as master,

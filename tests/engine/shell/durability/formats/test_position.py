@@ -66,6 +66,6 @@ def test_a_position_in_a_log(position, at, data):
     changed = bytearray(file)
     changed[len(block) + at] ^= data.draw(st.integers(1, 255))
     assert line_at(memoryview(bytes(changed)), len(block)) is None
-    if changed[len(block)] != ord("*"):  # which would start a command without a checksum, parsed by the replay
+    if changed[len(block)] != ord("*"):  # it would start a command without a checksum
         with pytest.raises((DamagedError, TornError)):
             list(pieces(memoryview(bytes(changed))))

@@ -1,4 +1,4 @@
-"""Disconnection by time, without sockets or waiting: ``timeout`` and the soft limit of output."""
+"""Disconnection after a time, without sockets or waiting: ``timeout`` and the soft output limit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def check(shell: Shell, connection: Connection, seconds: float) -> None:
     shell.runner.idle_clients.check(connection.session.last_ms + int(seconds * 1000))
 
 
-def test_a_client_that_asks_nothing_is_cut_off(shell: Shell) -> None:
-    """It is disconnected after ``timeout`` seconds, not before."""
+def test_an_idle_client_is_disconnected(shell: Shell) -> None:
+    """A silent client is disconnected after ``timeout`` seconds, and not before."""
     connection, transport = shell.client()
     connection.data_received(b"PING\r\n")
     check(shell, connection, 10)
@@ -50,7 +50,7 @@ def listening(shell: Shell, connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("state", [held_back, in_steps, waiting, listening])
-def test_a_client_that_the_engine_keeps_waiting_stays(shell: Shell, state) -> None:
+def test_a_client_that_the_engine_keeps_waiting_is_not_idle(shell: Shell, state) -> None:
     """Clients held back by CLIENT PAUSE, in a long command, blocked or subscribed do not count as idle."""
     connection, transport = shell.client()
     state(shell, connection)
@@ -58,8 +58,8 @@ def test_a_client_that_the_engine_keeps_waiting_stays(shell: Shell, state) -> No
     assert not transport.ended
 
 
-def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> None:
-    """It stays while some of the reply leaves, however long that takes; when nothing leaves it is disconnected."""
+def test_a_client_that_reads_a_long_reply_is_not_idle(shell: Shell) -> None:
+    """A client stays connected while it reads parts of a reply, and is disconnected after it stops reading."""
     connection, transport = shell.client()
     connection.data_received(b"ECHO " + b"x" * 5000 + b"\r\n")
     transport.waiting = 5000
@@ -72,8 +72,8 @@ def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> N
 
 
 @pytest.mark.parametrize("paused", [True, False], ids=["its transport is full", "its transport would take more"])
-def test_a_silent_client_above_the_soft_output_limit_is_cut_off(monkeypatch, shell: Shell, paused: bool) -> None:
-    """It is disconnected after its seconds above the soft limit without a break, without any action of the client."""
+def test_a_silent_client_above_the_soft_output_limit_is_disconnected(monkeypatch, shell: Shell, paused: bool) -> None:
+    """A client that stays above the soft limit for its number of seconds is disconnected, even if it sends nothing."""
     connection, transport = shell.client()
     shell.runner.core.config.change([(b"client-output-buffer-limit", b"normal 1mb 10kb 5"), (b"timeout", b"0")])
     connection.data_received(b"PING\r\n")

@@ -1,4 +1,4 @@
-"""Clients cannot make the engine keep anything after they disconnect, nor more replies than they read."""
+"""Memory of clients: nothing stays after they disconnect, and replies do not pile up faster than they are read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Watched(Connection):
 
 
 def resident(server: Running, line: str = "VmRSS") -> int:
-    """Return the process's resident memory in bytes, now or (VmHWM) its peak."""
+    """Return the process's resident memory in bytes; ``VmHWM`` selects its peak."""
     text = Path(f"/proc/{server.pid}/status").read_text()
     return int(text.split(f"{line}:")[1].split()[0]) * 1024
 
@@ -51,7 +51,7 @@ LEAVES: dict[str, bytes] = {
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("leaves", LEAVES)
 def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
-    """A disconnected client's connection is freed at once, whatever it was doing: it is in no reference cycle."""
+    """A disconnected client's connection is freed at once, because it is in no reference cycle."""
 
     async def main() -> weakref.ref[Watched]:
         runner = Runner(Core(Config(), lambda n: 0), asyncio.get_running_loop())
@@ -91,8 +91,8 @@ def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
-def test_memory_returns_when_clients_leave():
-    """Twelve clients that each send 20 MB of a command and disconnect leave nothing behind."""
+def test_memory_is_freed_when_clients_leave():
+    """Twelve clients that each send 20 MB of a command and disconnect leave no memory in use."""
     with servers.engine() as server, Client(server) as other:
         before = resident(server)
         clients = [server.connect() for _ in range(12)]
@@ -107,14 +107,14 @@ def test_memory_returns_when_clients_leave():
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
 @pytest.mark.parametrize("policy", ["no", "always"])
-def test_replies_are_not_made_before_they_are_taken(policy):
-    """Sixteen pipelined reads of ten megabytes each, unread, take no more memory than a few of them."""
+def test_replies_are_not_made_before_they_are_read(policy):
+    """Sixteen pipelined and unread reads of ten megabytes each take the memory of only a few of them."""
     flags = () if policy == "no" else ("--appendonly", "yes", "--appendfsync", "always")
     with servers.engine(*flags) as server, Client(server) as client:
         for _ in range(10):
             client.run("RPUSH", "list", *["x" * 1000] * 1000)
         before = resident(server, "VmHWM")
-        # With an fsync per iteration, everything after the first change of an iteration is held back.
+        # With an fsync per iteration, everything after the first change of an iteration waits for the fsync.
         words = [("SET", "k", "v"), *[("LRANGE", "list", 0, -1)] * 16, ("PING",)]
         client.socket.sendall(b"".join(map(hiredis.pack_command, words)))
         with Client(server) as other:
@@ -128,10 +128,10 @@ def test_replies_are_not_made_before_they_are_taken(policy):
         assert resident(server, "VmHWM") - before < 60 * MB
 
 
-def test_a_reply_above_the_hard_limit_ends_its_client():
-    """One value that is longer than client-output-buffer-limit allows ends its client, as with Redis.
+def test_a_reply_above_the_hard_limit_disconnects_its_client():
+    """A value longer than client-output-buffer-limit allows disconnects its client, as in Redis.
 
-    A long list does so too with Redis; the engine makes it piece by piece, so that it never waits in full.
+    A long list does so too in Redis; the engine makes it in pieces, so the whole reply never waits.
     """
     for server_of in (servers.engine, servers.redis):
         with (
@@ -156,8 +156,10 @@ def evicted(client: Client) -> int:
     return int(client.run("INFO", "stats").split(b"evicted_clients:")[1].split(b"\r\n")[0])
 
 
-def test_the_largest_clients_are_cut_off_above_maxmemory_clients() -> None:
-    """With a limit of 8 MB, two clients that queue 3 MB in MULTI are dropped, and one with 6 MB and NO-EVICT is not."""
+def test_the_largest_clients_are_disconnected_above_maxmemory_clients() -> None:
+    """With a limit of 8 MB, two clients that queue 3 MB in MULTI are disconnected, and one with 6 MB and NO-EVICT is
+    not.
+    """
     with servers.engine("--maxmemory", "1gb") as engine, Client(engine) as control:
         large = [Client(engine) for _ in range(3)]
         large[2].run("CLIENT", "NO-EVICT", "on")
@@ -176,8 +178,8 @@ def test_the_largest_clients_are_cut_off_above_maxmemory_clients() -> None:
             one.close()
 
 
-def test_a_reader_that_does_not_read_is_cut_off_above_maxmemory_clients() -> None:
-    """Unread replies count, and only their client is dropped."""
+def test_a_client_that_does_not_read_is_disconnected_above_maxmemory_clients() -> None:
+    """Unread replies count, and only the client with unread replies is disconnected."""
     with servers.engine() as engine, Client(engine) as control, Client(engine) as slow:
         control.run("SET", "k", "x" * 16 * MB)
         control.run("CONFIG", "SET", "maxmemory-clients", "2mb")

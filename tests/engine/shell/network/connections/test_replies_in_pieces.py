@@ -1,4 +1,4 @@
-"""Long replies are sent in pieces, long commands are parsed and run in pieces: as seen by clients, without a socket."""
+"""Long replies sent in pieces, and long commands parsed and run in pieces, as seen by clients without a socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engine.shell.network.without_sockets import Shell
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A shell with a list of 50 elements, where replies of more than ten have pages of five."""
+    """Return a shell with a list of 50 elements; replies of more than ten elements have pages of five."""
     monkeypatch.setattr(replies, "_SHORT", 10)
     monkeypatch.setattr(replies, "_WORDS", 5)
     shell = Shell()
@@ -27,14 +27,14 @@ LRANGE = b"LRANGE l 0 -1\r\n"
 
 
 def rest(shell: Shell) -> None:
-    """Let the loop run until nothing is left."""
+    """Run the event loop until nothing is left to do."""
     for _ in range(1000):
         if not shell.turns.run():
             return
     raise AssertionError("it never ends")
 
 
-def test_others_are_answered_between_two_pieces(shell):
+def test_other_clients_are_served_between_two_pieces(shell):
     """Each iteration sends one piece of a long reply, and another client is served in between."""
     first, reader = shell.client()
     second, other = shell.client()
@@ -62,8 +62,8 @@ def test_the_next_commands_wait_for_the_last_piece(shell):
     assert reader.taken() == b"$3\r\none\r\n" + WHOLE + b":51\r\n" + later + b"$3\r\ntwo\r\n"
 
 
-def test_messages_come_behind_the_last_piece(shell):
-    """A message published during a long reply is not sent in the middle of it."""
+def test_messages_follow_the_last_piece(shell):
+    """A message published during a long reply is sent after the reply."""
     first, reader = shell.client()
     second, _ = shell.client()
     first.data_received(b"HELLO 3\r\nSUBSCRIBE news\r\n")
@@ -75,7 +75,7 @@ def test_messages_come_behind_the_last_piece(shell):
 
 
 def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
-    """While the client has many unread bytes no piece is made; after they have left, the next ones are."""
+    """While the client has many unread bytes no piece is made; the next pieces follow when it has read them."""
     first, reader = shell.client()
     first.data_received(LRANGE)
     first.pause_writing()
@@ -88,7 +88,7 @@ def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
     assert begun + reader.taken() == WHOLE
 
 
-def test_a_connection_that_is_to_be_closed_is_closed_behind_the_last_piece(shell):
+def test_a_closing_connection_closes_after_the_last_piece(shell):
     """A transaction that closes the connection sends its whole reply first."""
     first, reader = shell.client()
     first.data_received(b"CLIENT ID\r\n")
@@ -99,7 +99,7 @@ def test_a_connection_that_is_to_be_closed_is_closed_behind_the_last_piece(shell
     assert reader.ended == "closed"
 
 
-def test_a_client_that_goes_leaves_nothing(shell):
+def test_a_disconnected_client_leaves_nothing(shell):
     """The rest of a reply is dropped with its connection."""
     first, _ = shell.client()
     first.data_received(LRANGE)
@@ -108,8 +108,8 @@ def test_a_client_that_goes_leaves_nothing(shell):
     assert first.pieces is None
 
 
-def test_a_reply_that_cannot_be_finished_ends_the_connection(shell, monkeypatch):
-    """If a piece cannot be made, its client is disconnected: a partial reply must not be followed by another one."""
+def test_an_unfinished_reply_closes_the_connection(shell, monkeypatch):
+    """If a piece cannot be made, its client is disconnected: no other reply may follow a partial one."""
     first, reader = shell.client()
 
     def pages(items: list[Any]) -> replies.Pages:
@@ -131,7 +131,9 @@ def test_muted_clients_get_no_piece(shell):
 
 
 def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
-    """While the arguments of one client's command are parsed, some in each iteration, others are served."""
+    """The arguments of a very long command are parsed over several iterations, and other clients are
+    served in between.
+    """
     first, reader = shell.client()
     second, other = shell.client()
     words = [b"XDEL", b"s", *(b"%d-1" % number for number in range(30_000))]
@@ -151,12 +153,12 @@ def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
     assert reader.taken() == b":0\r\n:0\r\n+PONG\r\n"
 
 
-# -- commands that are done in steps ----------------------------------------------------------------------------------
+# -- commands that run in steps ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A stream of 50 entries; XDEL of more than ten is done in steps of five."""
+    """Return a shell with a stream of 50 entries, where XDEL of more than ten entries runs in steps of five."""
     monkeypatch.setattr("engine.core.commands.streams.entries.removal.MANY_IDS", 10)
     monkeypatch.setattr("engine.core.commands.streams.many_ids.MANY_IDS", 10)
     monkeypatch.setattr("engine.core.commands.streams.entries.removal._STEP", 5)
@@ -169,8 +171,8 @@ def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
 XDEL = b"XDEL s " + b" ".join(b"%d-1" % number for number in range(1, 41)) + b"\r\n"
 
 
-def test_others_are_answered_between_two_steps(many_ids):
-    """Each iteration deletes some entries, another client sees how many are left; the reply counts all."""
+def test_other_clients_are_served_between_two_steps(many_ids):
+    """Each iteration deletes some entries, another client sees how many are left, and the reply counts all."""
     first, reader = many_ids.client()
     second, other = many_ids.client()
     effects: list[Any] = []
@@ -188,8 +190,8 @@ def test_others_are_answered_between_two_steps(many_ids):
     assert [len(argv) for _, argv in effects] == [7] * 8
 
 
-def test_others_are_served_between_two_large_chunks_of_one_client(shell):
-    """Input of one client that arrives together is processed one chunk per iteration, including pipelines of XADDs."""
+def test_other_clients_are_served_between_two_large_chunks_of_one_client(shell):
+    """Input that one client sends together is processed one chunk per iteration, including pipelines of XADDs."""
     first, sender = shell.client()
     second, other = shell.client()
     add = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n"
@@ -206,8 +208,8 @@ def test_others_are_served_between_two_large_chunks_of_one_client(shell):
     assert sender.taken().endswith(b"\r\n:5000\r\n")
 
 
-def test_nothing_is_read_while_a_command_is_done_in_steps(many_ids):
-    """The end of a client's input, for example a closed side, is noticed only after its reply."""
+def test_nothing_is_read_while_a_command_runs_in_steps(many_ids):
+    """The end of a client's input, such as a closed connection, is noticed only after the reply."""
     first, reader = many_ids.client()
     first.data_received(XDEL)
     while not reader.written:
@@ -217,8 +219,8 @@ def test_nothing_is_read_while_a_command_is_done_in_steps(many_ids):
     assert reader.reading
 
 
-def test_a_command_in_steps_is_finished_though_its_client_has_gone(many_ids):
-    """A client that closes its connection leaves nothing half done."""
+def test_a_command_in_steps_is_completed_after_its_client_has_disconnected(many_ids):
+    """A client that closes its connection leaves no half-done command."""
     first, _ = many_ids.client()
     second, other = many_ids.client()
     first.data_received(XDEL)
@@ -229,7 +231,7 @@ def test_a_command_in_steps_is_finished_though_its_client_has_gone(many_ids):
     assert other.taken() == b":10\r\n"
 
 
-def test_an_error_nobody_foresaw_in_a_step_stops_the_engine(many_ids, monkeypatch):
+def test_an_unexpected_error_in_a_step_stops_the_engine(many_ids, monkeypatch):
     """A failed step is not logged: the engine stops, and the log has the steps before it."""
     first, reader = many_ids.client()
     effects: list[Any] = []

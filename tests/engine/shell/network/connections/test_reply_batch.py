@@ -1,4 +1,4 @@
-"""The batch of replies: replies that leave at once, at the end of the iteration, or after the disk."""
+"""The batch of replies: replies that are sent at once, at the end of the iteration, or after an fsync."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Work = Callable[[ReplyBatch, Connection, Connection], None]
 
 
 def iteration(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return what two connections receive during an iteration with ``work``, and after it."""
+    """Return what two connections receive during an iteration with ``work``, and what both have received at its end."""
     one, two = Connection(), Connection()
     at_once: list[Any] = []
 
@@ -72,8 +72,8 @@ def held_work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
     assert batch.is_held
 
 
-def test_all_leaves_after_one_settling():
-    """Replies of an iteration leave after it is settled once, each connection's in order, closing comes last."""
+def test_held_replies_are_sent_after_one_settling():
+    """Held replies are sent in order for each connection after the iteration is settled once; closing comes last."""
     settled: list[bool] = []
 
     def settle() -> bool:
@@ -84,13 +84,13 @@ def test_all_leaves_after_one_settling():
     assert settled == [True]
 
 
-def test_nobody_is_told_what_may_be_lost():
-    """If the disk rejected the write, clients get neither success nor error: their connections are closed."""
+def test_a_failed_write_closes_the_connections():
+    """If the disk rejects the write, clients get neither success nor error: their connections are closed."""
     assert iteration(held_work, lambda: False) == (["aborted"], ["aborted", "closed"], [])
 
 
 def test_few_clients_get_their_replies_at_once():
-    """Two clients that alternate do not wait."""
+    """Replies to two alternating clients are sent at once."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         for _ in range(3):
@@ -101,14 +101,14 @@ def test_few_clients_get_their_replies_at_once():
 
 
 def crowd(batch: ReplyBatch) -> None:
-    """Serve ten other clients, some times."""
+    """Serve ten other clients five times."""
     others = [Connection() for _ in range(10)]
     for _ in range(5):
         for other in others:
             send(batch, other, b"something")
 
 
-def test_many_clients_get_their_replies_together():
+def test_many_clients_get_their_replies_at_the_end():
     """Replies to many clients that are served in one iteration wait for its end."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
@@ -120,8 +120,8 @@ def test_many_clients_get_their_replies_together():
     assert iteration(work) == ([b"aa"], [b"bb"], [])
 
 
-def test_much_does_not_wait():
-    """Long replies leave at once, and so do many short ones together, after everything before them."""
+def test_long_replies_do_not_wait():
+    """Long replies are sent at once, and so are many short ones together, after everything before them."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         crowd(batch)
@@ -133,8 +133,8 @@ def test_much_does_not_wait():
     assert iteration(work) == ([b"a" * 100_000], [expected], [b"a" * 100_000, expected])
 
 
-def test_what_waits_leaves_before_the_connection_closes():
-    """A client that is being closed gets its replies, and one that has disconnected gets nothing."""
+def test_waiting_replies_are_sent_before_the_connection_closes():
+    """A closing client gets its waiting replies, and a disconnected one gets nothing."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         crowd(batch)
@@ -146,8 +146,8 @@ def test_what_waits_leaves_before_the_connection_closes():
     assert iteration(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])
 
 
-def test_with_many_clients_one_write_serves_an_iteration():
-    """If replies wait for the end of the iteration anyway, their effects are settled once, there."""
+def test_with_many_clients_an_iteration_is_settled_once():
+    """If replies wait for the end of the iteration, their effects are settled once, there."""
     settled: list[bool] = []
 
     def settle() -> bool:

@@ -1,4 +1,4 @@
-"""A hand-written replica: it sends what a replica sends, and stores every byte of the master."""
+"""A scripted replica that sends what a replica sends and stores every byte from the master."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tap:
         self._seen += data
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes, this many of them."""
+        """Return this number of bytes from the master."""
         while len(self._seen) < count:
             self._more()
         taken, self._seen = self._seen[:count], self._seen[count:]
@@ -50,13 +50,13 @@ class Tap:
                 return line.strip()
 
     def full(self) -> tuple[str, int]:
-        """Read the reply +FULLRESYNC; return the history's ID and the offset of the file."""
+        """Read the reply +FULLRESYNC; return the history's ID and the offset at the file."""
         word, history_id, offset = self.line().split()
         assert word == b"+FULLRESYNC"
         return history_id.decode(), int(offset)
 
     def file(self) -> bytes:
-        """Return the file, with either form of its end."""
+        """Return the file, in either of its two framings."""
         head = self.line()
         if not head.startswith(b"$EOF:"):
             return self.take(int(head[1:]))

@@ -20,7 +20,7 @@ from tests.differential.grammar import FAMILIES, Grammar
 from tests.engine.shell.replication.master.world import MARK, FakePeer, World, in_loop, turns, whole
 from tests.harness.replay import new_core, state
 
-#: Announcements of servers: capabilities, version -> the file that they get.
+#: Capabilities and version that a replica announces, and the format of the file that it gets.
 SERVERS = {
     "Redis 7": ((), b"", b"REDIS0010"),
     "Redis 8": ((b"rdb-channel-repl",), b"", b"REDIS0012"),
@@ -33,8 +33,10 @@ FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r
 
 
 @in_loop
-async def test_what_happens_meanwhile_waits_behind_a_file_by_mark_until_it_is_acknowledged(tmp_path):
-    """Nothing follows the mark before the replica has found it; then the stream since the image follows."""
+async def test_the_stream_waits_until_the_replica_acknowledges_the_file(tmp_path):
+    """Nothing follows the file's end mark before the replica has acknowledged it; then the stream since the image
+    follows.
+    """
     world = World(tmp_path)
     world.run(b"SET", b"before", b"v")
     peer = await world.join(b"eof")
@@ -48,8 +50,8 @@ async def test_what_happens_meanwhile_waits_behind_a_file_by_mark_until_it_is_ac
 
 
 @in_loop
-async def test_a_replica_may_be_quicker_than_the_loop(tmp_path):
-    """A replica that has acknowledged the mark before the master has noticed its end need not do so again."""
+async def test_a_replica_may_acknowledge_before_the_master_notices_the_end(tmp_path):
+    """A replica that acknowledges the end mark before the master has noticed the end need not do so again."""
     world = World(tmp_path)
     peer = await world.join(b"eof", loop_turns=1)
     send = peer.send
@@ -67,8 +69,8 @@ async def test_a_replica_may_be_quicker_than_the_loop(tmp_path):
 
 
 @in_loop
-async def test_who_has_acknowledged_nothing_does_not_count(tmp_path):
-    """WAIT and WAITAOF do not count a replica that may still be reading its file, not even at offset 0."""
+async def test_a_replica_without_an_acknowledgement_does_not_count(tmp_path):
+    """WAIT and WAITAOF do not count a replica that may still be reading its file, even for offset 0."""
     world = World(tmp_path, "--repl-diskless-sync", "no")
     world.run(*SET)
     peer = await world.join()
@@ -84,8 +86,9 @@ async def test_who_has_acknowledged_nothing_does_not_count(tmp_path):
 
 @in_loop
 async def test_replicas_share_the_file_that_is_being_written(tmp_path):
-    """A replica that connects while a file is written for another gets the same file, offset and stream; the file is
-    removed.
+    """A replica that connects while a file is written for another one gets the same file, offset and stream.
+
+    The file is removed afterwards.
     """
     world = World(tmp_path, "--repl-diskless-sync", "no")
     one = await world.join(b"eof")
@@ -98,7 +101,7 @@ async def test_replicas_share_the_file_that_is_being_written(tmp_path):
     assert one.got == two.got
     assert one.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n$")
     assert one.got.endswith(FED)
-    # The third one reads another form, and has its turn now.
+    # The third replica needs another format, and is served now.
     assert three.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" %d\r\n" % len(FED))
     world.finish()
     await turns()
@@ -108,9 +111,10 @@ async def test_replicas_share_the_file_that_is_being_written(tmp_path):
 
 
 @in_loop
-async def test_a_full_disk_costs_the_replica_its_connection_and_nothing_else(tmp_path):
-    """Where the file cannot be written the replicas are cut off, and the file goes; an engine's next attempt, and one
-    that reads files by mark, does without the disk.
+async def test_a_full_disk_only_disconnects_the_replica(tmp_path):
+    """If the file cannot be written, its replicas are disconnected and the file is removed.
+
+    An engine's next attempt, and a replica that supports diskless transfers, do not use the disk.
     """
     world = World(tmp_path)
     own = await world.join(b"eof", b"psb")
@@ -126,8 +130,8 @@ async def test_a_full_disk_costs_the_replica_its_connection_and_nothing_else(tmp
 
 
 @in_loop
-async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
-    """While one receiver reads nothing no more of the file is made; after it disconnects the others get the rest."""
+async def test_the_slowest_receiver_sets_the_pace(tmp_path):
+    """While one receiver reads nothing, no more of the file is made; after it disconnects the others get the rest."""
     world = World(tmp_path, "--repl-diskless-sync-max-replicas", "2", "--repl-diskless-sync-delay", "100")
     for number in range(1500):
         world.run(b"SET", b"key:%d" % number, b"x" * 500)
@@ -141,9 +145,10 @@ async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
     await whole(one)
 
 
-def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeypatch):
-    """However many replicas share a file, an event-loop iteration sends a stretch to some of them; each gets all of it,
-    one that goes in between gets no more.
+def test_many_receivers_are_sent_slices_in_turn(tmp_path, monkeypatch):
+    """An iteration sends a slice of the file to some of many replicas.
+
+    Each replica gets the whole file, and one that disconnects gets no more.
     """
     monkeypatch.setattr(transfer, "_TURN_BYTES", 1)
 
@@ -159,7 +164,7 @@ def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeyp
             if b"REDIS" in peers[0].got and peers[2].session.id in world.connections:
                 del world.connections[peers[2].session.id]
                 world.master.drop(peers[2].session)
-        # The announcement, to all at once; then a slice to one at a time.
+        # First the announcement to all replicas, then one slice to one replica at a time.
         assert [count for count in grown if count] == [3, 1, 1]
         assert peers[0].got == peers[1].got
         assert b"REDIS" not in peers[2].got
@@ -168,8 +173,10 @@ def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeyp
 
 
 @in_loop
-async def test_more_than_the_limit_lets_wait_costs_the_connection(tmp_path):
-    """The stream queued after a file is limited by client-output-buffer-limit, but at least by the backlog's size."""
+async def test_a_stream_above_the_output_limit_closes_the_connection(tmp_path):
+    """The stream that waits behind a file is limited by client-output-buffer-limit, or by the backlog's size if that is
+    larger.
+    """
     world = World(tmp_path, "--repl-diskless-sync", "no", "--client-output-buffer-limit", "replica 3000 0 0")
     peer = await world.join(b"eof")
     world.run(b"SET", b"k", b"x" * 2000)
@@ -183,8 +190,8 @@ async def test_more_than_the_limit_lets_wait_costs_the_connection(tmp_path):
 
 
 @in_loop
-async def test_whoever_wants_the_file_alone_is_no_replica(tmp_path):
-    """With rdb-only no effects are recorded, nothing is queued or sent after the file, and no backlog is kept."""
+async def test_an_rdb_only_client_is_no_replica(tmp_path):
+    """For an rdb-only client no effects are recorded, no stream follows the file, and no backlog is kept."""
     world = World(tmp_path)
     peer = await world.join(b"eof", rdb_only=True)
     assert peer.got.endswith(MARK)
@@ -196,8 +203,8 @@ async def test_whoever_wants_the_file_alone_is_no_replica(tmp_path):
 
 
 @in_loop
-async def test_nobody_follows_for_long_enough(tmp_path):
-    """After repl-backlog-ttl without replicas no effects are recorded any more, and the history has another ID."""
+async def test_the_backlog_is_dropped_after_its_ttl(tmp_path):
+    """After repl-backlog-ttl without replicas, effects are not recorded any more and the backlog is dropped."""
     world = World(tmp_path, "--repl-backlog-ttl", "1")
     peer = await world.join(b"eof")
     assert world.core.changes.recording
@@ -211,7 +218,7 @@ async def test_nobody_follows_for_long_enough(tmp_path):
 
 
 @pytest.mark.parametrize("state", ["sending", "online"])
-def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
+def test_a_silent_replica_is_disconnected(tmp_path, state):
     """A replica that reads nothing of a file, or acknowledges nothing, for repl-timeout is disconnected."""
 
     async def story() -> None:
@@ -242,11 +249,12 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypatch, seed):
-    """While the image is taken and the file is made piece by piece, commands change everything; the file and the stream
-    after it still give exactly the master's data.
+def test_the_file_and_the_stream_give_the_master_s_data(tmp_path, monkeypatch, seed):
+    """While the image is taken and the file is made in pieces, commands change the data.
+
+    The file and the stream after it give exactly the master's data.
     """
-    # A microsecond's work at a time instead of milliseconds'.
+    # Work in steps of a microsecond instead of milliseconds.
     monkeypatch.setattr(image, "_AT_ONCE", 1)
     monkeypatch.setattr(transfer, "_SLICE", 0.0)
 
@@ -271,7 +279,7 @@ def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypa
         assert during > 20
         world.master.acknowledge(peer.session, 0, -1)
         await turns()
-        # (The last one: the byte before the mark may be one of its digits.)
+        # Split at the last mark: the digit before the mark may belong to it as well.
         file, _, stream = peer.got.partition(MARK + b"\r\n")[2].rpartition(MARK)
         other = new_core()
         other.changes.recording = False
@@ -290,9 +298,11 @@ def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypa
 
 
 @in_loop
-async def test_a_replica_gets_a_file_of_a_version_that_it_reads(tmp_path):
-    """A replica's announcements select its file, so fields that expire reach all replicas that support them; a client
-    that only copies the data gets the configured version.
+async def test_a_replica_gets_a_file_version_that_it_supports(tmp_path):
+    """A replica's announcements select the version of its file, so fields that expire reach all replicas that support
+    them.
+
+    A client that only copies the data gets the configured version.
     """
     world = World(tmp_path)
     world.run(b"HSET", b"k", b"f", b"v")

@@ -45,13 +45,13 @@ def following(engine: servers.Running) -> Iterator[Connection]:
 
 @pytest.fixture
 def replica(following: Connection) -> Connection:
-    """A redis-server that follows the engine, for tests that do not change the link."""
+    """Yield a redis-server that follows the engine, for tests that do not change the link."""
     wait_until_up(following)
     return following
 
 
 def some_of_everything(run: Any) -> None:
-    """Keys of every type, with groups, pending entries and deadlines, in two databases."""
+    """Create keys of every type, with groups, pending entries and deadlines, in two databases."""
     for number in range(300):
         run("XADD", "s", f"{number + 1}-1", "f", number, "g", "x" * (number % 50))
     run("XGROUP", "CREATE", "s", "g", "0")
@@ -68,8 +68,8 @@ def some_of_everything(run: Any) -> None:
 
 
 @pytest.mark.parametrize("diskless", ["yes", "no"])
-def test_a_replica_gets_all_that_is_there_and_all_that_comes(master, engine, diskless):
-    """After a full synchronisation, by mark or by file, and after more commands, all keys are the same on both."""
+def test_a_replica_gets_existing_data_and_later_commands(master, engine, diskless):
+    """After a full synchronisation, diskless or by file, and after more commands, all keys are the same on both."""
     master.run("CONFIG", "SET", "repl-diskless-sync", diskless)
     some_of_everything(master.run)
     with redis_following(engine) as replica:
@@ -79,8 +79,10 @@ def test_a_replica_gets_all_that_is_there_and_all_that_comes(master, engine, dis
     assert not [path for path in engine.directory.iterdir() if path.name.startswith("temp-")]
 
 
-def test_a_transaction_arrives_whole(master, replica):
-    """MULTI ... EXEC over two databases is one transaction for the replica too; messages reach subscribers there."""
+def test_a_transaction_is_replicated_as_a_whole(master, replica):
+    """MULTI ... EXEC over two databases is one transaction for the replica; published messages reach its
+    subscribers.
+    """
     replica.run("SUBSCRIBE", "news")
     replica.run("SSUBSCRIBE", "shard")
     for words in (["MULTI"], ["SET", "a", "1"], ["SELECT", "2"], ["XADD", "s", "*", "f", "v"], ["DEL", "a"], ["EXEC"]):
@@ -96,7 +98,9 @@ def test_a_transaction_arrives_whole(master, replica):
 
 
 def test_keys_expire_at_the_replica_when_the_master_says_so(master, replica):
-    """An expired key is deleted by a DEL in the stream, and the replica has neither of the two keys afterwards."""
+    """A key that expires on the master is deleted by a DEL in the stream, and the replica has neither of
+    the two keys.
+    """
     master.run("SET", "soon", "v", "PX", 30)
     master.run("SET", "asked", "v", "PX", 1)
     wait_for(lambda: master.run("DBSIZE") == 0, "the keys to expire")
@@ -104,7 +108,7 @@ def test_keys_expire_at_the_replica_when_the_master_says_so(master, replica):
     assert replica.run("DBSIZE") == 0
 
 
-def test_a_broken_link_goes_on_where_it_broke(master, replica):
+def test_a_broken_link_continues_at_its_offset(master, replica):
     """A replica whose connection was cut requests the missing bytes, and no file is sent again."""
     before = info(master, "stats")
     some_of_everything(master.run)
@@ -118,10 +122,8 @@ def test_a_broken_link_goes_on_where_it_broke(master, replica):
     assert int(after["sync_partial_ok"]) == int(before["sync_partial_ok"]) + 1
 
 
-def test_who_lacks_more_than_the_backlog_has_gets_all_anew(master, engine):
-    """An offset before the backlog, an unknown id and an offset in the future are answered with a full synchronisation,
-    and counted.
-    """
+def test_a_replica_that_lacks_more_than_the_backlog_gets_all_data(master, engine):
+    """An offset before the backlog, an unknown ID and a future offset cause a full synchronisation, and are counted."""
     with Connection(engine) as other:
         other.run("REPLCONF", "capa", "eof", "capa", "psync2")
         other.send("PSYNC", "?", "-1")
@@ -137,9 +139,10 @@ def test_who_lacks_more_than_the_backlog_has_gets_all_anew(master, engine):
     assert int(info(master, "stats")["sync_partial_err"]) == refused + 3
 
 
-def test_who_waits_hears_how_many_have_it(master, replica):
-    """WAIT counts the replicas that have everything written before; with too few it ends at its time, with the number.
-    WAITAOF counts those that have it on their disks: none here.
+def test_wait_counts_the_replicas_with_all_writes(master, replica):
+    """WAIT counts the replicas that have all earlier writes; with too few replicas it times out with their number.
+
+    WAITAOF counts those that have the writes on disk: none here.
     """
     master.run("XADD", "s", "*", "f", "v")
     assert master.run("WAIT", 1, 0) == 1
@@ -152,8 +155,8 @@ def test_who_waits_hears_how_many_have_it(master, replica):
     assert master.run("EXEC")[0] == b"OK"
 
 
-def test_the_master_tells_of_its_replicas(master, replica, engine):
-    """ROLE and INFO name each replica with its port and offset, CLIENT LIST shows it as one."""
+def test_the_master_reports_its_replicas(master, replica, engine):
+    """ROLE and INFO list each replica with its port and offset, and CLIENT LIST marks it as a replica."""
     settled(master)
     port = replica.socket.getpeername()[1]
     role, offset, told = master.run("ROLE")
@@ -166,8 +169,8 @@ def test_the_master_tells_of_its_replicas(master, replica, engine):
     assert b" flags=S " in master.run("CLIENT", "LIST", "TYPE", "replica")
 
 
-def test_writing_is_refused_without_replicas_enough(master, replica):
-    """With min-replicas-to-write above the number of replicas, write commands get NOREPLICAS, others run."""
+def test_writes_are_rejected_without_enough_replicas(master, replica):
+    """With min-replicas-to-write above the number of replicas, write commands get NOREPLICAS, and others run."""
     master.run("CONFIG", "SET", "min-replicas-to-write", 2)
     error = master.run("SET", "k", "v")
     assert isinstance(error, hiredis.ReplyError)
@@ -180,8 +183,8 @@ def test_writing_is_refused_without_replicas_enough(master, replica):
     master.run("CONFIG", "SET", "min-replicas-to-write", 0)
 
 
-def test_ranges_that_the_connector_delivers_arrive_as_commands_of_redis(master, replica):
-    """PS.DELIVER and PS.ACKRANGE of many entries, which go in steps, leave the same pending entries at a replica."""
+def test_ps_deliver_and_ps_ackrange_are_replicated_as_redis_commands(master, replica):
+    """PS.DELIVER and PS.ACKRANGE of many entries, which run in steps, leave the same pending entries at a replica."""
     master.socket.sendall(b"".join(hiredis.pack_command(("XADD", "s", f"{n}-1", "f", "v")) for n in range(1, 12_001)))
     for _ in range(12_000):
         master.receive()

@@ -1,4 +1,6 @@
-"""Links to replicas that break at any byte, are slow, or end early: nothing is lost, no other client is affected."""
+"""Links to replicas that break at any byte, are slow, or end early: no data is lost, and no other client
+is affected.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def master(engine: servers.Running) -> Iterator[Connection]:
 
 
 def online(engine: servers.Running) -> tuple[Tap, str, int]:
-    """Return a replica that has its file, with the history's ID and its offset."""
+    """Return a replica that has its file, the history's ID and the file's offset."""
     tap = Tap(engine, "eof", "psync2")
     tap.ask()
     name, offset = tap.full()
@@ -37,7 +39,7 @@ def online(engine: servers.Running) -> tuple[Tap, str, int]:
     return tap, name, offset
 
 
-def test_a_link_that_breaks_at_any_byte_of_the_stream_goes_on_there(master, engine):
+def test_a_link_broken_at_any_byte_continues_there(master, engine):
     """A replica that reconnects at any offset gets the same bytes from there on as one that stayed."""
     tap, name, offset = online(engine)
     with tap:
@@ -53,13 +55,13 @@ def test_a_link_that_breaks_at_any_byte_of_the_stream_goes_on_there(master, engi
             with Tap(engine, "psync2") as other:
                 other.ask(name, offset + taken + 1)
                 assert other.line() == b"+CONTINUE " + name.encode()
-                # The link may be cut within these bytes too: the next one starts at their end.
+                # The link may be cut within these bytes too: the next link starts at their end.
                 assert other.take(len(whole) - taken) == whole[taken:]
         master.run("SET", "and", "on")
         assert tap.commands(b"on")[-1] == [b"SET", b"and", b"on"]
 
 
-def test_a_file_that_is_cut_off_anywhere_disturbs_nobody(master, engine):
+def test_a_file_that_is_cut_off_affects_no_other_client(master, engine):
     """A replica that disconnects in the middle of its file affects neither other replicas nor clients."""
     for number in range(3000):
         master.send("SET", f"key:{number}", "x" * 1000)
@@ -80,7 +82,9 @@ def test_a_file_that_is_cut_off_anywhere_disturbs_nobody(master, engine):
 
 
 def test_a_replica_that_never_reads_is_cut_off_and_comes_back(master, engine):
-    """Above client-output-buffer-limit of unread bytes the connection is closed; a later one gets everything."""
+    """A replica with more unread bytes than client-output-buffer-limit is disconnected; when it reconnects, it gets all
+    data.
+    """
     master.run("CONFIG", "SET", "client-output-buffer-limit", "replica 2mb 0 0")
     tap, _, _ = online(engine)
     with tap:
@@ -96,8 +100,8 @@ def test_a_replica_that_never_reads_is_cut_off_and_comes_back(master, engine):
         assert tap.commands(b"again")[-1] == [b"SET", b"and", b"again"]
 
 
-def test_a_slow_replica_is_still_heard(master, engine):
-    """The acknowledgements of a replica count, however many bytes wait for it."""
+def test_a_slow_replica_s_acknowledgements_count(master, engine):
+    """The acknowledgements of a replica count, whatever number of bytes waits for it."""
     tap, _, _ = online(engine)
     with tap:
         for number in range(20):
@@ -107,8 +111,8 @@ def test_a_slow_replica_is_still_heard(master, engine):
         wait_for(lambda: f"offset={end}," in info(master)["slave0"], "the acknowledgement to count")
 
 
-def test_replicas_that_wait_hear_that_the_master_is_there(master, engine):
-    """While a replica waits for its file it gets line breaks as keepalives."""
+def test_waiting_replicas_get_keepalives(master, engine):
+    """While a replica waits for its file, it gets line breaks as keepalives."""
     master.run("CONFIG", "SET", "repl-diskless-sync-delay", 60)
     try:
         with Tap(engine, "eof") as tap:
@@ -124,7 +128,7 @@ def test_replicas_that_wait_hear_that_the_master_is_there(master, engine):
         master.run("CONFIG", "SET", "repl-diskless-sync-delay", 0, "repl-diskless-sync-max-replicas", 0)
 
 
-def test_a_message_arrives_behind_what_was_written_before_it(master, engine):
+def test_a_message_follows_earlier_writes(master, engine):
     """A published message is in the stream after the writes before it, including those of its own transaction."""
     tap, _, _ = online(engine)
     with tap:
@@ -137,8 +141,8 @@ def test_a_message_arrives_behind_what_was_written_before_it(master, engine):
             master.receive()
 
 
-def test_who_waits_in_vain_does_not_fill_the_stream(master, engine):
-    """A replica that acknowledges each request, but is always behind, is asked a limited number of times."""
+def test_requests_for_acknowledgements_are_limited(master, engine):
+    """A replica that acknowledges each request but is always behind gets a limited number of requests."""
     tap, _, offset = online(engine)
     with tap, Connection(engine) as waiting:
         waiting.run("SET", "k", "v")

@@ -18,7 +18,7 @@ from tests.suite.waiting import DEADLINE
 
 
 class Transport:
-    """Notes that it was aborted."""
+    """A transport that notes whether it was aborted."""
 
     aborted = False
 
@@ -27,7 +27,7 @@ class Transport:
 
 
 class FakePeer:
-    """A replica's connection, which stores what it is sent."""
+    """A replica's connection that stores everything it is sent."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -43,7 +43,7 @@ class FakePeer:
 
 
 class World:
-    """A core, its master role, and a thread for files that works on request."""
+    """A core with its master role and a thread for files that works on request."""
 
     def __init__(self, directory: Path, *flags: str) -> None:
         config = Config()
@@ -74,7 +74,7 @@ class World:
             self.master.feed(effects)
 
     def run(self, *words: bytes) -> None:
-        """Run one command of a client."""
+        """Run a client's command."""
         self.core.execute(self.caller, [*words], self.now)
         self.settle()
 
@@ -106,13 +106,13 @@ class World:
 
 
 async def turns(count: int = 20) -> None:
-    """Run the due callbacks of the loop."""
+    """Run the due callbacks of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def whole(peer: FakePeer) -> None:
-    """Wait until the peer has all of its file."""
+    """Wait until the peer has its whole file."""
     async with asyncio.timeout(DEADLINE):
         while not peer.got.endswith(MARK):
             await asyncio.sleep(0.001)

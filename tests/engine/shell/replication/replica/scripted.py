@@ -1,4 +1,4 @@
-"""A hand-written master: it accepts any replica, and replies to PSYNC as the test says."""
+"""A scripted master that accepts any replica and replies to PSYNC as the test specifies."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-#: Handler of a connection on which PSYNC was received, with its arguments.
+#: Handler of a connection that has received PSYNC, with the arguments of PSYNC.
 Script = Callable[[socket.socket, list[bytes]], None]
 HISTORY = b"a" * 40
 
 
 def full(file: bytes, offset: int = 0) -> bytes:
-    """Return the reply that sends all data."""
+    """Return the reply to PSYNC for a full synchronisation."""
     return b"+FULLRESYNC %b %d\r\n$%d\r\n%b" % (HISTORY, offset, len(file), file)
 
 
 class Master:
-    """It listens on ``port``. ``asked`` are the arguments of each PSYNC, in order."""
+    """A master that listens on ``port``; ``asked`` has the arguments of each PSYNC, in order."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -56,13 +56,13 @@ class Master:
 
 
 def hang_up(connection: socket.socket) -> None:
-    """Close a connection like a master that exits."""
+    """Close a connection as an exiting master does."""
     connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
 def master(script: Script) -> Iterator[Master]:
-    """A master that follows the script."""
+    """Yield a master that follows the script."""
     made = Master(script)
     try:
         yield made

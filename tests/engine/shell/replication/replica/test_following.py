@@ -1,4 +1,4 @@
-"""A replica without sockets: its reaction to a failing core while it applies the stream."""
+"""A replica without sockets: its reaction to a core that fails while it applies the stream."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from engine.shell.replication.replica.replica_role import ReplicaRole
 from tests.engine.shell.replication.replica.scripted import full
 from tests.harness.replay import new_core
 
-#: An RDB file with nothing in it, and without a check sum.
+#: An RDB file without keys and without a checksum.
 EMPTY = b"REDIS0010\xff" + bytes(8)
 _SET = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n%b\r\n"
 
 
 class Process:
-    """The surroundings of the replica; notes a request to exit."""
+    """A stand-in for the replica's process that notes a request to exit."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -33,11 +33,11 @@ class Process:
         self.errors.append(error)
 
     def finish(self, session: Session) -> None:
-        """There are no clients."""
+        """Do nothing: there are no clients."""
 
 
 class Nobody:
-    """No replicas of its own."""
+    """A stand-in for the master role, without replicas."""
 
     confirmed = 0
 
@@ -57,9 +57,11 @@ class Nobody:
         """Do nothing: there are no replicas."""
 
 
-def test_nothing_is_done_after_an_unforeseen_error(tmp_path, monkeypatch):
-    """An error within a command of the master ends the process: the data may be half changed, so no further command is
-    run, nothing is acknowledged beyond it, and it is not taken for something that the master has sent wrongly.
+def test_an_unexpected_error_stops_the_replica(tmp_path, monkeypatch):
+    """An error within a command of the master ends the process, because the data may be half changed.
+
+    No further command runs, nothing is acknowledged beyond the error, and the master's stream is not reported as
+    invalid.
     """
     ran: list[bytes] = []
     run = Core.execute

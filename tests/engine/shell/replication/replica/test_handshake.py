@@ -1,4 +1,4 @@
-"""The handshake with a master, and the frame of its data: bytes in, bytes out."""
+"""The handshake with a master and the framing of its data, as bytes in and bytes out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def talk(shake: Handshake, *lines: bytes) -> list[bytes]:
     return [shake.start(), *(shake.line(line) for line in lines)]
 
 
-def test_it_says_who_it_is_and_what_it_has():
-    """PING, AUTH, REPLCONF for each fact, and PSYNC with the history and the first missing offset, one by one."""
+def test_the_replica_announces_itself_and_its_position():
+    """The replica sends PING, AUTH, REPLCONF for each fact, and PSYNC with the history and the first missing offset."""
     shake = Handshake(WHO, (ID, 11))
     said = talk(shake, b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"-ERR unknown", b"+CONTINUE")
     assert said == [
@@ -40,16 +40,16 @@ def test_it_says_who_it_is_and_what_it_has():
     assert shake.outcome == Continue()
 
 
-def test_without_a_history_it_asks_for_everything():
-    """After PSYNC ? -1 the master's reply gives the start of its stream; empty lines are keepalives."""
+def test_without_a_history_it_requests_all_data():
+    """The master's reply to PSYNC ? -1 has the start of its stream; empty lines are keepalives."""
     shake = Handshake(Introduction(), None)
     said = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
     assert said[2] == command(b"PSYNC", b"?", b"-1")
     assert shake.outcome == Full(ID, 77)
 
 
-def test_a_history_may_go_on_under_another_name():
-    """+CONTINUE with an ID names the history from there on."""
+def test_a_history_may_continue_under_another_id():
+    """+CONTINUE with an ID renames the history from there on."""
     shake = Handshake(Introduction(), (ID, 5))
     talk(shake, b"+PONG", b"+OK", b"+CONTINUE " + OTHER)
     assert shake.outcome == Continue(OTHER)
@@ -66,7 +66,7 @@ def test_a_history_may_go_on_under_another_name():
         ([b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"+OK", b"+FULLRESYNC short 1"], "PSYNC.*short"),
     ],
 )
-def test_a_master_that_refuses_is_an_error(lines, what):
+def test_a_rejection_by_the_master_is_an_error(lines, what):
     """The error has the command and the master's reply, but never the password."""
     shake = Handshake(WHO, None)
     talk(shake, *lines[:-1])
@@ -80,8 +80,8 @@ MARK = b"m" * 40
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 40, 41, 1000])
 @pytest.mark.parametrize("marked", [False, True])
-def test_the_data_are_what_stands_between(size, marked):
-    """The file's bytes are complete wherever they are cut, and the bytes after them are returned."""
+def test_the_file_ends_at_its_mark_or_size(size, marked):
+    """The file's bytes are complete wherever the input is cut, and the bytes after the file are returned."""
     data = b"".join(b"%d" % number for number in range(200)) + b"m" * 39 + b"x"
     head, end = (b"$EOF:" + MARK, MARK) if marked else (b"$%d" % len(data), b"")
     sent = b"\n\n" + head + b"\r\n" + data + end + b"behind"
@@ -95,7 +95,7 @@ def test_the_data_are_what_stands_between(size, marked):
 
 
 @pytest.mark.parametrize("line", [b"-ERR no\r\n", b"$x\r\n", b"$EOF:short\r\n", b"$" + b"1" * 200])
-def test_what_is_no_data_is_an_error(line):
+def test_invalid_data_is_an_error(line):
     """An invalid first line is an error, and so is one without an end."""
     with pytest.raises(PayloadError):
         Payload().feed(line)

@@ -1,4 +1,4 @@
-"""Running a master's stream on a core: cut anywhere, in slices, transactions as units, and passed on unchanged."""
+"""Applying a master's stream to a core: in pieces of any size, with transactions as units, and passed on unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STREAM = (
 
 
 class Replica:
-    """A core with an intake, and the bytes that were passed on."""
+    """A core with an intake, and the bytes that it passed on."""
 
     def __init__(self, *, skip: bool = False) -> None:
         self.core: Core = new_core()
@@ -52,7 +52,7 @@ class Replica:
             self.intake.work()
 
 
-def test_cut_anywhere_it_comes_to_the_same():
+def test_a_stream_in_pieces_gives_the_same_data():
     """In pieces of any size, the data, the effects and the bytes passed on are the same."""
     whole = Replica()
     whole.take(STREAM)
@@ -67,7 +67,7 @@ def test_cut_anywhere_it_comes_to_the_same():
         assert commands(one.core.changes.effects) == commands(whole.core.changes.effects)
 
 
-def test_a_transaction_is_done_and_passed_on_as_a_whole():
+def test_a_transaction_is_applied_and_passed_on_as_a_whole():
     """Until EXEC no command of a transaction runs, and the history stays at MULTI; its effects are one transaction."""
     one = Replica()
     before = command(b"SET", b"k", b"0")
@@ -81,7 +81,7 @@ def test_a_transaction_is_done_and_passed_on_as_a_whole():
     assert one.fed.endswith(command(b"EXEC"))
 
 
-def test_an_expired_key_stays_until_the_master_says_so():
+def test_an_expired_key_stays_until_the_master_deletes_it():
     """The master's commands apply to an expired key; clients do not see the key, and it is kept."""
     one = Replica()
     one.core.changes.hold_expiry("master", 1 << 62)
@@ -105,8 +105,8 @@ def test_an_expired_key_stays_until_the_master_says_so():
         (b"*1\r\n$x\r\n", "invalid bulk length"),
     ],
 )
-def test_what_cannot_be_done_ends_it_with_the_offset(wrong, why):
-    """The error has the command and its offset; earlier commands have run and were passed on, later ones not."""
+def test_a_failing_command_stops_the_stream(wrong, why):
+    """The error has the command and its offset; earlier commands have run and were passed on, later ones were not."""
     one = Replica()
     before = command(b"SET", b"a", b"1")
     with pytest.raises(DamagedError, match=why) as caught:
@@ -117,7 +117,7 @@ def test_what_cannot_be_done_ends_it_with_the_offset(wrong, why):
     assert one.fed == before
 
 
-def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
+def test_failing_commands_can_be_skipped_and_counted():
     """With 'load-unknown skip' failing commands are counted, also in transactions, and the others run."""
     one = Replica(skip=True)
     unknown = command(b"PFADD", b"text", b"a")
@@ -127,8 +127,8 @@ def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
     assert one.fed.endswith(unknown)
 
 
-def test_what_redis_8_makes_of_a_float_is_understood():
-    """HSETEX with KEEPTTL, sent for HINCRBYFLOAT, sets the field and keeps its deadline."""
+def test_hsetex_of_redis_8_is_applied():
+    """HSETEX with KEEPTTL, which Redis 8 sends for HINCRBYFLOAT, sets the field and keeps its deadline."""
     one, moment = Replica(), b"9999999999999"
     session = one.core.open_session(1)
     one.take(command(b"HSETEX", b"h", b"PXAT", moment, b"FIELDS", b"1", b"f", b"1"))
@@ -137,8 +137,8 @@ def test_what_redis_8_makes_of_a_float_is_understood():
     assert one.core.execute(session, [b"HPEXPIRETIME", b"h", b"FIELDS", b"1", b"f"], 1) == [int(moment)]
 
 
-def test_the_claims_of_one_delivery_are_one():
-    """Redis's records of an XREADGROUP, one claim per entry, are run together with the same result."""
+def test_the_claims_of_one_delivery_run_together():
+    """Redis's records of an XREADGROUP, one claim per entry, run together with the same result as one by one."""
 
     def claim(entry: bytes, consumer: bytes, time: bytes = b"1000") -> bytes:
         words = b"TIME %b RETRYCOUNT 1 FORCE JUSTID LASTID %b" % (time, entry)
@@ -158,7 +158,7 @@ def test_the_claims_of_one_delivery_are_one():
     assert (effects[0], effects[-1], effects.count(b"XCLAIM")) == (b"MULTI", b"EXEC", 3)
 
 
-def test_it_is_asked_how_far_it_is():
+def test_getack_is_recognised():
     """REPLCONF GETACK is recognised and counts as part of the stream."""
     one = Replica()
     asked = command(b"REPLCONF", b"GETACK", b"*")
@@ -167,7 +167,7 @@ def test_it_is_asked_how_far_it_is():
     assert one.fed == asked
 
 
-def test_who_waits_here_is_served_by_what_the_master_does():
+def test_blocked_clients_get_the_master_s_entries():
     """A client that blocks on a replica gets the entry that the master added."""
     one = Replica()
     client = one.core.open_session(1)
@@ -177,14 +177,15 @@ def test_who_waits_here_is_served_by_what_the_master_does():
 
 
 def library(name: bytes, code: bytes = b"redis.register_function('f', function() return 1 end)") -> bytes:
-    """A library's code."""
+    """Return the code of a library."""
     return b"#!lua name=%b\n%b" % (name, code)
 
 
 @pytest.mark.parametrize("has_lua", [True, False])
-def test_libraries_of_a_master_are_kept_where_they_cannot_run(has_lua, monkeypatch):
-    """Without Lua, or with code that fails here, a master's libraries are stored and passed on: the link stays up, a
-    later library replaces one of the same name, and deletions are applied.
+def test_libraries_of_a_master_are_kept_even_if_they_cannot_run(has_lua, monkeypatch):
+    """Without Lua, or with code that fails here, a master's libraries are stored and passed on, and the link stays up.
+
+    A later library replaces one of the same name, and deletions are applied.
     """
     if not has_lua:
         monkeypatch.setitem(sys.modules, "lupa", None)

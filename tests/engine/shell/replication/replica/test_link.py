@@ -1,4 +1,4 @@
-"""The socket to the master, on uvloop as in the engine, against a real one."""
+"""The connection to the master, on uvloop as in the engine, against a real socket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Owner:
 
 
 async def _lost_link() -> tuple[Owner, MasterLink]:
-    """A link that its master has closed after some bytes."""
+    """Return a link that its master has closed after sending some bytes."""
 
     async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"last words")
@@ -50,8 +50,8 @@ async def _lost_link() -> tuple[Owner, MasterLink]:
     return owner, link
 
 
-def test_a_lost_link_can_be_used_without_harm() -> None:
-    """Data received before the link was lost may still be loaded: later sends are dropped."""
+def test_sending_on_a_lost_link_is_harmless() -> None:
+    """Sends on a lost link are dropped, because data received before may still be loading."""
 
     async def body() -> None:
         owner, link = await _lost_link()

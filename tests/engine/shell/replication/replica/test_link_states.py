@@ -8,7 +8,7 @@ from engine.shell.replication.replica.link_states import TABLE, Link, LinkEvent
 from streamwire.machine import Machine
 
 
-def test_replicaof_is_heard_in_every_state():
+def test_replicaof_works_in_every_state():
     """REPLICAOF host port starts an attempt and NO ONE stops it, in every state of the link."""
     for state, (event, target) in itertools.product(
         Link, ((LinkEvent.FOLLOW, Link.WAITING), (LinkEvent.LEAD, Link.OFF))

@@ -1,4 +1,4 @@
-"""A replica's report about its log: the offset up to which the master's stream is on its disk."""
+"""A replica's report about its log: the offset up to which the master's stream is on the replica's disk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Log(WithoutDisk):
         return self.synced >= offset
 
 
-def test_only_what_is_synced_counts():
-    """The offset follows the log's syncs, and is the last one if nothing waits."""
+def test_only_synced_offsets_count():
+    """The reported offset follows the log's syncs, and is the latest offset if nothing waits."""
     logged, log = LogOffset(), Log()
     log.written = 10
     logged.note(log, 100)
@@ -33,7 +33,7 @@ def test_only_what_is_synced_counts():
     assert logged.on_disk(log, 300) == 300
 
 
-def test_other_data_are_not_on_the_disk():
+def test_a_full_synchronisation_drops_earlier_offsets():
     """After a full synchronisation the offsets of an earlier history, which may be higher, are dropped."""
     logged, log = LogOffset(), Log()
     assert logged.on_disk(log, 1_000_000) == 1_000_000

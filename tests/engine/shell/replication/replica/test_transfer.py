@@ -1,4 +1,4 @@
-"""Transfer of all data into a core: by a file or directly, complete or not at all, and in small steps."""
+"""Transfer of all data into a core: by a file or directly, completely or not at all, and in short steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.suite.waiting import wait_for
 
 
 def filled() -> Core:
-    """A core with some of everything, and a group with records of two consumers in one block."""
+    """Return a core with keys of every type, and a group with records of two consumers in one block."""
     core = new_core()
     session = core.open_session(NOW_US)
     lines = ["SET a 1", "SELECT 2", "RPUSH l a b", "HSET h f v", "SET later x PXAT 99999999999999"]
@@ -53,7 +53,7 @@ def transfer_of(directory: Path, *, directly: bool = False, files: Disk | None =
 
 
 def finish(transfer: Transfer) -> int:
-    """Load everything that has arrived; return the number of steps."""
+    """Load everything that has arrived and return the number of steps."""
     steps = 1
     while transfer.work():
         steps += 1
@@ -62,7 +62,7 @@ def finish(transfer: Transfer) -> int:
 
 @pytest.mark.parametrize("directly", [False, True])
 @pytest.mark.parametrize("size", [100, 1 << 20])
-def test_the_data_take_the_place_of_the_old_ones(tmp_path, source, payload, directly, size):
+def test_the_data_replaces_the_old_data(tmp_path, source, payload, directly, size):
     """Nothing changes before everything is loaded; then the core has the master's data, and no file is left."""
     core, transfer = transfer_of(tmp_path, directly=directly)
     for at in range(0, len(payload), size):
@@ -89,7 +89,7 @@ def test_a_broken_transfer_leaves_nothing(tmp_path, payload):
     assert [len(db) for db in core.databases[:3]] == [1, 0, 0]
 
 
-def test_a_full_disk_is_said(tmp_path, payload):
+def test_a_full_disk_is_reported(tmp_path, payload):
     """If the temporary file cannot be made or written, the error has the reason, and nothing is left."""
     full = Disk()
     full.fail("write", errno.ENOSPC)
@@ -104,8 +104,8 @@ def test_a_full_disk_is_said(tmp_path, payload):
         transfer_of(tmp_path, files=full)
 
 
-def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
-    """Damage is an error that a retry may fix; unsupported content is another error; so are wrong ends."""
+def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
+    """A wrong checksum raises DamagedError, unsupported content ForeignError, and a wrong end TransferError."""
     changed = bytearray(payload)
     changed[-1] ^= 1
     _, transfer = transfer_of(tmp_path)
@@ -129,7 +129,7 @@ def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
 
 
 class WhoCloses(Disk):
-    """Notes which threads close files."""
+    """Files that record which threads close them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,8 +141,8 @@ class WhoCloses(Disk):
 
 
 @pytest.mark.parametrize("size", [1 << 10, 2 << 20])
-def test_a_large_file_is_freed_beside_the_loop(tmp_path, size):
-    """The system frees a file's content when it is closed, so another thread closes a large one; none is left."""
+def test_a_large_file_is_closed_in_another_thread(tmp_path, size):
+    """A large file is closed by another thread, because the system frees its content then; no file is left."""
     files = WhoCloses()
     _, transfer = transfer_of(tmp_path, files=files)
     transfer.feed(b"$%d\r\n%b" % (size + 1, bytes(size)))

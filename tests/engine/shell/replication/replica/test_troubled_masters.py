@@ -1,4 +1,4 @@
-"""An engine whose master disconnects, or sends unusable data, at the worst moment."""
+"""An engine whose master disconnects or sends unusable data while the engine loads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = 30_000
 
 @pytest.fixture(scope="module")
 def file() -> bytes:
-    """An RDB file that takes some tens of milliseconds to read."""
+    """Return an RDB file that takes some tens of milliseconds to load."""
     core = new_core()
     session = core.open_session(NOW_US)
     for number in range(KEYS):
@@ -44,8 +44,8 @@ def replica(engine: servers.Running) -> Iterator[redis.Redis]:
         client.flushall()
 
 
-def test_a_master_that_goes_while_its_data_are_read(replica, file):
-    """The data is used although the link is already closed; the replica requests what follows it."""
+def test_a_master_that_disconnects_during_loading(replica, file):
+    """The data is used although the link is already closed; the replica requests the stream after it."""
 
     def script(connection: socket.socket, words: list[bytes]) -> None:
         if words[1] == HISTORY:
@@ -63,9 +63,11 @@ def test_a_master_that_goes_while_its_data_are_read(replica, file):
 
 
 @pytest.mark.parametrize("loads", ["disabled swapdb", "swapdb disabled"])
-def test_another_way_to_load_while_data_are_read(replica, file, loads):
-    """repl-diskless-load applies from the next synchronisation on: if data being loaded is damaged, the replica knows
-    whether its own data is still there, requests all data if not, and saves as before.
+def test_repl_diskless_load_changes_during_loading(replica, file, loads):
+    """repl-diskless-load applies from the next synchronisation on.
+
+    If data being loaded is damaged, the replica knows whether its own data still exists, requests all data if not, and
+    saves as before.
     """
     first, second = loads.split()
 

@@ -1,4 +1,4 @@
-"""FAILOVER: a master hands over to a replica, engines and real servers; and failures of it."""
+"""FAILOVER: a master hands over to a replica, among engines and real servers; and its failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.suite.waiting import wait_for
 
 @contextmanager
 def pair(servers: dict[str, Member], names: str) -> Iterator[tuple[Member, Member]]:
-    """An empty master and its replica."""
+    """Yield an empty master and its replica."""
     master, replica = (servers[name] for name in names.split(" > "))
     for member in servers.values():
         member.run("REPLICAOF", "NO", "ONE")
@@ -32,7 +32,7 @@ def pair(servers: dict[str, Member], names: str) -> Iterator[tuple[Member, Membe
 
 
 def is_online(master: Member, replica: Member) -> bool:
-    """Whether the master has only this replica, and sends it the stream."""
+    """Whether the master has only this replica and sends it the stream."""
     info = master.info()
     told: Any = info.get("slave0") or {}
     return (info["connected_slaves"], told.get("port"), told.get("state")) == (1, replica.port, "online")
@@ -43,7 +43,7 @@ def stage(member: Member) -> Any:
 
 
 def synchronisations(*members: Member) -> int:
-    """Return how many full synchronisations they have sent."""
+    """Return the number of full synchronisations that both servers have sent."""
     count = 0
     for member in members:
         with member.client() as client:
@@ -87,8 +87,9 @@ class Writer(threading.Thread):
 @pytest.mark.redis
 @pytest.mark.parametrize("names", ["engine > other engine", "engine > redis", "redis > engine"])
 def test_a_replica_takes_over_while_clients_write(servers, names):
-    """FAILOVER changes the roles and the history ID; writes confirmed before and after it are on both servers, without
-    a full synchronisation. Waiting writers only get READONLY from the old master.
+    """FAILOVER changes the roles and the history ID without a full synchronisation.
+
+    Writes confirmed before and after it are on both servers, and waiting writers get only READONLY from the old master.
     """
     with pair(servers, names) as (master, replica), Writer(master, replica) as writer:
         wait_for(lambda: writer.confirmed > 50, "entries")
@@ -97,7 +98,7 @@ def test_a_replica_takes_over_while_clients_write(servers, names):
         wait_for(lambda: stage(master) == "no-failover" and master.follows(replica), "the failover")
         before = writer.confirmed
         wait_for(lambda: writer.confirmed > before + 50, "entries at the new master")
-        # The other way round, to whichever replica has everything first.
+        # Fail over in the other direction, to whichever replica has everything first.
         wait_for(lambda: is_online(replica, master), "the old master to follow")
         replica.run("FAILOVER")
         wait_for(lambda: stage(replica) == "no-failover" and replica.follows(master), "the failover back")
@@ -113,9 +114,10 @@ def test_a_replica_takes_over_while_clients_write(servers, names):
 
 @pytest.mark.redis
 @pytest.mark.parametrize("names", ["redis > engine", "engine > redis"])
-def test_a_production_server_moves_with_its_readers(servers, names):
-    """A live migration: a server follows production under load, FAILOVER changes the roles, and the url is changed. A
-    query continues from its checkpoint, including the unfinished batch, and gets each entry once; entries pending in
+def test_a_production_server_is_migrated_with_its_readers(servers, names):
+    """A server follows production under load, FAILOVER changes the roles, and the url is changed.
+
+    A query continues from its checkpoint, including the unfinished batch, and gets each entry once. Entries pending in
     other groups are pending on the new server, for the same consumers.
     """
     with pair(servers, names) as (old, new), Writer(old, new) as writer:
@@ -146,16 +148,17 @@ def test_a_production_server_moves_with_its_readers(servers, names):
 
 
 def pending_of(member: Member, group: str) -> list[tuple[Any, ...]]:
-    """Return the pending entries of a group: ID, consumer, and delivery count."""
+    """Return ID, consumer and delivery count of a group's pending entries."""
     with member.client() as client:
         found = client.xpending_range("s", group, "-", "+", 1000)
     return [(one["message_id"], one["consumer"], one["times_delivered"]) for one in found]
 
 
 @pytest.mark.redis
-def test_without_a_replica_that_has_everything_nothing_changes(servers):
-    """While no replica has caught up, writers wait and others do not; after TIMEOUT or ABORT they continue. Other role
-    commands are rejected meanwhile.
+def test_without_a_complete_replica_nothing_changes(servers):
+    """While no replica has caught up, only writes wait, and other role commands are rejected.
+
+    After TIMEOUT or ABORT the writes continue.
     """
     with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
         assert replica.process is not None
@@ -175,7 +178,7 @@ def test_without_a_replica_that_has_everything_nothing_changes(servers):
                     client.execute_command(*words)
             with Connection(master) as waiting:
                 waiting.send("SET", "k", "2")
-                client.client_pause(1)  # a pause within the pause, after which nobody says anything
+                client.client_pause(1)  # shorter than the pause of the failover
                 assert waiting.receive() == b"OK"
             assert stage(master) == "no-failover"
             client.execute_command("FAILOVER")
@@ -193,9 +196,10 @@ def test_without_a_replica_that_has_everything_nothing_changes(servers):
 
 
 @pytest.mark.redis
-def test_a_replica_that_lacks_something_leads_with_force(servers):
-    """After TIMEOUT with FORCE the target is asked repeatedly; ABORT makes the old master the master again, and the
-    replica has its data.
+def test_a_lagging_replica_is_promoted_with_force(servers):
+    """After TIMEOUT with FORCE the target is asked repeatedly.
+
+    ABORT makes the old master the master again, and the replica gets its data.
     """
     with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
         assert replica.process is not None
@@ -215,7 +219,7 @@ def test_a_replica_that_lacks_something_leads_with_force(servers):
 
 
 @pytest.mark.redis
-def test_who_does_not_want_to_lead_is_left_alone(servers):
+def test_a_replica_may_reject_the_promotion(servers):
     """If a replica rejects PSYNC ... FAILOVER, the master becomes the master again, and waiting clients continue."""
     with pair(servers, "engine > redis") as (master, replica), master.client() as client:
         name = client.info("replication")["master_replid"]
@@ -231,7 +235,7 @@ def test_who_does_not_want_to_lead_is_left_alone(servers):
 
 
 @pytest.mark.redis
-def test_only_the_own_master_hands_over(servers):
+def test_only_the_replica_s_own_master_hands_over(servers):
     """PSYNC ... FAILOVER is rejected by a master, and by a replica with another history."""
     with pair(servers, "engine > other engine") as (master, replica):
         name = str(master.info()["master_replid"])
@@ -259,8 +263,8 @@ def test_only_the_own_master_hands_over(servers):
         ("ABORT TIMEOUT 5", "syntax error"),
     ],
 )
-def test_what_is_wrong_is_said_as_redis_says_it(servers, words, error):
-    """Wrong arguments of FAILOVER get the errors of a real server, on a master with a replica."""
+def test_errors_of_failover_are_those_of_redis(servers, words, error):
+    """Invalid arguments of FAILOVER get the errors of a real server, on a master with a replica."""
     master = servers["engine"]
     if not is_online(master, servers["redis"]):
         with pair(servers, "engine > redis"):

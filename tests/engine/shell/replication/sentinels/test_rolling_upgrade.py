@@ -20,7 +20,9 @@ from tests.suite.waiting import wait_for
 
 
 class Writer(threading.Thread):
-    """Adds numbered entries as fast as it can, each until it is acknowledged, and measures the longest pause."""
+    """Adds numbered entries as fast as it can, repeats each until it is acknowledged, and measures the
+    longest pause.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -37,7 +39,7 @@ class Writer(threading.Thread):
                 try:
                     connection.command("XADD", "orders", "*", "n", self.acknowledged + 1)
                 except (*BROKEN, PystreamsError):
-                    continue  # not acknowledged: the same number again
+                    continue  # Not acknowledged: send the same number again.
                 self.acknowledged += 1
                 now = time.monotonic()
                 self.longest_pause, last = max(self.longest_pause, now - last), now
@@ -51,7 +53,7 @@ class Writer(threading.Thread):
 
 
 def _restart(member: Member, master: Member) -> None:
-    """Stop a replica, start it with the new release, and wait until it has all that the master has."""
+    """Stop a replica, start it with the new release, and wait until it has all data of the master."""
     member.stop()
     member.start()
     wait_for(lambda: member.follows(master), "the replica to follow again", PATIENCE)
@@ -90,7 +92,7 @@ def _upgrade(members: list[Member], watching: Sentinels, cli: Cli) -> None:
 def test_a_rolling_upgrade_loses_no_write(
     rounds: int, tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
-    """Each acknowledged entry is at the last master, in order, and at its replicas."""
+    """Every acknowledged entry is at the last master, in order, and at its replicas."""
     if FULL and rounds == 1:
         pytest.skip("the ten rounds include this one")
     with (

@@ -35,7 +35,7 @@ masterauth following
 
 
 class Secured(Member):
-    """A server that accepts only TLS."""
+    """A server that accepts only TLS connections."""
 
     def __init__(self, directory: Path, tls: list[str], authority_file: Path) -> None:
         super().__init__("engine", directory)
@@ -56,7 +56,7 @@ class Secured(Member):
 
 @contextmanager
 def secured() -> Iterator[tuple[list[Member], list[int], Path]]:
-    """A master and its replica, three Sentinels that watch them, and the file of the authority."""
+    """Yield a master and its replica, three Sentinels that watch them, and the file of the certificate authority."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-secured-")))
         signer = authority(place, "ca")
@@ -93,16 +93,18 @@ def secured() -> Iterator[tuple[list[Member], list[int], Path]]:
 
 
 def asked(port: int, authority_file: Path) -> redis.Redis:
-    """A client of a Sentinel."""
+    """Return a client of a Sentinel."""
     return redis.Redis(
         port=port, protocol=2, socket_timeout=5, password="asking", ssl=True, ssl_ca_certs=str(authority_file)
     )
 
 
 @long_only
-def test_a_master_dies_where_all_is_secured():
+def test_a_master_dies_with_full_security():
     """The Sentinels know the replica and each other, promote it when the master is killed, and the killed server
-    follows it; redis-py and the connector find the new master with their passwords.
+    follows it.
+
+    redis-py and the connector find the new master with their passwords.
     """
     with secured() as ((first, second), ports, authority_file), ExitStack() as stack:
 
@@ -129,7 +131,7 @@ def test_a_master_dies_where_all_is_secured():
         assert first.run("WAIT", 1, 20_000) == 1
         first.kill()
         wait_for(lambda: second.info().get("role") == "master", "the replica to lead", PATIENCE)
-        # (A question is asked again by itself, an XADD is not.)
+        # The client repeats a read by itself, but not an XADD.
         assert connection.command("XLEN", "s") == 2
         assert connection.command("XADD", "s", "2-2", "by", "connector") == b"2-2"
         wait_for(lambda: added(client), "redis-py to find the master", PATIENCE)

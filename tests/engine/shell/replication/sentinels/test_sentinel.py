@@ -17,8 +17,9 @@ pytestmark = pytest.mark.redis
 
 
 def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Member) -> None:
-    """After the master is killed, Sentinels promote the replica with the best priority; the killed server returns as
-    its replica.
+    """Kill the master and wait until Sentinels promote the replica with the best priority.
+
+    The killed server must return as a replica.
     """
     expected.run("CONFIG", "SET", "replica-priority", 10)
     other.run("CONFIG", "SET", "replica-priority", 0)
@@ -28,13 +29,13 @@ def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Membe
     wait_for(lambda: expected.info().get("role") == "master", "the role of the new master", PATIENCE)
     dead.start()
     wait_for(lambda: dead.has_all_of(expected), "the killed one to follow", PATIENCE)
-    # The Sentinels changed it with CONFIG REWRITE, so it would also follow after a restart.
+    # The Sentinels rewrote the configuration with CONFIG REWRITE, so the server also follows after a restart.
     assert f"replicaof 127.0.0.1 {expected.port}" in dead.config.read_text()
     assert "replicaof" not in expected.config.read_text()
 
 
 def written(client: Any, connection: ConnectorConnection, number: int) -> None:
-    """Add an entry with each client, both of which find the master."""
+    """Add an entry with each client, both of which must find the master."""
 
     def add() -> bool:
         try:
@@ -51,8 +52,10 @@ def written(client: Any, connection: ConnectorConnection, number: int) -> None:
 
 
 def test_masters_die_and_clients_follow():
-    """An engine dies and a redis-server leads, then it dies and another engine leads; redis-py's Sentinel client and
-    the connector follow, each killed one becomes a replica, and nothing that replicas had is lost.
+    """An engine is killed and a redis-server is promoted, then that is killed and another engine is promoted.
+
+    redis-py's Sentinel client and the connector follow, each killed server becomes a replica, and nothing that replicas
+    had is lost.
     """
     with sentinels() as watching, family("engine", "redis", "engine") as (first, real, last):
         last.run("CONFIG", "SET", "replica-announced", "no")
@@ -79,7 +82,9 @@ def test_masters_die_and_clients_follow():
 
 
 def announced(watching: Sentinels) -> set[tuple[int, int]]:
-    """Return the replicas that Sentinels report to clients, with their priorities; empty if they do not agree."""
+    """Return the replicas that Sentinels report to clients, with their priorities; empty if the
+    Sentinels do not agree.
+    """
     found = []
     for number in range(len(watching.ports)):
         with watching.client(number) as sentinel:
@@ -87,9 +92,10 @@ def announced(watching: Sentinels) -> set[tuple[int, int]]:
     return found[0] if found[0] == found[1] == found[2] else set()
 
 
-def test_what_sentinels_say_to_a_server(servers):
-    """A Sentinel's transaction promotes a server, has it write its configuration file and closes other clients; what
-    the Sentinel publishes arrives.
+def test_commands_of_sentinels_to_a_server(servers):
+    """A Sentinel's transaction promotes a server, has it write its configuration file and closes other clients.
+
+    Messages that the Sentinel publishes arrive.
     """
     member = servers["engine"]
     with Connection(member) as sentinel, Connection(member) as other, Connection(member) as subscriber:
@@ -101,7 +107,7 @@ def test_what_sentinels_say_to_a_server(servers):
         sentinel.run("MULTI")
         for words in ("SLAVEOF NO ONE", "CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
             assert sentinel.run(*words.split()) == b"QUEUED"
-        # (A replica of an earlier test that is asking again is a normal client too.)
+        # A replica of an earlier test that reconnects is a normal client too.
         *done, normal, subscribers = sentinel.run("EXEC")
         assert (done, normal >= 1, subscribers) == ([b"OK", b"OK"], True, 1)
         assert subscriber.rest().endswith(b"$2\r\nhi\r\n")
