@@ -29,11 +29,11 @@ _OVER = _U(0x7676767676767676)  # added to a byte, sets the highest bit if the b
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _DOT = ord(".") ^ ord("0")
 _DOTS = _U(_DOT * 0x0101010101010101)
-# Multiplier that combines digits to numbers of two digits, and mask of the bytes with the results.
+# Multiplier that combines digits into numbers of two digits, and mask of the bytes with the results.
 _PAIRS, _PAIR_MASK = _U(10 << 8 | 1), _U(0x00FF00FF00FF00FF)
-# Multiplier that combines these numbers to numbers of four digits, and mask of the bytes with the results.
+# Multiplier that combines these numbers into numbers of four digits, and mask of the bytes with the results.
 _QUADS, _QUAD_MASK = _U(100 << 16 | 1), _U(0x0000FFFF0000FFFF)
-# Multiplier that combines these numbers to a number of eight digits.
+# Multiplier that combines these numbers into a number of eight digits.
 _OCTETS = _U(10_000 << 32 | 1)
 _MINUS, _POINT = _U(ord("-")), _U(ord(".") << 8)
 _SIGN = _U(ord("-") ^ ord("0"))

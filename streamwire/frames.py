@@ -1,6 +1,4 @@
-r"""Frames: entries in the encoding of an XRANGE reply.
-
-::
+r"""Frames: entries in the encoding of an XRANGE reply. In this example, spaces separate the words; a frame has none::
 
     *2\r\n $15\r\n1518951480106-0\r\n  *4\r\n $9\r\nsensor-id\r\n $4\r\n1234\r\n ...
     `------------ head ------------'  `------------------- fields ------------------'

@@ -2,7 +2,7 @@ r"""Rebuilding the requested frames from columns.
 
 Each word of a frame (the ID and the values) is preceded by a *head*: line ends, field name and lengths. In one column,
 a head depends only on the word's length. The head of an ID is followed by the *prefix*, which all IDs of a segment
-share, and then by the rest of the ID, which is the first column::
+share, and then by the rest of the ID, which is the first column. In this example, ``|`` separates the pieces::
 
     \r\n*2\r\n$15\r\n | 17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
 

@@ -1,4 +1,4 @@
-"""Packed columns: entries with the same field names. The names are stored once, followed by each field's values.
+"""Packed columns: entries with the same field names. The names are stored once, and the values field by field.
 
 A chunk consists of the lengths of all words (one byte each, column by column), followed by the words in the same order.
 The first column holds the texts of the IDs without their common prefix, and the other columns hold values. The prefix
