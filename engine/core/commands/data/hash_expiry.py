@@ -302,7 +302,7 @@ class _Words:
     complexity="O(fields)",
 )
 def hgetex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the values of fields of a hash, and changes their expiry."""
+    """Returns the values of fields of a hash; with an option, changes the expiry of the fields."""
     key = argv[1]
     ctx.db.typed(key, Hash)
     words = _Words(ctx, argv, b"PERSIST", 1)

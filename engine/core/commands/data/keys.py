@@ -25,8 +25,8 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 # -- deleting -------------------------------------------------------------------------------------------------------
 
 
-_DELETING = "O(N) with N keys and elements of their values; for a stream, N counts segments, not entries."
-_FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large tables are freed afterwards, in pieces."
+_DELETING = "O(keys + elements of their values), or for streams O(segments)."
+_FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large tables are freed afterwards, in parts."
 
 
 @key_command(

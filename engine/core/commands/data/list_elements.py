@@ -80,7 +80,7 @@ def _signed(word: bytes) -> int:
     "lpos key element [RANK rank] [COUNT num-matches] [MAXLEN len]", "readonly", since="6.0.6", complexity="O(size)"
 )
 def lpos(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the index of the first element equal to the given one, or with COUNT a list of indexes."""
+    """Returns the index of an element equal to the given one, or with COUNT a list of indexes."""
     element = argv[2]
     args = Args(argv, 3)
     rank, count, max_len = 1, -1, 0

@@ -22,7 +22,11 @@ memory_subcommand = container("memory", "Commands that inspect memory.", group="
 
 
 @memory_subcommand(
-    "usage key [SAMPLES count]", "readonly", keys=SUB_KEY, access="RO", complexity="O(segments and blocks, or samples)"
+    "usage key [SAMPLES count]",
+    "readonly",
+    keys=SUB_KEY,
+    access="RO",
+    complexity="O(samples); with SAMPLES 0, O(elements), or for streams O(segments + blocks of pending entries)",
 )
 def usage(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the size of a key and its value in bytes; large values are sampled."""

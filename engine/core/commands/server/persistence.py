@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: Complexity of the work before the background work starts.
-_IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are not copied."
+_IMAGE = "O(keys + open segments + blocks of pending entries); strings and sealed segments are not copied."
 
 
 @server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N) with N bytes of data.")

@@ -92,7 +92,7 @@ def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     "ps.split key after upto parts", "readonly", since="8.10.0", complexity="O(parts + S) with S segments in the range."
 )
 def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns IDs that split a range of a stream into parts of equal size.
+    """Returns IDs that split a range of a stream into parts whose sizes differ by at most one entry.
 
     The reply is ``[[last ID of the part, its number of entries], ...]``: at most ``parts`` parts, none of them empty.
     The last part ends at ``upto``.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Number of elements copied per step.
 _COPIED = 3000
-#: Number of elements processed per step, divided by the number of sources that are examined for each element.
+#: Number of lookups per step. An element takes one lookup per source.
 _LOOKUPS_PER_STEP = 2000
 #: A source's members with their scores.
 _Scores = Mapping[bytes, float]
@@ -288,7 +288,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
         "",
         "6.2.0",
         "the members of the first sorted set that are in no other one",
-        "O(keys * size of the first one)",
+        "O(keys * first size)",
     ),
 ):
     sorted_set_command(

@@ -111,15 +111,15 @@ def _count(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
 
 
 for _name, _by, _since, _what in (
-    ("zcount", b"SCORE", "2.0.0", "scores."),
-    ("zlexcount", b"LEX", "2.8.9", "members. All scores must be equal."),
+    ("zcount", b"SCORE", "2.0.0", "score."),
+    ("zlexcount", b"LEX", "2.8.9", "member. All scores must be equal."),
 ):
     sorted_set_command(
         f"{_name} key min max",
         "readonly fast",
         since=_since,
         complexity="O(log(size))",
-        summary=f"Returns the number of members in a range of {_what}",
+        summary=f"Returns the number of members in a range by {_what}",
     )(partial(_count, by=_by))
 
 
@@ -274,9 +274,9 @@ def _cut(ctx: Context, event: bytes, key: bytes, members: SortedSet, span: Span)
 
 
 for _name, _ends, _by, _since, _what, _condition in (
-    ("rank", "start stop", b"RANK", "2.0.0", "ranks", ""),
-    ("score", "min max", b"SCORE", "1.2.0", "scores", ""),
-    ("lex", "min max", b"LEX", "2.8.9", "members", " All scores must be equal."),
+    ("rank", "start stop", b"RANK", "2.0.0", "rank", ""),
+    ("score", "min max", b"SCORE", "1.2.0", "score", ""),
+    ("lex", "min max", b"LEX", "2.8.9", "member", " All scores must be equal."),
 ):
     sorted_set_command(
         f"zremrangeby{_name} key {_ends}",
@@ -284,5 +284,5 @@ for _name, _ends, _by, _since, _what, _condition in (
         access="RW delete",
         since=_since,
         complexity="O(members * log(size))",
-        summary=f"Removes the members in a range of {_what}, and returns how many there were.{_condition}",
+        summary=f"Removes the members in a range by {_what}, and returns how many there were.{_condition}",
     )(partial(_remove, by=_by))

@@ -77,7 +77,10 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
     access="RW access update variable_flags",
 )
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets a string, replacing a value of any type."""
+    """Sets a string, replacing a value of any type; with a condition, only if it is met.
+
+    With GET, returns the previous string.
+    """
     key, value = argv[1], argv[2]
     if len(argv) == 3:
         set_string(ctx, key, value)
@@ -216,7 +219,7 @@ def getdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 @string_command(f"getex key [{TIME_SYNTAX}|PERSIST]", "write fast", access="RW access update", since="6.2.0")
 def getex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the string at a key and changes its expiry."""
+    """Returns the string at a key; with an option, changes the key's expiry."""
     key = argv[1]
     args = Args(argv, 2)
     time = TimeOption()

@@ -3,7 +3,7 @@ r"""PS.ADD: adding entries from columns. A column has one field's values back to
 Redis does not have this command. It is equivalent to many XADDs with ``*``, but the engine parses only one command and
 builds only one reply.
 All rows are encoded together, as frames (XRANGE's format) and as XADDs (the log's format). Rows whose values have the
-same lengths are copies of one template, into which their values are written::
+same lengths are copies of one template, into which their values are written. In this frame, spaces mark the values::
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
@@ -36,10 +36,15 @@ from streamwire.templates import Templates, length_sizes
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
 
-#: Maximum entries and bytes that one command adds. The bytes include repetitions: each entry contains the names of its
-#: fields, and each command in the log contains the key.
-_MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
-_ENTRY_BYTES, _FIELD_BYTES = 80, 32  # Maximum overhead of an entry and of a field, besides names and values.
+#: Maximum number of entries that one command adds.
+_MAX_COUNT = 1 << 24
+#: Maximum number of bytes that one command adds. They include repetitions: each entry contains the names of its fields,
+#: and each command in the log contains the key.
+_MAX_BYTES = 1 << 29
+#: Maximum overhead of an entry in bytes.
+_ENTRY_BYTES = 80
+#: Maximum overhead of a field in bytes, besides its name and value.
+_FIELD_BYTES = 32
 #: Number of rows up to which ``FewRows`` is used.
 FEW_ROWS = 60
 #: Number of rows per distinct value length below which rows are joined from pieces.
@@ -47,7 +52,9 @@ _FEW = 256
 #: Maximum number of pieces that ``Rows._joined`` joins at a time.
 _MOST_PIECES = 1 << 20
 #: Number of digits at the end of sequence numbers in which the IDs of one template differ.
-_DIGITS, _PERIOD = 4, 10_000
+_DIGITS = 4
+#: Number of IDs that differ only in these digits.
+_PERIOD = 10**_DIGITS
 _LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERIOD)), np.uint8)
 
 

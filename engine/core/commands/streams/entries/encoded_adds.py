@@ -44,7 +44,7 @@ def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
 
 
 def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
-    """Return whether the bytes from each position to its end are exactly ``words`` bulk strings."""
+    """Return whether every ``data[at[i]:ends[i]]`` consists of exactly ``words`` bulk strings."""
     walker = Walker(data + bytes(AFTER), at)
     try:
         for number in range(words):

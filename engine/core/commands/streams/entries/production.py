@@ -14,7 +14,7 @@ from engine.text.messages import general, streams
 
 @stream_command("xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]", "write fast", since="8.6.0")
 def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets how many idempotent IDs a stream keeps, and for how long."""
+    """Sets how many idempotent IDs a stream keeps per producer, and for how long."""
     producers = ctx.streams.producers_of(need_stream(ctx, argv[1]))
     args = Args(argv, 2)
     duration = maxsize = None

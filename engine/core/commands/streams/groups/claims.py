@@ -189,7 +189,7 @@ class Claim:
     complexity="O(log N) for each ID, with N pending entries.",
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes a consumer the owner of pending entries."""
+    """Makes a consumer the owner of pending entries that have been idle for a minimum time."""
     ref = need_group(ctx, argv[1], argv[2])
     min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
     if len(argv) > MANY_IDS:
@@ -296,7 +296,7 @@ def _new_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, opti
     complexity="O(COUNT)",
 )
 def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes a consumer the owner of idle pending entries, scanning from an ID on."""
+    """Scans pending entries from an ID on, and makes a consumer the owner of the idle ones."""
     key, group_name = argv[1], argv[2]
     min_idle = max(parse_int(argv[4], streams.AUTOCLAIM_MIN_IDLE), 0)
     start = ids.parse_low(argv[5])

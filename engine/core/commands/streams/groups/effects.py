@@ -1,4 +1,4 @@
-"""Changes to consumer groups that several commands share, each with its effect for the log.
+"""Functions that change consumer groups and record the effects for the log, shared by several commands.
 
 The log consists of Redis commands. Pending records are logged as XCLAIMs that recreate them (FORCE, JUSTID), with the
 group's position as LASTID. A position with its count of entries read is logged as an XGROUP SETID. Replaying these

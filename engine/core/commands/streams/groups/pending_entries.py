@@ -194,7 +194,7 @@ def _give_back(
 @stream_command(
     "xpending key group [[IDLE min-idle-time] start end count [consumer]]",
     "readonly",
-    complexity="O(N) with N entries returned; with IDLE, N is the number of entries scanned.",
+    complexity="O(N) with N entries returned; with IDLE or a consumer, N is the number of entries scanned.",
 )
 def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns a summary of a group's pending entries, or the entries themselves."""

@@ -17,7 +17,9 @@ _BLOCKS_PER_STEP = 20
 
 
 class PendingRecords:
-    """Snapshot of the first ``count`` records of a group and of each of its consumers; of all records if it is 0.
+    """Snapshot of the first ``count`` records of a group, and the first ``count`` records of each of its consumers.
+
+    A ``count`` of 0 includes all records.
 
     Consumers' records are found a few blocks at a time by ``find``, which must finish before ``of`` is called.
     """
