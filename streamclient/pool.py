@@ -1,7 +1,7 @@
 """Pool of this process's connections: one per server and login, lent to one caller at a time.
 
 Queries with the same server and login share a connection, even if other options differ. Spark runs one task at a time
-in a process, so an executor has about as many connections to a server (or to each node of a cluster) as cores.
+in a process, so an executor with N cores has about N connections to a server, or to each node of a cluster.
 """
 
 from __future__ import annotations

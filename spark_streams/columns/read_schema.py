@@ -1,9 +1,14 @@
 """Columns of a read: conversion of a page of entries to a record batch, and handling of malformed values.
 
-A column is an attribute of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), a map of all its fields (named
-`fields`), one field, or a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's
-change event. An entry with a value that does not fit its column's type is *malformed* and is handled according to the
-mode. Depends on Spark's types and the codec's pages, not on servers.
+A column is one of
+
+* an attribute of the entry: `_id`, `_stream`, `_timestamp`, `_deliveries`;
+* a map of all fields of the entry, named `fields`;
+* one field of the entry;
+* a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's change event.
+
+An entry with a value that does not fit its column's type is *malformed* and is handled according to the mode. Depends
+on Spark's types and the codec's pages, not on servers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decoder of values to JSON, for display and for conditions on entries.
 
-With the format `auto` it recognises a registry's header (if there is a registry), JSON objects and arrays, and
+With the format `auto` the decoder recognises a registry's header (if there is a registry), JSON objects and arrays, and
 MessagePack maps and arrays that span the whole value. Avro and Protobuf without a header cannot be recognised: they are
 decoded only if the format is named, and need a schema.
 """

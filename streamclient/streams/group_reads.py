@@ -54,9 +54,9 @@ class GroupReads:
         meanwhile. This is checked by the number of entries that the group has read, which Redis 7 reports unless
         entries were deleted. A page whose connection breaks is not sent again, since it may have been delivered.
 
-        Returns the argument for `Entries.preload`. Returns None without a delivery if the group is not at
-        `after`, if the number of entries that it has read is unknown, or if replies cannot be suppressed.
-        Returns None after a delivery if the group may have passed other entries, so that its position is unknown.
+        Returns the argument for `Entries.preload`. Delivers nothing and returns None if the group is not at `after`, if
+        the number of entries that it has read is unknown, or if replies cannot be suppressed. Returns None after a
+        delivery if the group may have passed other entries, so that its position is not the batch's end.
         """
         begun = self._group_of(stream, group)
         if begun is None or begun.last_delivered_id != after or begun.entries_read is None:

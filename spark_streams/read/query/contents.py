@@ -1,9 +1,9 @@
 """Required contents of a range, and the check that a reader has received them, for batch and streaming reads.
 
-At planning time, `expect` adds facts from the server to each range in one round of requests: its number of entries, or
-its first entry if counting would require reading. `find_missing` compares these facts with the entries that were read
-and with the stream's state afterwards. Both functions are pure. `spark_streams.read.query.loss` decides whether the
-stream is still the same.
+At planning time, `expect` adds a fact from the server to each range: the number of its entries, or its first entry if
+counting would require reading. One round of requests covers all ranges. `find_missing` compares these facts with the
+entries that were read and with the stream's state afterwards. Both functions are pure. `spark_streams.read.query.loss`
+decides whether the stream is still the same.
 
 A range with a count is checked by its count. For any other range, these facts can be proven:
 

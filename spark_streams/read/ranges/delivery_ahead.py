@@ -1,7 +1,8 @@
 """Delivery ahead: if a query is behind, its next batch is delivered to the group before the batch is planned.
 
-This also finds the batch's end (`GroupReads.ahead`). Delivery ahead does not affect the contents of batches: delivered
-entries are pending, like the entries of a batch whose driver was killed, and a later batch does not deliver them again.
+This also finds the batch's end (`GroupReads.ahead`). Delivery ahead does not affect the contents of batches. The
+delivered entries are pending, like the entries of a batch whose driver was killed, and a later batch does not deliver
+them again.
 Owns the choice of consumers for these entries, so that the running batch can be acknowledged separately. Undoes the
 delivery when the query is stopped, because the entries might not be read soon.
 """

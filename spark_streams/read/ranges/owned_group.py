@@ -234,8 +234,8 @@ class OwnedGroup:
         """Leave the mark of a delivery.
 
         Returns False if the server cannot create the mark. The first call for a stream removes the marks of earlier
-        runs. It also deletes a consumer with the new mark's name, whether or not it exists, so that a missing
-        permission to remove marks is noticed before the mark is created.
+        runs. It also deletes a consumer with the new mark's name, whether or not it exists. So a missing permission to
+        remove marks is noticed before the mark is created.
         """
         mark = self._mark_name(upto)
         if stream not in self._cleared:
@@ -337,8 +337,8 @@ class OwnedGroup:
     def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
         """Move a group that is before the batch's start.
 
-        If the group has not read entries in between, and neither a failover nor a killed driver explains this, raises
-        GROUP_BEHIND, or logs a warning if losses are warnings.
+        The group may not have read the entries in between. If neither a failover nor a killed driver explains this,
+        raises GROUP_BEHIND, or logs a warning if losses are warnings.
         """
         first, found = yield from rounds.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):

@@ -120,8 +120,8 @@ class RangeSource:
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
         """Return the streams that the options name, or those that the pattern matches now or has matched before.
 
-        The first call with `begin` checks that the checkpoint is this query's and, if the group is not the checkpoint's
-        group, that the group has no consumers of other programs.
+        The first call with `begin` checks that the checkpoint is this query's. If the checkpoint names another group,
+        it also checks that the query's group has no consumers of other programs.
         """
         found = self._selection.streams(server)
         if begin is None:

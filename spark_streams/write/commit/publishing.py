@@ -6,8 +6,8 @@ must
 1. stop the tasks of all attempts, and find every stream that any of these tasks used;
 2. read all of these streams, and check the tasks' rows (`reconciliation`). If rows of one stream do not fit, or rows of
    an earlier attempt are missing, nothing is published in any stream, and an error is raised;
-3. claim every stream with remaining rows: its record names this attempt and its staged rows (`manifest`), and
-   then the ledger records that all are claimed;
+3. claim every stream with remaining rows: the stream's record then names this attempt and the attempt's staged rows
+   (`manifest`). When all are claimed, the ledger records this;
 4. publish: each staged chunk is one transaction with the fence of its task. The server moves the rows itself
    (`commit.mover`), or the driver sends them, a chunk at a time;
 5. mark the records and the ledger as committed, and remove the staged rows of all attempts.

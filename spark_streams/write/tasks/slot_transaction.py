@@ -16,8 +16,8 @@ chunk costs one round trip.
 A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out in
 advance: the key is not a stream, NOMKSTREAM finds no stream, or a row's own ID is too small. To rule out the last
 failure, the stream is watched as well, so that no other client adds to it meanwhile. If the server still refuses a row
-because of its contents, the fence records the refusal, and every later attempt fails with the same message instead of
-silently omitting the row. If the server refuses all rows for another reason (`streamclient.retry.Refusal`), the fence
+because of its contents, the fence records the refusal. Every later attempt then fails with the same message, so the row
+is not silently omitted. If the server refuses all rows for another reason (`streamclient.retry.Refusal`), the fence
 is reset, and the next attempt writes the rows. An example is a permission that was revoked after the rows were queued.
 """
 

@@ -206,9 +206,9 @@ def deliver_again(connection: Connection, link: Link, consumer: Consumer, first:
 def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
     """Yield the entries pending for the consumer, without counting a delivery.
 
-    Each page comes with an int32 array of each entry's number of deliveries, a boolean array of whether each entry is
-    pending for the consumer (None if all are), and a list. The list has the IDs of pending entries before the page's
-    end that no longer exist. Raises GROUP_LOST and SERVER_REFUSED.
+    Each page comes with three values: an int32 array of each entry's number of deliveries; a boolean array that flags
+    entries pending for the consumer, or None if all are; and the IDs of pending entries before the page's end that no
+    longer exist. Raises GROUP_LOST and SERVER_REFUSED.
     """
     after = ZERO
     while True:
