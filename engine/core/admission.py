@@ -1,4 +1,4 @@
-"""Admission of commands: the command exists, its user may call it, memory is available, and writes are allowed.
+"""Admission of commands: checks that the command exists, that its user may call it, and that the server accepts it now.
 
 The checks run in Redis's order: if several fail, the client receives the error of the first.
 """

@@ -54,7 +54,7 @@ class _Part:
         self.rows: list[int] = []
         #: The first ID.
         self.first = 0
-        #: All IDs as bulk strings if the client chose them, else None.
+        #: All IDs as bulk strings if the client chose them; None if they are generated.
         self.explicit: list[bytes] | None = None
 
     def reply_rows(self) -> list[bytes]:
@@ -264,7 +264,7 @@ def _ascend(ms: array[int], seq: array[int]) -> bool:
 
 
 def add_framed(ctx: Context, run: FramedRun) -> bool:
-    """Add entries from a log, without notifications. Return False, without any change, if the run is declined."""
+    """Add entries from a log. Return False, without any change, if the run is declined."""
     try:
         stream = ctx.db.stream(run.key)
     except CommandError:

@@ -1,4 +1,4 @@
-"""Execution of commands: runs one at a time, and returns its reply, its effects, and messages for other clients.
+"""Execution of commands, one at a time. Each produces a reply, effects, and messages for other clients.
 
 The shell calls ``Core.execute`` and then delivers three results: the reply, the messages in ``Core.outbox`` for other
 sessions, in order, and the effects in ``Core.changes`` for the log. Other sessions are those of clients woken by the
@@ -167,7 +167,7 @@ class Core:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a slow script is still running, and its changes to the data are incomplete."""
+        """Whether a slow script is still running, so that its changes to the data are incomplete."""
         return bool(self.admission.refusal(Refusal.BUSY))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ class Core:
         return added
 
     def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
-        """Run many XADDs from a log at once, without notifications. Returns False if the run is declined."""
+        """Run many XADDs from a log at once. Returns False if the run is declined, for example by ``add_framed``."""
         changes = self.changes
         changes.set_time(now_us)
         if changes.on_event is not None or self.telemetry.wants_each or session.multi is not None:
@@ -475,7 +475,7 @@ class Core:
         self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
-        """Remove due keys and fields, about ``limit`` at most, and serve the clients blocked on them.
+        """Remove up to about ``limit`` due keys and fields, and serve the clients blocked on the keys.
 
         Returns the number of removed keys plus the number of field deadlines checked.
         """

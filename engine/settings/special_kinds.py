@@ -91,7 +91,7 @@ class SavePoints:
 
 
 class OutputLimit(NamedTuple):
-    """Unread bytes at which a client is disconnected: ``hard`` at once, ``soft`` after ``seconds``; 0: no limit."""
+    """Unread bytes at which a client is disconnected: ``hard`` at once, ``soft`` after ``seconds``. 0 is no limit."""
 
     hard: int
     soft: int

@@ -1,6 +1,6 @@
 """Recent refusals for ACL LOG and INFO.
 
-Equal refusals (same reason, context, object and user) within a minute are one entry. Entries are counted and removed
+Equal refusals (same reason, context, name and user) within a minute are one entry. Entries are counted and removed
 here; ``engine.core.commands.server.access`` formats them.
 """
 

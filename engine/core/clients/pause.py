@@ -15,7 +15,7 @@ class Pause:
     __slots__ = ("_owners", "all_until", "until")
 
     def __init__(self) -> None:
-        #: 0: no pause.
+        #: 0 if there is no pause.
         self.until = 0
         self.all_until = 0
         self._owners: dict[str, tuple[int, bool]] = {}
@@ -23,7 +23,7 @@ class Pause:
     def start(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
         """Start or extend this owner's pause; return its end.
 
-        A pause in progress is never shortened, and never changes from all commands to writing commands only.
+        A pause in progress is never shortened, and a pause of all commands is never reduced to writing commands.
         """
         before, held_all = self._owners.get(owner, (0, False))
         until = max(before, until)

@@ -119,7 +119,7 @@ class Session:
         self.is_replica = False
         #: Whether the client is this server's master, whose commands are never refused.
         self.is_master = False
-        #: Whether the shell must close the connection immediately, or after sending queued data.
+        #: Whether the shell must close the connection immediately; and whether it must do so after sending queued data.
         self.close_requested = False
         self.close_after_reply = False
         self.addr = b""

@@ -99,8 +99,9 @@ class Context:
             changes.effects.append((self.db.index, list(argv)))
 
     def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
-        """Append one entry, given as a frame, to ``stream`` (None: create it at ``key``), and report the change.
+        """Append one entry, given as a frame, to ``stream``, and report the change.
 
+        If ``stream`` is None, create it at ``key``.
         The caller records the effect, because it has the words for the log.
         """
         changes, db = self.changes, self.db

@@ -74,7 +74,7 @@ class Changes:
         self.dirty = 0
         #: Effects recorded while ``recording``. The consumer of effects clears this list, but never replaces it.
         self.effects: Effects = []
-        #: Whether effects are recorded; maintained by ``record_for``.
+        #: Whether effects are recorded; maintained by ``record_for`` and ``hold_recording``.
         self.recording = False
         self._recorders: set[str] = set()
         self._recording_held = False
@@ -119,7 +119,7 @@ class Changes:
         self.recording = bool(self._recorders) and not held
 
     def hold_expiry(self, who: str, until: int) -> None:
-        """Hide due keys instead of removing them, until this time (milliseconds); 0: remove them again.
+        """Hide due keys instead of removing them, until this time (milliseconds). ``until`` 0 ends the hold of ``who``.
 
         ``who`` names the holder: a pause, or a master that will send the deletions.
         """

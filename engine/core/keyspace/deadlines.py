@@ -16,8 +16,9 @@ _TIME_BYTES, _OFFSET = 8, 1 << 63
 #: Heap size up to which any number of stale deadlines is tolerated.
 _SMALL = 64
 
-#: Entries: the deadline as a big-endian number, followed by the key. Tuples would be tracked by the garbage collector,
-#: which counts allocations minus deallocations. While old tuples were replaced it would run late, and then for long.
+#: Entries: the deadline as a big-endian number, followed by the key. The entries are not tuples, because the garbage
+#: collector tracks tuples: it counts allocations minus deallocations, so it would start late while old entries are
+#: replaced by new ones, and then take long.
 Heap = list[bytes]
 
 

@@ -1,7 +1,7 @@
 """Common base of hashes, sets and sorted sets: iteration with cursors, random draws, and reads in parts.
 
-Small values keep the order of insertion, which clients of Redis see. The index for cursors and draws is created on
-first use.
+Values keep the order of insertion, because Redis shows the elements of small values in this order. The index for
+cursors and draws is created on first use.
 """
 
 from __future__ import annotations
@@ -173,10 +173,10 @@ def _gather(reading: Reading, parts: Callable[[], Iterator[T]]) -> Generator[Non
 class Names:
     """An ordered set of names with cursors. All operations are O(1), except iteration steps and draws: O(count).
 
-    The names are stored in a list without an index, which is created with one copy, even for a million names. A removed
-    name keeps its place and is marked as gone. Removals check two places each, going from the end to the start, and
-    fill the place of a gone name with the last name of the list. Names only move towards the start, and an iteration
-    goes in the same direction. So a name that exists throughout an iteration is returned, possibly twice.
+    The names are stored in a list without an index. The list is created with one copy, even for a million names. A
+    removed name keeps its place and is marked as gone. Removals check two places each, going from the end to the start,
+    and fill the place of a gone name with the last name of the list. Names only move towards the start, and an
+    iteration goes in the same direction. So a name that exists throughout an iteration is returned, possibly twice.
     """
 
     __slots__ = ("_checked_at", "_gone", "_names")
@@ -245,7 +245,10 @@ class Names:
         return found
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; any number is a valid cursor."""
+        """Return the next cursor, which is 0 at the end, and up to ``count`` names.
+
+        Cursor 0 starts an iteration; any other number is valid, too.
+        """
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         names = self._names[start:end]

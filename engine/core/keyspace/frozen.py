@@ -1,8 +1,9 @@
 """Frozen copies of large hashes, sets and sorted sets at one moment, to be written to a file.
 
-A frozen value is read-only and has only the methods below. It consists of parts of a few thousand elements, which
-``Freezing`` copies one after the other. If the source is about to change, the remaining parts are copied first. So
-freezing delays a command only if the command changes the value, and even then for less time than a mutable copy takes.
+A frozen value is read-only and has only the methods that are needed to write it. It consists of parts of a few thousand
+elements, which ``Freezing`` copies one after the other. If the source is about to change, the remaining parts are
+copied first. So freezing delays a command only if the command changes the value, and even then for less time than a
+mutable copy takes.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class _Walk:
         return _copy(value, self._storage)
 
     def settle(self, key: bytes | None = None) -> None:
-        """Finish copying the value at ``key`` (None: all values) before its removal."""
+        """Finish copying the value at ``key`` before its removal; all values if ``key`` is None."""
         for one in list(self._freezing) if key is None else [key]:
             freezing = self._freezing.pop(one, None)
             if freezing is not None:

@@ -51,7 +51,10 @@ class Slots:
         return self._names, self._place_of
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; any number is a valid cursor."""
+        """Return the next cursor, which is 0 at the end, and up to ``count`` names.
+
+        Cursor 0 starts an iteration; any other number is valid, too.
+        """
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         return start, self._names[start:end]

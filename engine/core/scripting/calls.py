@@ -31,7 +31,7 @@ from engine.version import REDIS_VERSION
 
 #: Reasons to refuse writes. If several apply, the script receives the error of the first.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
-#: Texts shorter than this number of bytes are not measured while enough memory is free.
+#: Texts shorter than this number of bytes are measured only if ``Memory.plenty_below`` is reached.
 _SMALL = 1 << 20
 _BYTES = frozenset({bytes})
 #: Integers below this limit are exact as doubles, so they are formatted with all their digits.

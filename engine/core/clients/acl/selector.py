@@ -108,7 +108,8 @@ class Selector:
         self.first_words: dict[bytes, dict[bytes, None]] = {}
         #: The rules about commands in display order, ``@all`` first: name -> whether it is allowed.
         self.rules: dict[bytes, bool] = {b"@all": False}
-        #: The denied names in ``rules``, except ``@all``; and the names ``container|subcommand`` by container.
+        #: The denied names in ``rules``, except ``@all``; and the names ``container|subcommand`` in ``rules``, by
+        #: container.
         self._denied: set[bytes] = set()
         self._parts: dict[bytes, set[bytes]] = {}
         self.all_keys = False

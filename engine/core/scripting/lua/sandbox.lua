@@ -49,8 +49,9 @@ local OUT_OF_MEMORY = "not enough memory"
 local FIRST, EVERY_RESUME = 1000, 8
 
 local tail_place = is_eval and "user_script:1: " or "user_function:1: "
--- Returns the position in the script that called a function of these libraries, such as "user_script:1: ", and whether
--- it was a method call. The line of a tail call is unknown. A call by a C function, such as pcall, has no position.
+-- Returns the script's position at which it called a function of these libraries, such as "user_script:1: ", and
+-- whether that was a method call. The line of a tail call is unknown. A call by a C function, such as pcall, has no
+-- position.
 local function where(level)
     local info
     repeat
@@ -159,7 +160,8 @@ local function hook(event)
         error(killed, 0)
     end
 end
--- Sets the hook of the current coroutine. The main one has it also between scripts, because setting it takes time.
+-- Sets the hook of the current coroutine. The main coroutine keeps its hook between scripts, because setting it takes
+-- time.
 function watch()
     killed, every = false, FIRST
     sethook(hook, "", every)

@@ -1,4 +1,4 @@
-"""Background threads: one that syncs files, one that writes snapshots.
+"""Background threads: one that syncs files, one that writes and deletes large files.
 
 Each runs its work in the order of the requests. Results are reported in the event loop.
 """

@@ -36,7 +36,7 @@ from engine.wire.parser import RequestParser
 
 #: Maximum total size of replies that are joined into one buffer. If they are larger, only short buffers are joined.
 _COPY_LIMIT = 64 * 1024
-#: Minimum size of input that is searched for a pipeline of XADDs.
+#: Minimum size of input that is searched for a pipeline of XADDs although it does not start with an XADD.
 BULK_BYTES = 256
 #: First byte of the name XADD, and the size in bytes up to which input cannot contain a whole XADD.
 _X, _NAME_END = b"X"[0], 20
