@@ -1,8 +1,8 @@
 """Capabilities of a server and its user, as observed by one connection and cached only there.
 
 Each connection has its own `Capabilities`, since another connection may reach another server, or have other rights on
-the same server. Whether the server has a command that is not Redis's own is requested once (COMMAND INFO). All other
-capabilities are assumed until a command is refused.
+the same server. Whether the server has a command that is not Redis's own is requested once (COMMAND INFO). Other
+capabilities are tested once before their first use, or assumed until a command is refused.
 """
 
 from __future__ import annotations

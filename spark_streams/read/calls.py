@@ -9,11 +9,12 @@ Spark's behaviour, and its consequences:
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
   acknowledgements, and changes of options, must not affect the result.
 * With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart requests entries before
-  `start`. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of a batch before
-  that batch was planned, progress is synchronous, and everything up to `start` can be acknowledged and trimmed.
-  Otherwise this is possible only up to the last committed offset. Before the second batch of a run, it is unknown
-  whether progress is synchronous, so entries are acknowledged but not trimmed. With the trigger AvailableNow progress
-  is always synchronous, because Spark refuses to combine this trigger with asynchronous progress tracking.
+  `start`. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of the last planned
+  batch, progress is synchronous: everything up to the end of that batch can be acknowledged and trimmed when the next
+  batch is requested. Otherwise this is possible only up to the last committed offset. Before the second batch of a run,
+  it is unknown whether progress is synchronous, so entries are acknowledged but not trimmed. With the trigger
+  AvailableNow progress is always synchronous, because Spark refuses to combine this trigger with asynchronous progress
+  tracking.
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
@@ -98,7 +99,8 @@ class StreamCalls(DataSourceStreamReader):
         end = self._source_of(begin).next(begin, unlimited=unlimited, durable=durable)
         if end is begin:
             return start
-        # Spark does not call commit for the start of a query, nor directly after a restart.
+        # False until Spark calls commit for `start`. Unknown for the first batch of a run: Spark does not call commit
+        # for the start of a query, nor directly after a restart.
         self._durable = None if self._planned_from is None else False
         self._planned_from = start
         form = end.to_json()

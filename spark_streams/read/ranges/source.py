@@ -161,7 +161,7 @@ class RangeSource:
         return begins | rounds.for_each(server, there) | {stream: starts[stream] for stream in begins.keys() & starts}
 
     def prepare_available_now(self) -> None:
-        """Fix the end of a query that stops after reading all existing entries."""
+        """Record the end of a query that stops after reading all existing entries."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), None)

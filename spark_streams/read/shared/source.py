@@ -148,7 +148,7 @@ class SharedSource:
         return protocol.ledger_key(stream, self._group, self._options.consumer)
 
     def prepare_available_now(self) -> None:
-        """Fix the end of a query that stops after reading all existing entries."""
+        """Record the end of a query that stops after reading all existing entries."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._selection.streams(server), self._group)

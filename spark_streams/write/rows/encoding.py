@@ -1,9 +1,8 @@
 """Encoding of rows: the stream of each row of a record batch, and the XADD commands that write the rows.
 
 Owns the choice of a row's stream (the stream in the options, the value of `_stream`, or one of N streams by a key), the
-chunks of a batch, and the checks of rows. Does not depend on servers or fences. The commands of a row depend on the row
-alone, never on the clock or on options that may change between two runs. So their digest distinguishes a replay from
-other rows.
+chunks of a batch, and the checks of rows. Does not depend on servers or fences. A row's fields and its own ID never
+depend on the clock. So the digest of the rows (`rows.digest`) distinguishes a replay from other rows.
 """
 
 from __future__ import annotations
