@@ -53,7 +53,8 @@ class AvroReader:
     def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
         """Return the result of `members`, decoding all values at once.
 
-        Return None if a value is null or empty, if the values have several schemas, or if the schema is not plain.
+        Return None if a value is null or empty, if the values have several schemas, or if their schema is not plain or
+        not the reader's schema.
         """
         if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
             return None

@@ -1,7 +1,7 @@
 """Conversion of Avro types to Arrow types, and the reverse.
 
 A union with null is a nullable value. A union of integers is a long; a union of numbers with a floating-point type is a
-double. Other unions and recursive records are read as JSON text, and cannot be written.
+double. Other unions, and records that are recursive or have no fields, are read as JSON text and cannot be written.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ _STREAMS = 500  # streams in one request to deliver
 
 
 class GroupReads:
-    """Reads for a group without receiving the entries. `states` and `entries` use the same `connection`.
+    """Deliveries to a group by XREADGROUP, whose replies are not needed. `states` and `entries` use the same
+    `connection`.
 
     `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
     """
