@@ -1,1 +1,3 @@
-"""The kill test: a streaming job from stream to stream, with everything around it killed at random moments."""
+"""The kill test: a job copies one stream to another while servers, workers, drivers and connections are killed at
+random moments.
+"""

@@ -1,8 +1,8 @@
-"""`python -m tests.chaos`: fifty kills in each mode on each server. `--kills N`, `--seed N`, `--server
-redis|engine|family`, `--mode exactlyOnce|staged`.
+"""`python -m tests.chaos`: fifty kills in each mode on each server.
 
-A family is three engines under three Sentinels, whose masters are killed while the job writes with `waitReplicas=1`:
-at least every third kill is that of a master, and a run in which no master was killed has failed.
+Options: `--kills N`, `--seed N`, `--server redis|engine|family`, `--mode exactlyOnce|staged`. A family is three engines
+under three Sentinels. Its master is killed while the job writes with `waitReplicas=1`. At least every third kill is of
+a master, and a run without one fails.
 """
 
 # ruff: noqa: T201 - it reports on stdout

@@ -1,4 +1,4 @@
-"""Three engines under three Sentinels, as one server that can be killed: another one leads then."""
+"""Three engines under three Sentinels as one killable server: after a kill, another engine becomes the master."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PATIENCE = 90.0
 
 
 class Family:
-    """See `tests.chaos.harness.Server`. A write confirmed by one replica survives: Sentinels choose the replica with
-    the most data.
+    """Implementation of `tests.chaos.harness.Server`. A write confirmed by one replica survives, because Sentinels
+    choose the replica with the most data.
     """
 
     def __init__(self, members: list[Member], watching: Sentinels) -> None:
@@ -39,11 +39,11 @@ class Family:
         return self._master().client()
 
     def has_lasting(self, client: redis.Redis) -> bool:
-        """Whether a replica has the client's writes."""
+        """Return whether a replica has the client's writes."""
         return int(client.wait(1, 2000)) >= 1
 
     def kill(self) -> None:
-        """Kill the master, when each of its replicas follows it, and wait until another one leads."""
+        """Kill the master once all its replicas follow it, and wait until another engine is the master."""
         dead = self._dead = self._master()
         others = [one for one in self._members if one is not dead]
         wait_for(lambda: all(one.follows(dead) for one in others), "the replicas to follow", _PATIENCE)
@@ -53,14 +53,14 @@ class Family:
         self.masters_killed += 1
 
     def start(self) -> None:
-        """Start the one that was killed, and wait until the others are a family again."""
+        """Start the killed engine, and wait until it follows the new master."""
         assert self._dead is not None
         self._dead.start()
         master, dead = self._master(), self._dead
         wait_for(lambda: dead.follows(master), "the killed one to follow", _PATIENCE)
 
     def check(self) -> None:
-        """Wait until all have everything, and compare."""
+        """Wait until all engines have all entries, and compare them."""
         master = self._master()
         with master.client() as client:
             expected = client.xrange("in"), client.xrange("out")
@@ -73,7 +73,7 @@ class Family:
 
 @contextmanager
 def watched_family() -> Iterator[Family]:
-    """A master and two replicas, watched."""
+    """A master and two replicas, watched by Sentinels."""
     with (
         sentinels() as watching,
         family("engine", "engine", "engine") as members,

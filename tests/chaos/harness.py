@@ -1,4 +1,4 @@
-"""Runs the job, a producer and a server, kills them, and compares what came out with what went in."""
+"""The chaos harness: runs the job, a producer and a server, kills them, and compares the output with the input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BACKLOG = 1000  # entries that may wait: the producer need not run far ahead wh
 
 
 class Server:
-    """A server that keeps confirmed writes, on a port that stays the same however often it is killed."""
+    """A server that keeps confirmed writes, and has the same port after every restart."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.port = servers.free_port()
@@ -65,7 +65,7 @@ class Server:
         return redis.Redis(port=self.port, protocol=2)
 
     def has_lasting(self, client: redis.Redis) -> bool:
-        """Whether the client's writes survive any kill."""
+        """Return whether the client's writes survive any kill."""
         del client
         return True
 
@@ -75,7 +75,7 @@ class Server:
         self.process.wait(30)
 
     def check(self) -> None:
-        """There is nothing more to compare."""
+        """Do nothing: a single server has no copies to compare."""
 
     def stop(self) -> None:
         if self.process is not None:
@@ -83,7 +83,7 @@ class Server:
 
 
 class Job:
-    """The driver, as a process that can be killed and started again, each time with another parallelism."""
+    """The driver as a process. It can be killed and restarted, each time with another parallelism."""
 
     def __init__(self, url: str, checkpoint: Path, log: Path, mode: str, replicas: int) -> None:
         self._command = [sys.executable, "-m", "tests.chaos.job", url, str(checkpoint), mode, str(replicas)]
@@ -108,7 +108,7 @@ class Job:
             )
 
     def descendants(self) -> dict[int, str]:
-        """The processes below the driver's, with their command lines."""
+        """Return the driver's descendant processes with their command lines."""
         parents: dict[int, list[int]] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -126,7 +126,7 @@ class Job:
         return found
 
     def kill_worker(self, chance: random.Random) -> bool:
-        """Kill one of the Python processes started by Spark; return False if there is none at present."""
+        """Kill one of the Python processes started by Spark; return False if there is none."""
         workers = [pid for pid, line in self.descendants().items() if "pyspark" in line and "java" not in line]
         if not workers:
             return False
@@ -136,7 +136,7 @@ class Job:
 
     @contextmanager
     def held_in_commit(self, chance: random.Random) -> Iterator[str]:
-        """Hold the driver at the given moment of its commit until the end of the context."""
+        """Pause the driver at the given moment of its commit until the context ends."""
         moment = chance.choice(self._moments)
         order, held = self._directory / "hold", self._directory / "held"
         order.write_text(moment)
@@ -171,7 +171,7 @@ class Job:
 
 
 class Producer(threading.Thread):
-    """Adds entries with explicit IDs, so that one whose reply was lost is not added twice."""
+    """Adds entries with explicit IDs, so that an entry whose reply was lost is not added twice."""
 
     def __init__(self, server: Server | Family) -> None:
         super().__init__(daemon=True)
@@ -197,7 +197,7 @@ class Producer(threading.Thread):
             client.close()
 
     def _is_added(self, client: redis.Redis) -> bool:
-        """Add the next entry, or wait a little for the job; return False if that must be repeated."""
+        """Add the next entry, or wait briefly for the job; return False if the call must be repeated."""
         n = self.count
         if n % 100 == 0 and n - client.xlen("out") > _BACKLOG:
             time.sleep(0.05)
@@ -221,7 +221,7 @@ class Producer(threading.Thread):
 
 @dataclass
 class Report:
-    """Statistics: kills by target, number of failovers, number of entries, and the job's output when it failed."""
+    """Statistics: kills by target, number of failovers, number of entries, and the job's output if it failed."""
 
     kills: Counter[str] = field(default_factory=Counter)
     masters: int = 0
@@ -256,7 +256,9 @@ def _setting(kind: str, mode: str) -> Iterator[tuple[Server | Family, Proxy | No
 
 
 def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
-    """Return random targets; in a group of servers at least every third is a master, at every place of the order."""
+    """Return random targets. In a family, at least every third target is the master, at varying
+    positions in the order.
+    """
     targets = FAMILY_TARGETS if kind == "family" else TARGETS
     drawn = chance.choices([*targets], weights=[*targets.values()], k=kills)
     if kind == "family":
@@ -268,7 +270,9 @@ def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
 
 
 def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: Any = lambda _: None) -> Report:
-    """Kill the planned targets, in order, each at a random moment; then let all entries through, and compare."""
+    """Kill the planned targets in order, each at a random moment; then wait until all entries are
+    copied, and compare.
+    """
     chance = random.Random(seed)
     report = Report()
     begun = time.monotonic()

@@ -27,7 +27,7 @@ _PATIENCE = 120.0
 
 
 def hold(moment: str) -> None:
-    """Wait here if the harness wants that."""
+    """Wait here if the harness has requested this moment."""
     directory = Path(os.environ[DIRECTORY])
     order = directory / "hold"
     if order.exists() and order.read_text() == moment:
@@ -36,7 +36,7 @@ def hold(moment: str) -> None:
 
 
 class HeldWriter(StreamWriter):
-    """Writes as `StreamWriter` does, and can be held in `commit`."""
+    """A `StreamWriter` whose `commit` can be paused."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         hold("before")
@@ -55,7 +55,7 @@ class HeldWriter(StreamWriter):
 
 
 class HeldDataSource(PystreamsDataSource):
-    """`pystreams` under another name."""
+    """The data source `pystreams` under another name."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""A few kills of everything around a streaming job; `make chaos` does three hundred."""
+"""A short chaos run; `make chaos` kills three hundred times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from tests.chaos import harness
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.redis
-def test_every_entry_comes_out_once_whatever_is_killed(redis_process: servers.Running) -> None:
-    """Connection, server, worker, and the driver in its commit are killed: all entries come out once, none pending."""
+def test_every_entry_is_copied_once_despite_kills(redis_process: servers.Running) -> None:
+    """Every entry is copied once, and none is pending, after kills of a connection, the server, a worker, and the
+    driver in its commit.
+    """
     report = harness.run("redis", ["connection", "server", "worker", "commit"], seed=11)
     assert sum(report.kills.values()) == 4
     assert report.entries > 0

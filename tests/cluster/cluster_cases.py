@@ -1,6 +1,8 @@
-"""The connector on a Spark cluster of real processes, with each way of deployment, on servers that move and die.
+"""The connector on a Spark cluster of real processes: each way of deployment, and servers whose slots move and whose
+masters die.
 
-`make test-cluster` runs it. (pytest collects it only by name, because that does not start with `test_`.)
+`make test-cluster` runs it. pytest collects this file only if it is named, because its name does not start with
+`test_`.
 """
 
 from __future__ import annotations
@@ -36,19 +38,19 @@ def spark_cluster() -> Iterator[Standalone]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the wheel: the installation on every node."""
+    """A Python environment with the wheel, as installed on every node."""
     return environment(tmp_path_factory.mktemp("installed") / "venv", wheel)
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with what pystreams needs, and without it."""
+    """A Python environment with the requirements of pystreams, but without pystreams."""
     return environment(tmp_path_factory.mktemp("bare") / "venv", None)
 
 
 @pytest.fixture(scope="module")
 def packed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment as an archive, with files in place of links, as venv-pack or conda-pack makes it."""
+    """An environment as an archive in which files replace links, as made by venv-pack or conda-pack."""
     directory = tmp_path_factory.mktemp("packed")
     others = {path.name for path in Path(sysconfig.get_path("purelib")).iterdir()}
     environment(directory / "venv", wheel, [name for name in others if not name.startswith(NEEDED)])
@@ -60,13 +62,15 @@ def packed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(client: Any) -> list[int]:
-    """The numbers that the query has written, each stream in its own order."""
+    """Return the numbers that the query has written, in the order of each stream."""
     assert set(client.keys("out:*")) <= {name.encode() for name in STREAMS}
     return [int(fields[b"n"]) for name in STREAMS for _, fields in client.xrange(name)]
 
 
 def assert_exact(client: Any, found: dict[str, Any]) -> None:
-    """Assert that every number is there once, with its key's others in one stream, and nothing is pending."""
+    """Assert that every number was written once, that numbers with the same key share a stream, and that nothing is
+    pending.
+    """
     numbers = copied(client)
     assert found["rows"] == ROWS
     assert sorted(numbers) == list(range(ROWS))
@@ -85,10 +89,12 @@ WAYS = ("installed", "archives", "py-files")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_way_to_bring_it(
+def test_both_workers_have_the_deployed_connector(
     way: str, spark_cluster: Standalone, installed: Path, bare: Path, packed: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    """20,000 rows over six streams of a Redis Cluster, by a batch and a query; both workers have the connector."""
+    """With each way of deployment, both workers have the connector: a batch and a query copy 20,000 rows of six
+    streams.
+    """
     if way == "installed":
         words, pythons = [], {"PYSPARK_PYTHON": str(installed)}
     elif way == "archives":
@@ -121,7 +127,7 @@ def test_a_way_to_bring_it(
 
 
 def test_cluster_deploy_mode_is_refused_by_spark(spark_cluster: Standalone, installed: Path) -> None:
-    """A standalone cluster cannot run Python in cluster mode: Spark says so, before anything starts."""
+    """Spark rejects cluster mode for Python on a standalone cluster before anything starts."""
     ended = spark_cluster.submit(["--deploy-mode", "cluster"], {}, PYSPARK_PYTHON=str(installed))
     assert ended.returncode != 0
     assert "Cluster deploy mode is currently not supported for python applications on standalone" in ended.stderr
@@ -143,7 +149,7 @@ def move_by_keys(storage: topologies.Cluster, slot: int) -> None:
 
 
 def move_atomically(storage: topologies.Cluster, slot: int) -> None:
-    """Valkey's own migration: the slot changes its owner at one moment, with all of its keys."""
+    """Move a slot by Valkey's own migration: the slot and all its keys change their owner at one moment."""
     source = storage.owner(slot)
     target = next(node for node in storage.masters() if node is not source)
     name = storage._cli(target, "cluster", "myid")
@@ -153,7 +159,7 @@ def move_atomically(storage: topologies.Cluster, slot: int) -> None:
 
 @pytest.fixture(params=["redis", "valkey-9.1"])
 def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which servers the cluster is of; the newer one is that of scripts/peers."""
+    """Return the server that the cluster consists of; the newer one is provided by scripts/peers."""
     kind: str = request.param
     if kind != "redis":
         path = PLACE / kind / "bin" / "redis-server"
@@ -164,7 +170,9 @@ def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_slots_move_and_a_node_dies(release: str, spark_cluster: Standalone, installed: Path) -> None:
-    """While the query runs every stream's slot moves, and a master is killed: every row is there exactly once."""
+    """Every row is written exactly once although the slot of every stream moves and a master is killed during the
+    query.
+    """
     move = move_by_keys if release == "redis" else move_atomically
     with topologies.cluster(replicas=2) as storage:
         said = told(storage.url, 2000, waitReplicas=1, waitTimeoutMs=40_000)
@@ -187,7 +195,9 @@ def test_slots_move_and_a_node_dies(release: str, spark_cluster: Standalone, ins
 
 
 def test_a_master_of_three_engines_dies(spark_cluster: Standalone, installed: Path) -> None:
-    """Three engines under three Sentinels; the master is killed while the query runs: every row is there once."""
+    """Every row is written exactly once although the master of three engines under Sentinels is killed during the
+    query.
+    """
     with (
         sentinels.sentinels() as watchers,
         sentinels.family("engine", "engine", "engine", flags=("--appendonly", "yes")) as family,

@@ -1,4 +1,4 @@
-"""Spark Connect: clients of a real Connect server."""
+"""Spark Connect: clients of a real Spark Connect server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.suite.waiting import wait_for
 
 
 def _listens(port: int) -> bool:
-    """Whether connections are accepted there. (The server's log depends on SPARK_CONF_DIR.)"""
+    """Return whether the port accepts connections. (The server's log depends on SPARK_CONF_DIR.)"""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
         return True
     return False
@@ -27,7 +27,7 @@ def _listens(port: int) -> bool:
 
 @pytest.fixture
 def connect_server() -> Iterator[str]:
-    """A Connect server as a process, on a free port; yields its address."""
+    """A Spark Connect server as a process on a free port; yields its address."""
     home = Path(os.environ["SPARK_HOME"])  # that of tests.suite.jvm, whose Python processes start quickly
     port = servers.free_port()
     settings = {
@@ -65,7 +65,8 @@ def connect_server() -> Iterator[str]:
 
 
 def test_a_client_of_a_connect_server(connect_server: str, redis_process: servers.Running, tmp_path: Path) -> None:
-    """Batches, queries and foreachBatch work, errors are the connector's, and a client with a listener exits by itself.
+    """A client runs batches, queries and foreachBatch, gets the connector's errors, and exits by itself despite a
+    listener.
 
     It gets no embedded engine: the driver is the server, where an engine in memory is rejected.
     """

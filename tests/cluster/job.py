@@ -1,7 +1,8 @@
-"""The submitted program: it writes numbers in a batch, copies them in a streaming query until stopped, and counts.
+"""The submitted program: writes numbers in a batch, copies them in a streaming query until it is stopped, and counts
+them.
 
-It is independent of the checkout. Its argument is JSON: `url`, `rows` (how many numbers), `batch` (entries per
-trigger), `write` (options of the query's write), `stop` (a file), `checkpoint`.
+It does not import the checkout. Its argument is JSON: `url`, `rows` (number of numbers), `batch` (entries per trigger),
+`write` (options of the query's write), `stop` (a file whose existence stops the query), `checkpoint`.
 """
 
 # ruff: noqa: T201 - it reports on stdout
@@ -26,7 +27,7 @@ def say(word: str, **values: Any) -> None:
 
 
 def places(batches: Iterator[Any]) -> Iterator[Any]:
-    """Return where a task runs, and the location of its connector."""
+    """Return the process in which a task runs, and the location of its connector."""
     for batch in batches:
         where = f"{Path.cwd()};{Path(spark_streams.__file__).absolute().parents[1]}"
         yield batch.from_pydict({"place": [where] * batch.num_rows})

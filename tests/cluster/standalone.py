@@ -1,4 +1,6 @@
-"""A standalone cluster of Spark's: a Master and two Workers from pip's pyspark, on loopback; and applications on it."""
+"""A standalone Spark cluster on loopback, with a Master and two Workers of the pyspark package, and
+its applications.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def _spark_home() -> Path:
 
 @dataclass
 class Application:
-    """A program run by spark-submit. It prints a line `running {...}` when its query runs, and JSON at its end."""
+    """A program run by spark-submit. It prints a line `running {...}` when its query runs, and JSON when it ends."""
 
     process: subprocess.Popen[bytes]
     directory: Path
@@ -44,7 +46,7 @@ class Application:
         return self.process.poll() is not None
 
     def said(self, word: str) -> dict[str, Any] | None:
-        """Return its JSON output after a word at the start of a line."""
+        """Return the JSON that the program printed after this word at the start of a line."""
         for line in self.output.read_text().splitlines():
             if line.startswith(word + " "):
                 found: dict[str, Any] = json.loads(line.removeprefix(word))
@@ -52,14 +54,14 @@ class Application:
         return None
 
     def wait_for(self, word: str) -> dict[str, Any]:
-        """Wait for such a line."""
+        """Wait for a line that starts with this word."""
         wait_for(lambda: self.said(word) is not None or self._ended(), f"the application to say {word!r}", _PATIENCE)
         found = self.said(word)
         assert found is not None, self.output.read_text()
         return found
 
     def finish(self) -> dict[str, Any]:
-        """Make it read to the end, and wait for its end; return its result."""
+        """Let the query read to the end, and wait until the program ends; return its result."""
         (self.directory / "stop").touch()
         found = self.wait_for("ended")
         assert self.process.wait(_PATIENCE) == 0, self.output.read_text()
@@ -68,7 +70,7 @@ class Application:
 
 @dataclass
 class Standalone:
-    """A cluster with one core on each of two workers."""
+    """A cluster of two workers with one core each."""
 
     url: str
     directory: Path
@@ -84,7 +86,7 @@ class Standalone:
         )
 
     def submit(self, words: list[str], said: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run spark-submit to its end."""
+        """Run spark-submit and wait until it ends."""
         command = self._command(words, said, self.directory)
         return subprocess.run(
             command,
@@ -99,9 +101,10 @@ class Standalone:
     def application(
         self, words: list[str], said: dict[str, Any], unpacked: Path | None = None, **environment: str
     ) -> Iterator[Application]:
-        """Submit the job in client mode; `words` are spark-submit's arguments, `said` the job's.
+        """Submit the job in client mode.
 
-        `unpacked` is an environment available as `env` in the driver's directory.
+        `words` are arguments of spark-submit, `said` those of the job. `unpacked` is an environment that appears as
+        `env` in the driver's directory.
         """
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         if unpacked is not None:
@@ -147,7 +150,7 @@ class Standalone:
 
 @contextmanager
 def standalone() -> Iterator[Standalone]:
-    """The cluster, once both workers are registered. Its processes and files are removed at the end."""
+    """The cluster, once both workers are registered. Its processes and files are removed afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="ps-cluster-"))
     made = Standalone(f"spark://127.0.0.1:{servers.free_port()}", directory)
     ui = str(servers.free_port())

@@ -44,14 +44,16 @@ def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[topologies.Cluster]:
-    """One cluster for all tests here: each uses its own streams."""
+    """One cluster for all tests of this module; each test uses its own streams."""
     with topologies.cluster() as made:
         yield made
 
 
 @contextmanager
 def moving(cluster: topologies.Cluster, key: bytes, first: str | None = None) -> Iterator[None]:
-    """The key's slot is on its way while the block runs, and arrives afterwards; `first` is moved before the block."""
+    """Migrate the key's slot while the block runs, and finish the migration afterwards. `first` is moved before the
+    block.
+    """
     slot = slot_of(key)
     source, target = cluster.begin_move(slot)
     if first is not None:
@@ -61,7 +63,9 @@ def moving(cluster: topologies.Cluster, key: bytes, first: str | None = None) ->
 
 
 def while_apart(cluster: topologies.Cluster, key: bytes, first: str | None, action: Callable[[], Any]) -> Any:
-    """Return the result of the action, which cannot end before the slot has moved; `first` moves before it starts."""
+    """Return the result of the action, which cannot end before the slot has moved. `first` is moved before the action
+    starts.
+    """
     with ThreadPoolExecutor(1) as pool:
         with moving(cluster, key, first):
             future = pool.submit(action)
@@ -71,7 +75,7 @@ def while_apart(cluster: topologies.Cluster, key: bytes, first: str | None, acti
 
 
 def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster) -> None:
-    """Commands, pages and transactions go to the node that has the key, before, during and after a slot moves."""
+    """Commands, pages and transactions reach the node that has the key, before, during and after a move of its slot."""
     with cluster.client() as client:
         connection = Connection(Address(cluster.url))
         names = [f"s{i}" for i in range(9)]
@@ -131,7 +135,7 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
 
 
 def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Cluster) -> None:
-    """Of simultaneous MOVED errors, the first one reloads all slots; the others are redundant."""
+    """Several simultaneous MOVED errors cause one reload of all slots."""
     streams = [f"moved:{number}" for number in range(12)]
     with closing(Connection(Address(cluster.url))) as connection:
         source = cluster.owner(slot_of(streams[0].encode()))
@@ -154,7 +158,9 @@ def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Clust
 
 
 def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -> None:
-    """Where names are preferred the one that has none is `?` to the others: it is read and found after a move."""
+    """If hostnames are preferred, a node without one is announced as `?`; it is reached by its IP,
+    also after a move.
+    """
     clients = [redis.Redis(port=node.port, protocol=2) for node in cluster.masters()]
     streams = [f"named:{number}" for number in range(9)]
     try:
@@ -173,8 +179,8 @@ def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -
             client.close()
 
 
-def test_an_announced_address_that_is_out_of_reach(cluster: topologies.Cluster) -> None:
-    """The error names it, and says that the address comes from the cluster, not from the user."""
+def test_an_unreachable_announced_address_is_named(cluster: topologies.Cluster) -> None:
+    """The error names the unreachable address, and says that the cluster announced it."""
     node = next(each for each in cluster.masters() if str(each.port) not in cluster.url)
     other = cluster.masters()[0]
     with redis.Redis(port=node.port, protocol=2) as client, redis.Redis(port=other.port, protocol=2) as asked:
@@ -191,7 +197,9 @@ def test_an_announced_address_that_is_out_of_reach(cluster: topologies.Cluster) 
 
 @pytest.mark.parametrize("name", ["streams", "BLOCK"])
 def test_groups_whose_names_are_words_of_commands(cluster: topologies.Cluster, name: str) -> None:
-    """Queries with such a group read streams of all nodes, each alone and all together; a stream may be called so."""
+    """Groups and streams may have names of commands' options: queries read streams of all nodes, one by one and
+    together.
+    """
     streams = [name, "words:0", "words:1", "words:2"]
     with cluster.client() as client:
         for stream in streams:
@@ -209,7 +217,7 @@ def test_groups_whose_names_are_words_of_commands(cluster: topologies.Cluster, n
 
 
 def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Cluster) -> None:
-    """While a slot moves, appended rows whose stream is not at its old node are written at the new one."""
+    """Rows for a stream that has already left its old node during a migration are written at the new node."""
     with cluster.client() as client:
         connection = Connection(Address(cluster.url, retry_ms=5000))
         given = WriteOptions(stream="new", mode="append", chunk_size=20)
@@ -224,7 +232,7 @@ def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Clu
 
 
 def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluster) -> None:
-    """Staged rows of streams at all nodes come in, in order; those whose slot moves meanwhile wait for its end."""
+    """Staged rows of streams at all nodes are published in order; rows whose slot is moving wait until it has moved."""
     said: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}
     mine = WriterId("published", 0, 0)
     with cluster.client() as client:
@@ -247,7 +255,9 @@ def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluste
 
 
 def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologies.Cluster) -> None:
-    """Reading, claiming and counting follow MOVED and ASK, and wait where a slot's keys are apart: nothing is lost."""
+    """Reading, claiming and counting follow MOVED and ASK, and wait while a slot's keys are at two nodes; nothing is
+    lost.
+    """
     with cluster.client() as client:
 
         def add(first: int) -> None:
@@ -291,7 +301,9 @@ def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologi
 def test_dead_letters_of_a_cluster_are_moved_once(
     cluster: topologies.Cluster, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a slot and between two, letters exist once, even if a scan is killed before it acknowledged entries."""
+    """Each entry becomes one dead letter, in one slot and in two, even if a scan is killed before it acknowledges
+    entries.
+    """
     stream = "{poison}:" + f"{target}-origin"
     with cluster.client() as client:
         for n in range(3):
@@ -325,14 +337,14 @@ def test_dead_letters_of_a_cluster_are_moved_once(
 
 
 def keys_of(node: servers.Running) -> list[bytes]:
-    """The keys of a node that are the connector's."""
+    """Return the connector's keys at a node."""
     with redis.Redis(port=node.port, protocol=2) as client:
         return list(client.scan_iter("pystreams:*"))
 
 
 @long_only
 def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> None:
-    """A task reads streams of all nodes, in order, while one of them is on its way, and after it has arrived unsaid."""
+    """A task reads streams of all nodes in order, during a migration and after one that was not announced."""
     names = [f"many{i}" for i in range(12)]
     with cluster.client() as client:
         said = {"streams": ",".join(names), "group": "g", "maxPartitions": 2, "startingOffsets": "earliest"}
@@ -366,7 +378,7 @@ def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> N
 
 @pytest.mark.slow
 def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> None:
-    """A node's replica, which replies READONLY, returns the node's data; nodes without replica are read themselves."""
+    """A replica that accepts READONLY returns its node's data; nodes without replicas are read themselves."""
     names = [f"read{i}" for i in range(12)]
     with cluster.client() as client, ExitStack() as stack:
         flags = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))

@@ -1,4 +1,4 @@
-"""Connections: kept, cut, redirected and received raw, on a real Redis and on the engine."""
+"""Connections on a real Redis and on the engine: reuse, cuts, redirections and raw replies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.spark_streams.driver import add_entries as add
 from tests.suite.waiting import wait_for
 
 
-def test_a_connection_is_kept_for_the_next_one(client: redis.Redis, place: servers.Running) -> None:
-    """One connection serves a process; one that failed midway, or that the server closed, is replaced."""
+def test_a_connection_is_reused(client: redis.Redis, place: servers.Running) -> None:
+    """A process reuses one connection, and replaces it if it failed midway or the server closed it."""
     address = Address(place.url)
     with borrow(address) as first:
         number = first.command("CLIENT", "ID")
@@ -40,7 +40,7 @@ def test_a_connection_is_kept_for_the_next_one(client: redis.Redis, place: serve
 
 
 def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
-    """The error names the address, and neither the user nor the password."""
+    """The error for an unreachable server names its address, but neither the user nor the password."""
     nowhere = Address(f"redis://user:s3cret@127.0.0.1:{servers.free_port()}/1", retry_ms=50)
     with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*redis://127\.0\.0\.1") as caught, borrow(nowhere):
         pass
@@ -49,7 +49,7 @@ def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
 
 
 def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None:
-    """The database is in the URL's path; a Unix socket is an address like any other."""
+    """The path of a URL selects the database, and a Unix socket is a valid address."""
     with borrow(Address(f"{redis_process.url}/3")) as tcp:
         tcp.command("SET", "where", "three")
     with borrow(Address(f"unix://{redis_process.unixsocket}?db=3")) as unix:
@@ -59,7 +59,7 @@ def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None
 
 
 def test_raw_replies_are_told_apart(connection: Connection) -> None:
-    """Replies to several raw requests that arrive together are separated correctly, whatever their size."""
+    """Replies to several raw requests that arrive together are separated correctly, regardless of their size."""
     big = b"v" * 3_000_000
     first = connection.request([("ECHO", big)])
     second = connection.request([("PING",), ("ECHO", "x")])
@@ -72,8 +72,8 @@ def test_raw_replies_are_told_apart(connection: Connection) -> None:
     assert connection.command("PING") == b"PONG"
 
 
-def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None:
-    """Raw requests may be received in any order, and commands may come in between."""
+def test_raw_replies_may_be_received_in_any_order(connection: Connection) -> None:
+    """Replies to raw requests may be received in any order, with other commands in between."""
     first = connection.request([("ECHO", "one")])
     second = connection.request([("ECHO", "two")])
     assert connection.command("PING") == b"PONG"
@@ -83,7 +83,9 @@ def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None
 
 
 def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connection) -> None:
-    """Replies received before a link is closed can be read later; a request without one fails as a broken link."""
+    """Replies that arrived before a link was closed can be read later; a request without a reply fails as a broken
+    link.
+    """
     link = connection.link(b"s")
     big = "x" * 100_000
     first, second = link.request([("ECHO", big)]), link.request([("ECHO", big), ("ECHO", "last")])
@@ -100,7 +102,7 @@ def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connec
 
 
 def test_commands_without_a_key_go_with_those_that_have_one() -> None:
-    """In a cluster MULTI and EXEC go to the node of the commands between them."""
+    """In a cluster, MULTI and EXEC are sent to the node of the commands between them."""
     commands = [("MULTI",), ("HSET", "a", "f", 1), ("EXEC",), ("MULTI",), ("DEL", b"b"), ("EXEC",)]
     assert keys_of(commands) == [b"a", b"a", b"b", b"b", b"b", b"b"]
     assert keys_of([("PING",)]) == [None]
@@ -109,7 +111,7 @@ def test_commands_without_a_key_go_with_those_that_have_one() -> None:
     assert [is_idempotent(read), is_idempotent((*read[:-1], "0"))] == [False, True]
 
 
-def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Running) -> None:
+def test_a_page_is_complete_wherever_a_connection_is_cut(client: redis.Redis, place: servers.Running) -> None:
     """Wherever a connection is cut, idempotent requests are repeated, and the reply is complete."""
     add(client, "s", 20)
     with proxy(place.port) as between:
@@ -126,14 +128,14 @@ def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Runn
 
 
 def test_subcommands_of_a_command_are_alike() -> None:
-    """A command's key and whether it may be repeated depend on its first word."""
+    """A command's first word determines the position of its key and whether the command may be repeated."""
     for name, sent in COMMANDS.items():
         first = COMMANDS[next(other for other in COMMANDS if other.split()[0] == name.split()[0])]
         assert (sent.key, sent.again) == (first.key, first.again), name
 
 
 def test_a_connection_that_nothing_uses_is_closed_at_once(site: Site) -> None:
-    """It is part of no reference cycle, so its sockets do not wait for the garbage collector."""
+    """An unused connection is in no reference cycle, so its sockets are closed without garbage collection."""
     gc.collect()
     others = len(site.client.client_list(_type="normal"))
     connection = Connection(Address(site.url))

@@ -1,4 +1,4 @@
-"""Secrets from files and providers: they may change at any time, and show up nowhere."""
+"""Secrets from files and providers: they can change at any time, and appear nowhere else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROVIDER = f"{__name__}:provider"
 
 
 class Vault(CredentialProvider):
-    """Returns its present value."""
+    """A provider that returns its current value."""
 
     def __init__(self) -> None:
         self.password = OLD
@@ -57,7 +57,7 @@ def broken() -> None:
 
 @pytest.fixture
 def user(site: Site) -> Iterator[redis.Redis]:
-    """A client that has made the user `job` with the old password."""
+    """A client that has created the user `job` with the old password."""
     allow(site.client, OLD)
     VAULT.password, VAULT.asked = OLD, 0
     yield site.client
@@ -69,7 +69,7 @@ def allow(client: redis.Redis, password: str) -> None:
 
 
 def cut(client: redis.Redis) -> None:
-    """End the connections of the user."""
+    """Close the connections of the user."""
     for each in client.client_list():
         if each["user"] == "job":
             client.client_kill_filter(_id=each["id"])
@@ -82,7 +82,7 @@ def server(site: Site, **said: str) -> Address:
 
 
 def test_a_password_may_change_in_its_file(site: Site, user: redis.Redis, tmp_path: Path) -> None:
-    """A new connection uses the present password in the file, without the line end."""
+    """A new connection uses the file's current password, without the line end."""
     secret = tmp_path / "secret"
     secret.write_text(OLD + "\n")
     with closing(Connection(server(site, user="job", passwordFile=str(secret)))) as connection:
@@ -97,7 +97,7 @@ def test_a_password_may_change_in_its_file(site: Site, user: redis.Redis, tmp_pa
 def test_a_provider_is_asked_again_while_a_connection_is_in_use(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is called for every connection, and at intervals for an open one, between its commands."""
+    """The provider is called for each new connection, and at intervals for an open one, between commands."""
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
         assert connection.command("ACL", "WHOAMI") == b"job"
         assert connection.command("PING") == b"PONG"
@@ -122,8 +122,8 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
 def test_a_provider_that_fails_for_a_while_ends_no_connection(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The previous credentials are still valid: the connection continues with a warning, and the provider is called
-    again.
+    """While a provider fails, a connection continues with the previous credentials and a warning, and calls the
+    provider again.
     """
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
         monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
@@ -140,7 +140,7 @@ def test_a_provider_that_fails_for_a_while_ends_no_connection(
 
 
 def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user: redis.Redis) -> None:
-    """A task whose connection is closed logs in with new credentials of the provider, and loses no entry."""
+    """A task whose connection is closed logs in with the provider's new credentials, and loses no entry."""
     site.add("s", 3000)
     query = Query(
         site.url, credentialProvider=PROVIDER, stream="s", startingOffsets="earliest", pageSize="100", group="g"
@@ -168,8 +168,10 @@ def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user:
         ({"credentialProvider": f"{__name__}:broken"}, r"LookupError: the vault is closed"),
     ],
 )
-def test_credentials_that_cannot_be_had_are_an_error_at_once(site: Site, said: dict[str, str], reason: str) -> None:
-    """It names the file or the function, the machine and the cause."""
+def test_unavailable_credentials_are_an_immediate_error(site: Site, said: dict[str, str], reason: str) -> None:
+    """If no credentials can be obtained, an error without retries names the file or function, the machine and the
+    cause.
+    """
     with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}.*Correct the option passwordFile"):
         Connection(server(site, **said))
 
@@ -187,7 +189,9 @@ def test_credentials_that_cannot_be_had_are_an_error_at_once(site: Site, said: d
 def test_a_password_file_that_has_no_password_is_an_error(
     site: Site, tmp_path: Path, content: bytes | None, reason: str
 ) -> None:
-    """Bytes that are no text, nothing, a directory: the error, with all its causes, shows no byte of the file."""
+    """A file that is binary or empty, or a directory, is an error; neither the error nor its causes show any byte of
+    the file.
+    """
     secret = tmp_path / "secret"
     if content is None:
         secret.mkdir()
@@ -204,10 +208,12 @@ def test_a_password_file_that_has_no_password_is_an_error(
 
 
 @pytest.mark.parametrize("said", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
-def test_what_is_no_login_is_refused(
+def test_an_invalid_result_of_a_provider_is_refused(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, said: object
 ) -> None:
-    """Not even an empty answer lets anybody in as the default user; the error shows nothing of it."""
+    """A provider's invalid or empty result is an error that does not show it; nothing logs in as the default user
+    instead.
+    """
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
         monkeypatch.setattr(VAULT, "get_credentials", lambda: said)
         monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
@@ -222,7 +228,7 @@ def test_what_is_no_login_is_refused(
 def test_a_provider_that_hangs_is_an_error(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may take half a minute; then a new connection fails, and one that is logged in continues with a warning."""
+    """After half a minute, a new connection fails, and a connection that is logged in continues with a warning."""
     ends = threading.Event()
     try:
         with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
@@ -249,7 +255,7 @@ def test_a_provider_that_hangs_is_an_error(
     ],
 )
 def test_a_secret_from_two_places_is_refused(said: dict[str, str]) -> None:
-    """One of them would be ignored in silence."""
+    """Two sources for one secret are an error, because one of them would be ignored silently."""
     with pytest.raises(OptionsError, match=r"passwordFile|credentialProvider"):
         options.server({"url": "redis://host", **said})
 
@@ -265,7 +271,9 @@ def test_no_secret_shows_up_anywhere(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Not in logs, offsets, what objects print, errors, or keys of the server; nor, from elsewhere, in what travels."""
+    """Secrets do not appear in logs, offsets, representations of objects, errors, server keys, or (from files) pickled
+    data.
+    """
     (tmp_path / "secret").write_text(OLD)
     said = {"user": "job"}
     url = site.url

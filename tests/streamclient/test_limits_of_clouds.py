@@ -1,4 +1,6 @@
-"""Servers without some commands, such as managed ones: the connector uses alternatives, or says what is missing."""
+"""Servers without some commands, such as managed ones: the connector uses alternatives, or names
+the missing command.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ MISSING = "config select hello wait info role debug command eval script acl clus
 
 @pytest.fixture
 def limited(site: Site) -> Iterator[redis.Redis]:
-    """The user `cloud` of a server that refuses all of that."""
+    """The user `cloud`, whom the server denies all of these commands."""
     refused = [f"-{word}" for word in MISSING.split()]
     site.client.execute_command("ACL", "SETUSER", "cloud", "reset", "on", ">pw", "~*", "&*", "+@all", *refused)
     yield site.client
@@ -37,16 +39,18 @@ def limited(site: Site) -> Iterator[redis.Redis]:
     [{}, {"group": "g"}, {"group": "g", "consume": "shared"}, {"minPartitions": "4", "maxEntriesPerTrigger": "30"}],
     ids=["no group", "group", "shared", "limits"],
 )
-def test_reading_needs_none_of_it(site: Site, limited: redis.Redis, said: dict[str, str]) -> None:
-    """Queries of every kind work in RESP2 with the rest, also with values that scripts would keep on the server."""
+def test_reading_needs_none_of_these_commands(site: Site, limited: redis.Redis, said: dict[str, str]) -> None:
+    """Queries of every kind work in RESP2 without these commands, also with values so large that scripts would normally
+    avoid their transfer.
+    """
     site.add("s", 50, payload="x" * 3000)
     query = Query(site.url, user="cloud", password="pw", streamPattern="s*", startingOffsets="earliest", **said)
     assert numbers(query.drain()) == list(range(50))
     assert limited.info("commandstats")["cmdstat_xrange" if said.get("consume") is None else "cmdstat_xreadgroup"]
 
 
-def test_writing_needs_none_of_it(site: Site, limited: redis.Redis) -> None:
-    """Rows are written exactly once."""
+def test_writing_needs_none_of_these_commands(site: Site, limited: redis.Redis) -> None:
+    """Rows are written exactly once without these commands."""
     address = options.server({"url": site.url, "user": "cloud", "password": "pw"})
     assert isinstance(address, Address)
     connection = Connection(address)
@@ -55,8 +59,10 @@ def test_writing_needs_none_of_it(site: Site, limited: redis.Redis) -> None:
     assert [int(fields[b"n"]) for _, fields in limited.xrange("s")] == list(range(200))
 
 
-def test_what_cannot_do_without_says_so(site: Site, limited: redis.Redis) -> None:
-    """A database needs SELECT, and waitReplicas WAIT and replicas: the error names what is missing."""
+def test_a_required_missing_command_is_named(site: Site, limited: redis.Redis) -> None:
+    """Without SELECT, a database is an error; without WAIT, or without replicas, waitReplicas is an error. Each names
+    the command.
+    """
     with pytest.raises(ServerError, match=r"\[NOT_PERMITTED\].*SELECT 3"):
         Query(f"{site.url}/3", user="cloud", password="pw", stream="s").trigger()
     address = options.server({"url": site.url, "user": "cloud", "password": "pw"})
@@ -86,7 +92,9 @@ UNKNOWN = {
 
 @pytest.fixture
 def cloud(site: Site) -> Iterator[Site]:
-    """A server behind a proxy without these commands, which accepts keys of one slot at a time, in RESP2."""
+    """A server behind a proxy that lacks these commands, accepts only keys of one slot per command,
+    and speaks RESP2.
+    """
     with cloud_proxy(int(site.url.rpartition(":")[2]), UNKNOWN) as proxy:
         yield replace(site, url=f"redis://127.0.0.1:{proxy.port}")
         pool.close_all()
@@ -94,7 +102,7 @@ def cloud(site: Site) -> Iterator[Site]:
 
 @pytest.mark.parametrize("said", [{"trimOnCommit": "true"}, {"consume": "shared"}], ids=["range", "shared"])
 def test_reading_through_a_proxy(cloud: Site, said: dict[str, str]) -> None:
-    """Streams of several slots are read, waited for and acknowledged."""
+    """Through such a proxy, streams of several slots are read, waited for and acknowledged."""
     for number in range(3):
         cloud.add(f"s{number}", 20, payload="x" * 3000)
     query = cloud.query(streamPattern="s*", group="g", idleWaitMs="50", maxEntriesPerTrigger="30", **said)
@@ -107,15 +115,17 @@ def test_reading_through_a_proxy(cloud: Site, said: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
 def test_writing_through_a_proxy(cloud: Site, mode: str) -> None:
-    """Rows of a batch go to streams of several slots."""
+    """Through such a proxy, the rows of a batch are written to streams of several slots."""
     with closing(Connection(Address(cloud.url))) as connection:
         write(connection, 0, 200, mode=mode).finish()
         write(connection, 0, 100, stream="t", mode=mode).finish()
     assert [int(fields[b"n"]) for _, fields in cloud.client.xrange("s")] == list(range(200))
 
 
-def test_what_a_proxy_cannot_do_is_said(cloud: Site) -> None:
-    """A database needs SELECT, and waitReplicas replicas that WAIT counts."""
+def test_the_limits_of_a_proxy_are_named(cloud: Site) -> None:
+    """Through such a proxy, a database is an error for lack of SELECT, and waitReplicas for lack of replicas that WAIT
+    counts.
+    """
     with pytest.raises(ServerError, match=r"SELECT 3"):
         Query(f"{cloud.url}/3", stream="s").trigger()
     with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"), closing(Connection(Address(cloud.url))) as connection:

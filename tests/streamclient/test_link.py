@@ -1,4 +1,6 @@
-"""The start of a link: login, database, TLS files, and servers that are no Redis. On a real Redis and on the engine."""
+"""The start of a connection, on a real Redis and on the engine: login, database, TLS files, and servers that are not
+Redis.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def opened(place: servers.Running, **login: Any) -> Link:
 
 @contextmanager
 def replying(*replies: bytes) -> Iterator[Endpoint]:
-    """A server that sends each connection one reply to its first bytes, in turn, and closes it."""
+    """A server that answers each new connection's first bytes with the next reply, and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -43,7 +45,7 @@ def replying(*replies: bytes) -> Iterator[Endpoint]:
 
 
 def test_a_login_selects_user_and_database(client: redis.Redis, place: servers.Running) -> None:
-    """A password alone is that of the default user; a refused one is an error without the password."""
+    """A password without a user logs in the default user; a rejected password is an error that does not show it."""
     client.acl_setuser("job", enabled=True, passwords=["+pass"], keys=["*"], commands=["+@all"])
     try:
         link = opened(place, username="job", password="pass", database=3)
@@ -61,7 +63,7 @@ def test_a_login_selects_user_and_database(client: redis.Redis, place: servers.R
 
 
 def test_a_user_without_rights_to_the_handshake_is_connected(client: redis.Redis, place: servers.Running) -> None:
-    """Without the right to CLIENT SETINFO the connection works; without SELECT only database 0 does."""
+    """A user without the right to CLIENT SETINFO is connected; without the right to SELECT, only to database 0."""
     client.acl_setuser("job", enabled=True, passwords=["+pass"], keys=["*"], commands=["+ping"])
     try:
         assert opened(place, username="job", password="pass").pipeline([("PING",)]) == [b"PONG"]
@@ -72,7 +74,7 @@ def test_a_user_without_rights_to_the_handshake_is_connected(client: redis.Redis
 
 
 def test_servers_that_cannot_serve_are_told_apart() -> None:
-    """A server without room may have some later; a protected one says so; a web server is no Redis."""
+    """A full server is retried; a server in protected mode and a web server are errors with different conditions."""
     with replying(b"-ERR max number of clients reached\r\n", b"") as full, pytest.raises(LinkError, match="max number"):
         Link(full, Login(password="x"))
     with replying(b"-DENIED Redis is running in protected mode\r\n") as closed, pytest.raises(HandshakeError) as denied:
@@ -83,7 +85,7 @@ def test_servers_that_cannot_serve_are_told_apart() -> None:
 
 
 def test_a_server_without_users_gets_the_password_alone() -> None:
-    """Redis before version 6 rejects AUTH with a user."""
+    """Redis before version 6 rejects AUTH with a user, so only the password is sent to it."""
     words: list[bytes] = []
     replies = [b"-ERR wrong number of arguments for 'auth' command\r\n", b"+OK\r\n", b"-ERR unknown command\r\n"]
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -102,7 +104,9 @@ def test_a_server_without_users_gets_the_password_alone() -> None:
 
 
 def test_files_of_tls_that_cannot_be_loaded_are_invalid_options(tmp_path: Path) -> None:
-    """A missing file, one without PEM data, and a key that does not fit are errors of their options."""
+    """A missing file, a file without PEM data, and a key that does not match the certificate are errors of their
+    options.
+    """
     ca = certificates.authority(tmp_path, "ca")
     mine, other = (certificates.certificate(tmp_path, name, ca) for name in ("mine", "other"))
     text = tmp_path / "text.pem"
@@ -119,7 +123,7 @@ def test_files_of_tls_that_cannot_be_loaded_are_invalid_options(tmp_path: Path) 
 
 
 def test_a_forked_process_leaves_the_connection_open(place: servers.Running) -> None:
-    """A child that ends, or closes its copy of a link, does not close the parent's connection."""
+    """A forked child that ends, or closes its copy of a link, does not close the parent's connection."""
     link = opened(place)
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""How many connections a process has: one to a server, however many queries and options there are."""
+"""The number of connections of a process: one per server, regardless of queries and options."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ SCHEMA = schema_of("_id string, n int")
 
 
 def connections(site: Site) -> int:
-    """Return the number of connections of the server, without the test's own."""
+    """Return the number of the server's connections, without the test's own."""
     return len(site.client.client_list()) - 1
 
 
 def batch(**said: Any) -> list[Any]:
-    """A batch read, whose task is in this process."""
+    """Run a batch read whose task is in this process."""
     reader = PystreamsDataSource({name: str(value) for name, value in said.items()}).reader(SCHEMA)
     worker = pickle.loads(pickle.dumps(reader))
     return [rows for part in reader.partitions() for rows in worker.read(pickle.loads(pickle.dumps(part)))]
 
 
 def test_queries_of_a_process_share_a_connection(site: Site) -> None:
-    """Queries of different streams, groups and retry times have one connection together, one after the other."""
+    """Queries with different streams, groups and retry times use the same connection, one after the other."""
     for number in range(12):
         site.add(f"s{number}", 3)
         assert batch(url=site.url, stream=f"s{number}", retryTimeoutMs=1000 + number)
@@ -48,7 +48,7 @@ def test_queries_of_a_process_share_a_connection(site: Site) -> None:
 
 
 def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> None:
-    """Connections are shared, but the rules in an error are those of the query that failed."""
+    """An error names the required ACL rules of the query that failed, although connections are shared."""
     site.add("a", 3)
     site.client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~a", "+@all")
     try:
@@ -61,7 +61,7 @@ def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> No
 
 
 def test_connections_of_many_logins_are_bounded(site: Site) -> None:
-    """A process that talks to many servers, or as many users, keeps the connections that it used last."""
+    """A process that connects to many servers, or as many users, keeps only the most recently used connections."""
     users = [f"user{number}" for number in range(12)]
     site.add("s", 3)
     try:

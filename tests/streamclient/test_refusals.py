@@ -1,4 +1,4 @@
-"""Classification of error replies: texts that servers have sent."""
+"""Classification of error replies, with texts of real servers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
-    """Only an error about a row itself rejects the row; temporary ones are retried, others reported as they are."""
+def test_only_an_error_about_a_row_rejects_the_row(text: str) -> None:
+    """Only an error about a row itself rejects the row; temporary errors are retried, and others reported unchanged."""
     meaning, address = TEXTS[text], parse("redis://localhost")
     assert (refusal_of(text), is_transient(ResponseError(text))) == (meaning, meaning is LATER)
     problem = row_refused(address, 7, text)
@@ -62,7 +62,7 @@ def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
     ],
 )
 def test_a_refusal_says_what_its_first_word_means(text: str, meaning: str) -> None:
-    """The meaning follows the server's own words; an error that states it itself gets no addition."""
+    """The server's text is followed by the meaning of its first word, unless the text already states it."""
     problem = refused(parse("redis://localhost"), "XADD", text)
     assert problem.condition == "SERVER_REFUSED"
     assert meaning in str(problem)

@@ -1,4 +1,4 @@
-"""Real servers in every form an address can have: reading, writing, and what happens when they move."""
+"""Real servers with every kind of address: reading, writing, and failovers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
 
 
 def write(connection: Connection, first: int, end: int, writer: WriterId = WRITER, **said: Any) -> ExactlyOnceSender:
-    """A task whose rows count from `first`, in small chunks."""
+    """Run a write task of rows numbered from `first`, in small chunks."""
     given = WriteOptions(**{"stream": "s", "chunk_size": 50, **said})
     sender = ExactlyOnceSender(connection, writer, given, lasting=True)
     for chunk in RowEncoder(given, SCHEMA).chunks(iter([table(first, end)])):
@@ -57,7 +57,7 @@ def numbers(client: Any, stream: str = "s") -> list[int]:
 @long_only
 @pytest.mark.slow
 def test_a_failover_is_followed() -> None:
-    """Through Sentinels the master is found; after a failover the new one, in the middle of a write."""
+    """The master is found through Sentinels; after a failover during a write, the new master is used."""
     with topologies.watched() as watched:
         address = Address(watched.url, retry_ms=40_000)
         connection = Connection(address)
@@ -85,7 +85,9 @@ def test_a_failover_is_followed() -> None:
 
 
 def test_tls_with_client_certificates() -> None:
-    """`rediss://` with a CA, a certificate and a key; without them, or with a wrong CA, an error at once."""
+    """`rediss://` connects with a CA, a certificate and a key; without them, or with a wrong CA, it
+    fails immediately.
+    """
     with topologies.encrypted() as server:
         said = {
             "stream": "s",
@@ -152,7 +154,7 @@ def batched(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 @contextmanager
 def one_node() -> Iterator[redis.Redis]:
-    """A client of a cluster of one node."""
+    """A client of a cluster with one node."""
     with (
         servers.redis("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port())) as server,
         redis.Redis(port=server.port, protocol=2) as client,
@@ -166,8 +168,10 @@ def port_of(client: redis.Redis) -> int:
     return int(client.connection_pool.connection_kwargs["port"])
 
 
-def test_a_delivery_that_a_replica_never_got_is_made_good() -> None:
-    """Where another master may take over, a group that lacks the last batch alone follows; else it is an error."""
+def test_a_delivery_that_a_replica_lacks_is_repeated() -> None:
+    """If a failover is possible, a group that lacks only the last batch is advanced; a group further behind is an
+    error.
+    """
     with one_node() as client:
         query = Query(f"redis+cluster://127.0.0.1:{port_of(client)}", stream="s", group="g", startingOffsets="earliest")
         for batch in range(3):
@@ -189,7 +193,7 @@ def test_a_delivery_that_a_replica_never_got_is_made_good() -> None:
             query.run()
 
 
-def test_a_slot_that_nobody_serves_is_waited_for() -> None:
+def test_an_unserved_slot_is_waited_for() -> None:
     """CLUSTERDOWN is retried: a read and a transaction continue when the slot is served again."""
     with one_node() as client:
         connection = Connection(Address(f"redis+cluster://127.0.0.1:{port_of(client)}"))
@@ -211,7 +215,7 @@ def test_a_slot_that_nobody_serves_is_waited_for() -> None:
 
 
 def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running) -> None:
-    """Within the time budget a broken connection is made again, and a write continues."""
+    """Within the retry time, a broken connection is opened again, and a write continues."""
     with servers.redis() as server:
         address = Address(server.url, retry_ms=20_000)
         connection = Connection(address)
@@ -237,7 +241,7 @@ def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running)
 def test_credentials_come_from_options_url_or_environment(
     redis_process: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An option counts before the URL, the URL before the environment; none of them is ever shown."""
+    """An option takes precedence over the URL, and the URL over the environment; no credentials are shown."""
     with redis.Redis(port=redis_process.port, protocol=2) as admin:
         for user in ("by_option", "by_url", "by_environment"):
             admin.execute_command("ACL", "SETUSER", user, "on", f">s3cret_{user}", "~*", "+@all")
@@ -262,7 +266,7 @@ def test_credentials_come_from_options_url_or_environment(
 
 
 def test_waiting_for_replicas(redis_process: servers.Running) -> None:
-    """With too few replicas the task fails; its rows are written, and a retry does not add them again."""
+    """With too few replicas the task fails although its rows are written, and a retry does not add them again."""
     with redis.Redis(port=redis_process.port, protocol=2) as client:
         client.flushall()
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The proof of many frames at once against frames that were made one by one."""
+"""The vectorised proof of many frames, against frames made one by one."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ NAMES = [b"a", b"a longer name"]
 
 
 def laid_out(made: list[bytes]) -> tuple[bytes, Ints]:
-    """The frames back to back with a line before them and room behind, and their offsets."""
+    """The frames back to back, after a line end and before readable bytes, and their offsets."""
     return BEFORE + b"".join(made) + bytes(AFTER), np.cumsum([len(BEFORE), *map(len, made)])
 
 
 def texts(values: Values) -> list[bytes]:
-    """Byte strings one by one."""
+    """Return the values as separate byte strings."""
     return [bytes(values.data[begin:end]) for begin, end in zip(values.starts, values.ends, strict=True)]
 
 
 def framed(rows: list[list[bytes]]) -> list[bytes]:
-    """Entries with these fields."""
+    """Return frames of entries with these fields."""
     return [frame(b"%d-0" % number, row) for number, row in enumerate(rows)]
 
 
 def rows_of(words: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[list[bytes]]]:
-    """Fields of some entries: one to three each."""
+    """Return the fields of some entries: one to three fields each."""
     fields = st.lists(st.tuples(words, words), min_size=1, max_size=3)
     return st.lists(fields.map(lambda pairs: [word for pair in pairs for word in pair]), min_size=1, max_size=12)
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=12))
 def test_uniform_frames_are_a_batch(rows: list[tuple[bytes, bytes]]) -> None:
-    """IDs and values are those that were framed."""
+    """The batch has the IDs and values from which the frames were made."""
     buffer, edges = laid_out(framed([[NAMES[0], one, NAMES[1], other] for one, other in rows]))
     batch = frames.uniform(buffer, edges, NAMES)
     assert batch is not None
@@ -59,7 +59,7 @@ def test_uniform_frames_are_a_batch(rows: list[tuple[bytes, bytes]]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def however_few():
-    """Few frames are proven, too."""
+    """Let the proof accept even a few frames."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "_FEWEST", 0)
         yield
@@ -67,7 +67,7 @@ def however_few():
 
 @given(rows_of(WORDS))
 def test_tokens_are_the_words_of_all_frames(rows: list[list[bytes]]) -> None:
-    """Whatever fields the frames have, their tokens are IDs and words in order."""
+    """For frames with any fields, the tokens are the IDs and words in order."""
     buffer, edges = laid_out(framed(rows))
     found = frames.tokens(buffer, edges)
     assert found is not None
@@ -80,7 +80,7 @@ def test_tokens_are_the_words_of_all_frames(rows: list[list[bytes]]) -> None:
 
 @given(rows_of(WORDS), st.data())
 def test_no_other_bytes_are_taken_for_frames(rows: list[list[bytes]], data: st.DataObject) -> None:
-    """With any byte changed, the tokens give the changed bytes, or the frames are declined."""
+    """After a change of any byte, the tokens show the change, or the frames are declined."""
     buffer, edges = laid_out(framed(rows))
     damaged = bytearray(buffer)
     damaged[data.draw(st.integers(len(BEFORE), len(buffer) - AFTER - 1))] = data.draw(st.integers(0, 255))
@@ -93,7 +93,9 @@ def test_no_other_bytes_are_taken_for_frames(rows: list[list[bytes]], data: st.D
 
 @given(rows_of(PLAIN))
 def test_beginnings_of_plain_frames_are_guessed(rows: list[list[bytes]]) -> None:
-    """Values with stars and entries with one field, whose number of words looks like a frame, do not disturb it."""
+    """The starts of frames are found although values contain stars, and an entry's number of words
+    looks like a frame.
+    """
     buffer, edges = laid_out(framed(rows))
     found = frames.find_starts(buffer, int(edges[0]), int(edges[-1]), len(rows))
     assert found is not None
@@ -101,6 +103,6 @@ def test_beginnings_of_plain_frames_are_guessed(rows: list[list[bytes]]) -> None
 
 
 def test_a_frame_with_a_null_is_no_frame() -> None:
-    """A negative length raises instead of moving backwards."""
+    """A negative length raises an error instead of moving backwards."""
     with pytest.raises(ValueError):
         fields_of(b"*2\r\n$3\r\n1-1\r\n*2\r\n$-1\r\n$1\r\nx\r\n")

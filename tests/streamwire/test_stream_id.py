@@ -1,4 +1,4 @@
-"""Stream IDs: values with a text form."""
+"""Stream IDs as values and as texts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ IDS = st.builds(StreamId, NUMBERS, NUMBERS)
 @unhurried
 @given(IDS)
 def test_an_id_is_its_text(stream_id: StreamId) -> None:
-    """An ID that is written and read again is the same."""
+    """An ID that is written as text and parsed again is unchanged."""
     assert StreamId.parse(str(stream_id)) == stream_id == StreamId.parse(str(stream_id).encode())
 
 
 @unhurried
 @given(IDS, IDS)
 def test_nothing_lies_between_an_id_and_the_one_before(one: StreamId, other: StreamId) -> None:
-    """Whatever is smaller than an ID is at most the one before it."""
+    """Every smaller ID is at most the predecessor."""
     if one > ZERO:
         assert one.before() < one
         assert (other < one) == (other <= one.before())
@@ -35,7 +35,7 @@ def test_nothing_lies_between_an_id_and_the_one_before(one: StreamId, other: Str
 @unhurried
 @given(IDS)
 def test_an_id_is_an_integer_with_names_for_its_halves(stream_id: StreamId) -> None:
-    """It equals the integer that it represents, is always true, and survives pickling and copying."""
+    """An ID equals the integer that it represents, is always truthy, and survives pickling and copying."""
     assert stream_id == make(stream_id.ms, stream_id.seq) == parse(text(stream_id))
     assert (stream_id.ms, stream_id.seq) == split(stream_id)
     assert stream_id
@@ -46,7 +46,7 @@ def test_an_id_is_an_integer_with_names_for_its_halves(stream_id: StreamId) -> N
 @unhurried
 @given(IDS)
 def test_the_neighbours_of_an_id_are_one_apart(stream_id: StreamId) -> None:
-    """The carry between the halves is included; there is nothing beyond the smallest and the largest ID."""
+    """Neighbours carry between the two halves; the smallest ID has no predecessor, and the largest no successor."""
     assert stream_id.next() - stream_id == (stream_id < LAST)
     assert stream_id - stream_id.before() == (stream_id > ZERO)
 
@@ -54,14 +54,14 @@ def test_the_neighbours_of_an_id_are_one_apart(stream_id: StreamId) -> None:
 @unhurried
 @given(st.lists(IDS, min_size=1, max_size=20))
 def test_many_ids_are_parsed_as_each_of_them(stream_ids: list[StreamId]) -> None:
-    """Plain texts together give the same integers as one by one."""
+    """IDs parsed together give the same integers as IDs parsed one by one."""
     assert parse_many(list(map(text, stream_ids))) == stream_ids
 
 
 @pytest.mark.parametrize(
     "text", ["", "-", "1-", "-1", "1-2-3", "a", "1.5", " 1", "18446744073709551616", "1-18446744073709551616"]
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
-    """A text that no stream could have as an ID is a ValueError."""
+def test_an_invalid_id_is_refused(text: str) -> None:
+    """A text that cannot be a stream's ID raises ValueError."""
     with pytest.raises(ValueError):
         StreamId.parse(text)

@@ -14,7 +14,7 @@ WORDS = st.one_of(st.binary(max_size=12), st.sampled_from([b"", b"x" * 9, b"y" *
 
 
 def values_of(words: list[bytes]) -> Values:
-    """The words in a buffer with gaps between them."""
+    """Return the words as values of a buffer with gaps between them."""
     lengths = np.array(list(map(len, words)))
     starts = np.cumsum(lengths + 3) - lengths
     data = b"".join(b"..." + word for word in words) + b"..."
@@ -23,7 +23,7 @@ def values_of(words: list[bytes]) -> Values:
 
 @given(st.lists(st.tuples(WORDS, WORDS, st.binary(min_size=4, max_size=4)), min_size=1, max_size=20), st.booleans())
 def test_rows_are_their_parts_one_after_the_other(rows, alike) -> None:
-    """Texts, values of one size and bulk strings of any length are written in order, row by row."""
+    """Texts, values of one size, and bulk strings of any length are written in order, row by row."""
     if alike:
         rows = [rows[0]] * len(rows)
     first, second, fixed = (list(column) for column in zip(*rows, strict=True))

@@ -1,4 +1,4 @@
-"""The vectorised walker against a reader of one item after the other."""
+"""The vectorised walker, against a reader of one item at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=12)
 
 
 def laid_out(items: list[bytes]) -> tuple[bytes, np.ndarray]:
-    """The items back to back with room around them, and their offsets."""
+    """The items back to back, with readable bytes around them, and their offsets."""
     offsets = np.cumsum([BEFORE, *map(len, items)])
     return bytes(BEFORE) + b"".join(items) + bytes(AFTER), offsets
 
@@ -28,7 +28,7 @@ def word_at(buffer: bytes, bulks, row: int) -> bytes:
 
 @given(ROWS, st.data())
 def test_partial_walkers_keep_the_items_before_the_first_mismatch(rows, data) -> None:
-    """An item of another form cuts off itself and what follows; a whole walker raises Mismatch."""
+    """A partial walker stops before the first item of another form; a whole walker raises Mismatch."""
     items = [b"#$%d\r\n%b\r\n" % (len(word), word) for word, _ in rows]
     bad = data.draw(st.integers(0, len(items) - 1))
     items[bad] = data.draw(st.sampled_from([b"?", b"#$0", b"#$01\r\nx\r\n", b"#$-1\r\n", b"#$1234567\r\n"]))
@@ -45,7 +45,9 @@ def test_partial_walkers_keep_the_items_before_the_first_mismatch(rows, data) ->
 
 @pytest.mark.parametrize("length", [b"", b"03", b"+3", b"3 ", b"-1", b"0000003", b"9999999", b"3\n", b"\r\n"])
 def test_lengths_that_no_writer_sends_are_mismatches(length) -> None:
-    """Signs, leading zeros, blanks, seven digits and missing line ends are refused, alone and among others."""
+    """Signs, leading zeros, blanks, seven digits and missing line ends are mismatches, alone and
+    among valid lengths.
+    """
     good = b"#$3\r\nabc\r\n"
     for items in ([b"#$%b\r\nabc\r\n" % length], [good, b"#$%b\r\nabc\r\n" % length, good]):
         buffer, offsets = laid_out(items)
@@ -55,7 +57,7 @@ def test_lengths_that_no_writer_sends_are_mismatches(length) -> None:
 
 @pytest.mark.parametrize("size", [0, 9, 10, 99, 100, 999, 1000, 99_999, 999_999])
 def test_lengths_of_one_to_six_digits(size) -> None:
-    """Every length below a million is read, in equal and in mixed sizes."""
+    """Every length below a million is read, among equal and among mixed sizes."""
     for sizes in ([size] * 2, [size, 1, 0], [1, size]):
         items = [b"#$%d\r\n%b\r\n" % (one, b"v" * one) for one in sizes]
         buffer, offsets = laid_out(items)
@@ -64,7 +66,7 @@ def test_lengths_of_one_to_six_digits(size) -> None:
 
 
 def test_an_item_without_room_around_it_is_a_mismatch() -> None:
-    """Offsets too near to the buffer's ends are refused, not wrapped around."""
+    """Offsets too close to the buffer's ends are rejected, and do not wrap around."""
     item = b"#$1\r\nx\r\n"
     for buffer, at in ((item + bytes(AFTER), 0), (bytes(BEFORE) + item, BEFORE)):
         with pytest.raises(Mismatch):
@@ -72,7 +74,7 @@ def test_an_item_without_room_around_it_is_a_mismatch() -> None:
 
 
 def test_marks_are_the_offsets_of_a_byte() -> None:
-    """Marks are found, whether or not they are at least eight bytes apart."""
+    """Marks are found even if they are fewer than eight bytes apart."""
     for places in ([0, 9, 31, 99], [0, 1, 9, 14, 98, 99], []):
         data = bytearray(100)
         for at in places:

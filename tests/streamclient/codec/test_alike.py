@@ -1,4 +1,4 @@
-"""The fastest path for reading a page declines, or gives the parser's bytes and numbers."""
+"""The fastest decoder of pages of uniform entries: it returns the parser's bytes and numbers, or declines the page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bulk(word: bytes) -> bytes:
 
 @st.composite
 def pages(draw: st.DrawFn, of: st.SearchStrategy[bytes]) -> tuple[bytes, int, list[bytes]]:
-    """Frames of the same fields, how many there are, and the names."""
+    """Frames of entries with the same fields, the number of frames, and the field names."""
     names = draw(NAMES)
     count = draw(st.integers(30, 40))
     ms = draw(st.sampled_from([1, 5_000, 1_700_000_000_000]))
@@ -55,8 +55,8 @@ def seen(page: Page, names: list[bytes]) -> list[object]:
 
 @unhurried
 @given(st.one_of(pages(USUAL), pages(VALUES)), st.sampled_from([HEAD, b"", b"\n", b"\r\n", b"\rx", b"x\r\n"]))
-def test_it_reads_what_the_parser_reads(made: tuple[bytes, int, list[bytes]], before: bytes) -> None:
-    """Whatever the values are, a page that is proven has the parser's columns, and numbers equal to their texts'."""
+def test_an_accepted_page_has_the_columns_of_the_parser(made: tuple[bytes, int, list[bytes]], before: bytes) -> None:
+    """An accepted page has the parser's columns, and numbers equal to their texts, for any values."""
     frames, count, names = made
     buffer, start, stop = before + frames + SLACK, len(before), len(before) + len(frames)
     slow = decode_reference.parse(buffer, start, stop, count)
@@ -73,8 +73,8 @@ def test_it_reads_what_the_parser_reads(made: tuple[bytes, int, list[bytes]], be
 
 @unhurried
 @given(pages(USUAL))
-def test_usual_entries_are_read_this_way(made: tuple[bytes, int, list[bytes]]) -> None:
-    """Entries of one producer, with IDs made of today's time, are not declined."""
+def test_entries_of_one_producer_are_accepted(made: tuple[bytes, int, list[bytes]]) -> None:
+    """Entries of one producer, with IDs of the current time, are accepted."""
     frames, count, names = made
     usual = count >= 32 and b"1700000000000-0" in frames and b"n*" not in names
     page = decode.scan(HEAD + frames + SLACK, len(HEAD), len(HEAD) + len(frames), count)
@@ -84,7 +84,7 @@ def test_usual_entries_are_read_this_way(made: tuple[bytes, int, list[bytes]]) -
 @unhurried
 @given(pages(USUAL), st.data())
 def test_a_damaged_page_is_never_misread(made: tuple[bytes, int, list[bytes]], data: st.DataObject) -> None:
-    """With bytes changed, removed or inserted, it declines or still reads what the parser reads."""
+    """A page with changed, removed or inserted bytes is declined, or read as the parser reads it."""
     frames, count, names = made
     damaged = bytearray(frames)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -110,7 +110,7 @@ TEXTS = st.one_of(
 @unhurried
 @given(st.lists(TEXTS.filter(lambda text: len(text) <= 8), min_size=1, max_size=6))
 def test_numbers_are_those_of_their_texts(texts: list[str]) -> None:
-    """A column is declined, or every number is exactly that of its text, including the sign of zero."""
+    """A column is declined, or every number equals its text exactly, including the sign of zero."""
     raw = [text.encode() for text in texts]
     words = np.array([int.from_bytes(text.ljust(8, b"*"), "little") for text in raw], np.uint64)
     lengths = np.array([len(text) for text in raw], np.int64)

@@ -1,4 +1,4 @@
-"""The columnar codec: the vectorised half against its slow twin, on entries that are as awkward as they come."""
+"""The columnar codec: the vectorised functions against their scalar twins, on arbitrary entries."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def seen(page: Page, names: list[bytes]) -> dict[str, object]:
 
 @pytest.fixture(autouse=True, scope="module")
 def however_few() -> Iterator[None]:
-    """Few entries are proven, too."""
+    """Let the vectorised functions accept even a few entries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire_frames, "_FEWEST", 0)
         yield
@@ -84,7 +84,7 @@ def however_few() -> Iterator[None]:
 @unhurried
 @given(st.one_of(entries_of(WORDS), entries_of(PLAIN), one_shape()), st.binary(max_size=3))
 def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes]]], before: bytes) -> None:
-    """For any entries, the vectorised half either declines or reads what the parser reads."""
+    """For any entries, the vectorised decoder returns the parser's columns or declines."""
     before += b"\r\n"
     buffer = before + frames(entries) + SLACK
     end = len(buffer) - len(SLACK)
@@ -99,7 +99,7 @@ def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes
 @unhurried
 @given(entries_of(PLAIN))
 def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[bytes, list[bytes]]]) -> None:
-    """The fast half declines nothing that it could prove: entries of any mix of shapes are taken."""
+    """The vectorised decoder accepts entries with any mix of fields if no value contains a line feed."""
     buffer = HEAD + frames(entries) + SLACK
     assert decode.scan(buffer, len(HEAD), len(buffer) - len(SLACK), len(entries)) is not None
 
@@ -107,7 +107,7 @@ def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[byt
 @unhurried
 @given(entries_of(WORDS), st.data())
 def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes]]], data: st.DataObject) -> None:
-    """With any one byte changed, what the vectorised half accepts is still exactly what a parser finds."""
+    """A buffer with one changed byte is declined, or read as the parser reads it."""
     buffer = bytearray(HEAD + frames(entries) + SLACK)
     end = len(buffer) - len(SLACK)
     at = data.draw(st.integers(len(HEAD), end - 1))
@@ -119,15 +119,15 @@ def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes
 
 
 def test_a_wrong_count_is_declined_and_then_refused() -> None:
-    """A header with a wrong number of entries is an error, not fewer or more rows."""
+    """A header with a wrong number of entries causes an error, not fewer or more rows."""
     buffer = frames([(b"1-1", [b"a", b"b"])] * 3)
     for count in (1, 2, 4):
         with pytest.raises(ValueError):
             decode.decode_page(buffer, 0, len(buffer), count)
 
 
-def test_a_large_value_comes_through() -> None:
-    """A value of a megabyte with line ends in it is read unharmed."""
+def test_a_large_value_is_read_unchanged() -> None:
+    """A value of a megabyte that contains line ends is read unchanged."""
     value = b"x\r\n" * 350_000
     buffer = frames([(b"1526919030474-0", [b"big", value]), (b"1526919030474-1", [b"big", b""])])
     assert decode.decode_page(buffer, 0, len(buffer), 2).column(b"big").to_pylist() == [value, b""]
@@ -139,12 +139,12 @@ def test_a_large_value_comes_through() -> None:
     ids=str,
 )
 def test_array_headers(reply: bytes, result: tuple[int, int]) -> None:
-    """The head of an array gives the number of elements, and where they start."""
+    """The header of an array gives the number of elements and the offset of the first one."""
     assert array_header(reply) == result
 
 
 def test_an_error_reply_is_raised() -> None:
-    """An error in place of an array is raised with the server's words."""
+    """An error reply in place of an array is raised with the server's text."""
     with pytest.raises(ReplyError, match="WRONGTYPE Operation"):
         array_header(b"-WRONGTYPE Operation against a key\r\n")
     with pytest.raises(ValueError, match="an array was expected"):
@@ -183,15 +183,15 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
 @unhurried
 @given(tables())
 def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
-    """The vectorised encoder gives the slow one's bytes, row by row, and the same rows without any field."""
+    """The vectorised encoder produces the bytes of the scalar encoder, and reports the same rows without fields."""
     fast = encode_adds(**table)  # type: ignore[arg-type]
     assert fast.to_pylist() == encode_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
 
 
 @unhurried
 @given(one_shape())
-def test_commands_are_what_the_protocol_reads(entries: list[tuple[bytes, list[bytes]]]) -> None:
-    """A parser reads the buffer of commands as the words of one XADD per row."""
+def test_commands_are_one_xadd_per_row(entries: list[tuple[bytes, list[bytes]]]) -> None:
+    """A parser reads the buffer of commands as one XADD per row."""
     names = entries[0][1][0::2]
     columns = [
         (name, pa.array([pairs[2 * i + 1] for _, pairs in entries], pa.binary())) for i, name in enumerate(names)

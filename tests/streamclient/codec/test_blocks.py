@@ -1,4 +1,4 @@
-"""Replies to PS.COLUMNS: whatever the blocks, their pages are what XRANGE's reply with the same entries gives."""
+"""Replies to PS.COLUMNS: their pages equal those of XRANGE's reply with the same entries, for any blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def framed(entries: Sequence[Entry]) -> bytes:
 
 
 def columnar(entries: Sequence[Entry], names: set[bytes] | None = None) -> bytes:
-    """A block of columns of entries with the same fields, one value at a time."""
+    """A block of columns of entries with the same fields, built one value at a time."""
     halves = [entry_id.split(b"-") for entry_id, _ in entries]
     parts = [bulk(np.array([int(half[at]) for half in halves], "<u8").tobytes()) for at in (0, 1)]
     for at, name in enumerate(entries[0][1][::2]):
@@ -70,7 +70,7 @@ def checked(page: Page, entries: list[Entry]) -> None:
 @unhurried
 @given(st.lists(st.tuples(alike(WORDS), st.booleans()), min_size=1, max_size=5))
 def test_blocks_give_the_pages_of_their_entries(parts: list[tuple[list[Entry], bool]]) -> None:
-    """Columns or frames, one block or more with the same fields: each page has its entries, in order, none missing."""
+    """For any sequence of blocks, the pages have all entries in order."""
     buffer = reply(*(columnar(entries) if is_columns else framed(entries) for entries, is_columns in parts))
     left = [entry for entries, _ in parts for entry in entries]
     found = blocks.blocks(buffer)
@@ -84,7 +84,7 @@ def test_blocks_give_the_pages_of_their_entries(parts: list[tuple[list[Entry], b
 @unhurried
 @given(alike(NUMBERS, 40), st.integers(1, 40))
 def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> None:
-    """Numbers read from columns are exactly those of their texts, in one block or two; or they are declined."""
+    """Numbers read from columns of one or two blocks equal their texts exactly, or the column is declined."""
     halves = [part for part in (entries[:cut], entries[cut:]) if part]
     buffer = reply(*map(columnar, halves))
     (page,) = blocks.pages(buffer, blocks.blocks(buffer))
@@ -101,7 +101,7 @@ def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> Non
 @unhurried
 @given(alike(WORDS), st.sets(PLAIN))
 def test_fields_that_were_not_sent_have_their_names_alone(entries: list[Entry], names: set[bytes]) -> None:
-    """Requested columns are complete next to others without values; these are fields all the same."""
+    """Fields whose values were not requested are listed with their names, next to complete requested columns."""
     buffer = reply(columnar(entries, names))
     (page,) = blocks.pages(buffer, blocks.blocks(buffer))
     data = frames(entries)
@@ -115,7 +115,7 @@ def test_fields_that_were_not_sent_have_their_names_alone(entries: list[Entry], 
 
 
 def test_ids_of_many_entries_are_texts_of_their_numbers() -> None:
-    """However often milliseconds repeat and however large sequence numbers are, an ID's text is its two numbers."""
+    """The text of an ID consists of its two numbers, regardless of repeated milliseconds and large sequence numbers."""
     for ms, seq in (
         (np.arange(500) // 100, np.arange(500) % 100),
         (np.arange(500), np.arange(500) + 9_900),
@@ -144,15 +144,15 @@ def test_ids_of_many_entries_are_texts_of_their_numbers() -> None:
         b"*1",
     ],
 )
-def test_what_is_no_reply_is_refused(data: bytes) -> None:
-    """Anything but blocks is an error, never fewer or other entries."""
+def test_an_invalid_reply_is_an_error(data: bytes) -> None:
+    """Anything but valid blocks causes an error, never fewer or other entries."""
     with pytest.raises(ValueError):
         blocks.blocks(bytearray(data))
 
 
 @pytest.mark.parametrize("positions", [[1, 1, 2], [0, 2, 1], [0, 1, 3], [0, -1, 2]])
 def test_positions_beyond_their_values_are_refused(positions: list[int]) -> None:
-    """Positions that are not within the values never become a column."""
+    """Positions outside the values are an error, and never become a column."""
     buffer = reply(
         columnar([(b"1-1", [b"f", b"v"])] * 2).replace(*(np.array(p, "<i4").tobytes() for p in ([0, 1, 2], positions)))
     )
@@ -161,6 +161,6 @@ def test_positions_beyond_their_values_are_refused(positions: list[int]) -> None
 
 
 def test_an_error_reply_is_an_error() -> None:
-    """The server's refusal keeps its text."""
+    """An error reply is raised with the server's text."""
     with pytest.raises(ReplyError, match="NOPERM no"):
         blocks.blocks(bytearray(b"-NOPERM no\r\n"))

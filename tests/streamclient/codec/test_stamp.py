@@ -1,4 +1,4 @@
-"""Commands stamped from templates: the bytes of the slow way, or none."""
+"""Commands made from templates: they have the bytes of the scalar encoder, or the encoder declines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = st.one_of(
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[list[bytes]], int]:
-    """Columns of values; in some of them all are equally long."""
+    """Columns of values; in some columns all values have the same length."""
     count = draw(st.integers(60, 90))
     columns = []
     for _ in range(draw(st.integers(1, 4))):
@@ -30,10 +30,10 @@ def tables(draw: st.DrawFn) -> tuple[list[list[bytes]], int]:
 
 @unhurried
 @given(tables(), st.booleans(), st.sampled_from([[], [b"NOMKSTREAM"]]), st.integers(0, 3))
-def test_stamped_commands_are_those_of_the_slow_way(
+def test_commands_from_templates_equal_those_of_the_scalar_encoder(
     table: tuple[list[list[bytes]], int], own_ids: bool, options: list[bytes], skipped: int
 ) -> None:
-    """Whatever the values are, row by row; the arrays may be slices of others."""
+    """Commands have the bytes of the scalar encoder for any values, also if the arrays are slices."""
     values, count = table
     arrays = [pa.array([b"before"] * skipped + column, pa.binary())[skipped:] for column in values]
     columns = [(b"field-%d" % number, array) for number, array in enumerate(arrays)]
@@ -46,7 +46,7 @@ def test_stamped_commands_are_those_of_the_slow_way(
 
 
 def test_few_rows_and_many_lengths_are_joined() -> None:
-    """Templates are not used if they would not be faster."""
+    """Templates are not used for few rows, or for values of many different lengths."""
     few = pa.array([b"1"] * 10, pa.binary())
     ragged = pa.array([b"x" * row for row in range(200)], pa.binary())
     huge = pa.array([b"x" * 70_000, *[b"y"] * 99], pa.binary())

@@ -19,7 +19,7 @@ def bulk(word: bytes) -> bytes:
 
 
 def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
-    """A page of entries with these fields, and the parser's."""
+    """A page of entries with these fields, and the same page read by the parser."""
     pairs = b"".join(bulk(name) + bulk(b"%d" % at) for at, name in enumerate(names))
     entry = b"*%d\r\n" % (2 * len(names)) + pairs
     frames = b"".join(b"*2\r\n" + bulk(b"1700000000000-%d" % row) + entry for row in range(ROWS))
@@ -30,7 +30,7 @@ def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
 
 
 def seconds(way: str, width: int) -> float:
-    """Return the processor time per column for reading all columns, the best of three."""
+    """Return the processor time per column for reading all columns: the minimum of three runs."""
     names = [b"column_%d" % number for number in range(width)]
     page, _ = page_of(way, names)
     found = []
@@ -43,14 +43,14 @@ def seconds(way: str, width: int) -> float:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_columns_cost_the_same_however_many_there_are(way: str) -> None:
-    """Sixteen times as many columns take sixteen times as long, and not its square."""
+def test_the_cost_of_a_column_is_independent_of_the_number_of_columns(way: str) -> None:
+    """Sixteen times as many columns take about sixteen times as long, not 256 times."""
     assert seconds(way, 8000) < 64 * seconds(way, 500)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_of_a_name_that_comes_again_the_last_field_counts(way: str) -> None:
-    """Among thousands of fields as well, in columns and in all fields together, which keep the order of these."""
+def test_the_last_value_of_a_repeated_field_is_read(way: str) -> None:
+    """If a field name is repeated, its last value is read, in columns and in the list of all fields."""
     names = [b"f%d" % (number % 700) for number in range(1000)]
     page, slow = page_of(way, names)
     assert [part.to_pylist() for part in page.fields()] == [part.to_pylist() for part in slow.fields()]
@@ -59,6 +59,6 @@ def test_of_a_name_that_comes_again_the_last_field_counts(way: str) -> None:
 
 
 def test_last_of() -> None:
-    """Each name once, with the number of its last field, in the order of these numbers."""
+    """Each name is returned once, with the index of its last field, in the order of these indexes."""
     assert list(last_of([b"a", b"b", b"a", b"c"]).items()) == [(b"b", 1), (b"a", 2), (b"c", 3)]
     assert last_of([]) == {}

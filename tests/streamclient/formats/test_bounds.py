@@ -1,4 +1,4 @@
-"""Bounds: values that cost more time and memory than their size, and schemas that do, are refused."""
+"""Bounds of decoding: values and schemas that cost far more time or memory than their size are rejected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ message N { N one = 1; repeated N many = 2; map<string, N> map = 3; google.proto
 
 
 def number(value: int) -> bytes:
-    """Return an integer of Avro."""
+    """Return an integer in Avro's encoding."""
     return varint(value * 2 if value >= 0 else -value * 2 - 1)
 
 
@@ -46,7 +46,7 @@ def varint(value: int) -> bytes:
 
 
 def within(tag: int, message: bytes) -> bytes:
-    """Return a field of Protobuf with a length."""
+    """Return a field in Protobuf's length-delimited encoding."""
     return bytes([tag << 3 | 2]) + varint(len(message)) + message
 
 
@@ -68,7 +68,7 @@ def message() -> Decoder:
 
 
 def laughs(width: int = 2, depth: int = 40) -> Any:
-    """Return a schema of records that contain two of the next kind each; the last one has no fields."""
+    """Return a schema in which each record contains two records of the next type; the last type has no fields."""
     kind: Any = EMPTY
     for level in range(depth):
         fields = [{"name": f"f{at}", "type": kind["name"] if at else kind} for at in range(width)]
@@ -110,14 +110,14 @@ BOMBS: dict[str, tuple[Callable[[], Decoder], bytes]] = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_value_beyond_a_bound_is_refused(name: str) -> None:
-    """A value that makes many items of few bytes, or nests deeply, or has a wrong index, is malformed."""
+    """A value is malformed if it expands a few bytes to many items, nests deeply, or has an invalid index."""
     decoder, value = BOMBS[name]
     with pytest.raises(UndecodableError):
         decoder().decode(value)
 
 
-def test_an_any_in_many_others_is_refused() -> None:
-    """Messages that are packed in each other are unpacked one within another."""
+def test_a_deeply_nested_any_is_refused() -> None:
+    """A value with too many nested `Any` messages is malformed."""
     value = b""
     for _ in range(600):
         value = within(4, within(1, b"x/N") + within(2, value))
@@ -141,13 +141,13 @@ DENSE: dict[str, tuple[Callable[[], Decoder], bytes, Callable[[Any], int]]] = {
 
 @pytest.mark.parametrize("name", DENSE)
 def test_a_long_value_within_the_bounds_is_decoded(name: str) -> None:
-    """The bounds leave room: scalars, texts and large values of many records are decoded as before."""
+    """Large scalars, texts and values with many records are decoded if they are within the bounds."""
     decoder, value, size = DENSE[name]
     assert size(decoder().decode(value).value)
 
 
 def test_both_readers_of_avro_decode_the_same() -> None:
-    """Long values are read by another reader of `fastavro` than short ones; the result is the same."""
+    """The reader of `fastavro` for long values gives the same result as the one for short values."""
     kind = {
         "type": "record",
         "name": "Item",
@@ -166,13 +166,13 @@ def test_both_readers_of_avro_decode_the_same() -> None:
 
 
 def test_a_number_that_is_too_large_is_a_text() -> None:
-    """JSON has no infinity, so numbers above all others stay as they were written, as NaN does."""
+    """A number too large for a float is returned as its text, as NaN is, because JSON has no infinity."""
     found = Decoder().decode(b'{"a": 1e999, "b": -1e999, "c": NaN, "d": 1e300}').value
     assert found == {"a": "1e999", "b": "-1e999", "c": "NaN", "d": 1e300}
 
 
 def test_a_schema_that_is_too_wide_or_too_deep_is_unusable() -> None:
-    """Types that contain each other make more columns than anything can hold; a registry may send such a schema."""
+    """A schema, for example from a registry, whose nested types expand to too many columns is unusable."""
     deep: Any = "int"
     for _ in range(400):
         deep = {"type": "array", "items": deep}

@@ -1,4 +1,4 @@
-"""Values as JSON: what is recognised, what a schema decodes, and what is refused."""
+"""Values as JSON: recognised formats, decoding with a schema, and rejected values."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def server() -> Iterator[SchemaRegistry]:
 
 
 def test_json_and_message_pack_are_recognised() -> None:
-    """Objects and arrays of JSON and MessagePack need neither a name nor a schema."""
+    """Objects and arrays of JSON and MessagePack are recognised without a format name or schema."""
     row = {"a": [1, None, True, 1.5], "b": {"c": "é"}}
     found = Decoder().decode(json.dumps(row).encode())
     assert (found.format, found.value) == ("json", row)
@@ -101,14 +101,14 @@ def test_json_and_message_pack_are_recognised() -> None:
     ],
 )
 def test_other_values_are_refused(value: bytes) -> None:
-    """Texts, cut values and values that something follows are of no format that can be recognised."""
+    """Scalars, truncated values and values with trailing bytes are not recognised."""
     with pytest.raises(UndecodableError):
         Decoder().decode(value)
 
 
 @pytest.mark.parametrize("top", ["record", "array", "union"])
 def test_deep_values_of_recursive_schemas_are_refused(top: str) -> None:
-    """Bytes that nest a record in itself many times are no value, and do not end the process."""
+    """A value that nests a record in itself many times is malformed, and does not crash the process."""
     node: Any = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     schema, head, tail = {
         "record": (node, b"", b""),
@@ -124,7 +124,7 @@ def test_deep_values_of_recursive_schemas_are_refused(top: str) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_decoded_or_refused(value: bytes) -> None:
-    """No bytes raise another error, whatever the format; what is decoded is JSON."""
+    """Arbitrary bytes are decoded to JSON or rejected with the documented error, in every format."""
     schemas = {"avro": Schema("AVRO", ORDER), "protobuf": Schema("PROTOBUF", _DESCRIPTOR)}
     for form in ("auto", "json", "msgpack", "avro", "protobuf"):
         decoder = _decoder(form, schemas.get(form))
@@ -148,7 +148,7 @@ _DESCRIPTOR = protobuf.serialized(PROTO)
 
 
 def test_a_file_has_the_schema(tmp_path: Path) -> None:
-    """An .avsc file, a FileDescriptorSet and the text of a .proto file decode values without a header."""
+    """Values without a header are decoded with an .avsc file, a FileDescriptorSet, or the text of a .proto file."""
     (tmp_path / "order.avsc").write_text(ORDER)
     found = Decoder.of_file("avro", str(tmp_path / "order.avsc")).decode(avro(ORDER, ROW))
     assert (found.value, found.name, found.schema_id) == (ROW_AS_JSON, "shop.Order", None)
@@ -161,7 +161,7 @@ def test_a_file_has_the_schema(tmp_path: Path) -> None:
 
 
 def test_a_header_names_the_schema(server: SchemaRegistry) -> None:
-    """With a registry, a value says by itself which schema decodes it; each schema is asked for once."""
+    """With a registry, a value's header names its schema, and each schema is requested once."""
     first = server.add("orders-value", ORDER)
     second = server.add("shipped-value", PROTO, "PROTOBUF")
     third = server.add("json-value", '{"type": "object"}', "JSON")
@@ -187,7 +187,9 @@ def test_a_header_names_the_schema(server: SchemaRegistry) -> None:
 
 
 def test_references_are_followed(server: SchemaRegistry) -> None:
-    """A schema may use types of other subjects; a registry without descriptors gives texts, which are compiled."""
+    """A schema may use types of other subjects. If a registry returns no descriptors, the texts of the schemas are
+    compiled.
+    """
     server.serialized = False
     money = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}'
     bill = '{"type": "record", "name": "Bill", "fields": [{"name": "sum", "type": "Money"}]}'
@@ -203,13 +205,13 @@ def test_references_are_followed(server: SchemaRegistry) -> None:
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**31), min_size=1, max_size=9), st.binary(max_size=9))
 def test_headers_are_read_back(schema_id: int, path: list[int], payload: bytes) -> None:
-    """What `header` makes, `split` and `split_indexes` take apart."""
+    """`split` and `split_indexes` are the inverse of `header`."""
     found, rest = split(header(schema_id, tuple(path)) + payload)
     assert (found, split_indexes(rest)) == (schema_id, (tuple(path), payload))
 
 
 def test_a_message_at_the_first_place_is_a_single_zero() -> None:
-    """The usual path, the first message, takes one byte."""
+    """The index path of a schema's first message is encoded as one byte."""
     assert header(258) == b"\0\0\0\1\2"
     assert header(258, (0,)) == b"\0\0\0\1\2\0"
 
@@ -223,8 +225,8 @@ def conditions(*made: Any) -> list[str]:
     return found
 
 
-def test_unusable_schemas_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schema that is missing, malformed or without the message is an error with a condition."""
+def test_an_unusable_schema_is_an_error_with_a_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing or malformed schema, or one without the message, raises an error with a condition."""
     (tmp_path / "bad.avsc").write_text('{"type": "recrod"}')
     (tmp_path / "bad.proto").write_text("message Order { int32 id = ; }")
     (tmp_path / "text").write_text("no descriptors")
@@ -244,7 +246,7 @@ def test_unusable_schemas_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_descriptor_sets_keep_their_imports(tmp_path: Path) -> None:
-    """A file of the set that imports another one refers to it by its name."""
+    """A file of a descriptor set imports other files of the set by their names."""
     (tmp_path / "a.proto").write_text('syntax = "proto3"; message Money { int64 cents = 1; }')
     (tmp_path / "b.proto").write_text('syntax = "proto3"; import "a.proto"; message Bill { Money sum = 1; }')
     command = ("-m", "grpc_tools.protoc", f"-I{tmp_path}", f"--descriptor_set_out={tmp_path}/set")

@@ -1,4 +1,4 @@
-"""Hostile registries: each reply, and each missing one, is an error with a condition within the time of a call."""
+"""Hostile registries: each bad or missing reply raises an error with a condition within the time limit of a call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def found(value: Any) -> Reply:
 
 
 def dripped(start: bytes, octet: bytes) -> Reply:
-    """Send a start, and then bytes slowly until the test is over."""
+    """Send a first part, and then single bytes slowly until the test ends."""
 
     def drip(connection: socket.socket, is_over: threading.Event) -> None:
         connection.sendall(start)
@@ -61,7 +61,7 @@ def silent(_: socket.socket, is_over: threading.Event) -> None:
 
 @contextlib.contextmanager
 def server(reply: Reply) -> Iterator[tuple[str, list[bytes]]]:
-    """Answer every request with the reply. Yields the URL and the requests."""
+    """Answer every request with the same reply. Yields the URL and the requests."""
     is_over = threading.Event()
     requests: list[bytes] = []
     threads: list[threading.Thread] = []
@@ -150,7 +150,7 @@ REPLIES: dict[str, tuple[Reply, str, str]] = {
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_a_hostile_registry_is_an_error_with_a_condition(name: str) -> None:
-    """The error names the registry and the problem, and comes in time; bytes that arrive slowly are not an answer."""
+    """The error names the registry and the problem within the time limit, even if the reply arrives byte by byte."""
     reply, condition, text = REPLIES[name]
     with server(reply) as (url, _):
         started = time.monotonic()
@@ -164,7 +164,7 @@ def test_a_hostile_registry_is_an_error_with_a_condition(name: str) -> None:
 
 
 def test_a_login_does_not_follow_a_redirect() -> None:
-    """Another server, named by the registry, gets no request."""
+    """If the registry redirects to another server, that server gets no request."""
     with server(sent(b"{}")) as (other, requests):
         with server(sent(b"", "302 Found", f"Location: {other}/x")) as (url, _), pytest.raises(PystreamsError):
             Registry.at(url, user="ann", password="secret", seconds=SECONDS).schema(1)
@@ -173,13 +173,15 @@ def test_a_login_does_not_follow_a_redirect() -> None:
 
 @pytest.mark.parametrize("answer", [{}, {"id": "7"}, {"id": True}])
 def test_an_answer_to_a_registration_without_a_number_is_an_error(answer: Any) -> None:
-    """An ID is a number, in an answer to a registration, too."""
+    """A reply to a registration whose ID is not a number is an error."""
     with server(found(answer)) as (url, _), pytest.raises(PystreamsError, match="no number 'id'"):
         Registry.at(url, seconds=SECONDS).register("a-value", Schema("AVRO", '"int"'))
 
 
 def test_a_decoder_does_not_wait_for_a_silent_registry_with_each_value() -> None:
-    """Each value of a page may name another schema. A registry that did not answer is not asked for a while."""
+    """After a timeout, a decoder does not send requests to the registry for a while, although each value may name
+    another schema.
+    """
     with server(silent) as (url, requests):
         decoder = Decoder(registry=Registry.at(url, seconds=0.1))
         for schema_id in range(50):

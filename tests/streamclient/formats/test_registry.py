@@ -1,4 +1,4 @@
-"""The registry's client: what it asks, what it keeps, and what an error says."""
+"""The registry's client: its requests, its cache, and its errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ THREE = record({"name": "id", "type": "long"}, {"name": "must", "type": "string"
 
 
 def test_a_schema_is_registered_once_and_evolves() -> None:
-    """The same schema keeps its ID; a compatible one is the next version; the latest one is found by subject."""
+    """The same schema keeps its ID, a compatible schema becomes the next version, and the latest version is found by
+    subject.
+    """
     with schema_registry() as server:
         registry = Registry.at(server.url)
         assert registry.latest("orders-value") is None
@@ -43,7 +45,7 @@ def test_a_schema_is_registered_once_and_evolves() -> None:
 
 
 def test_an_incompatible_schema_says_what_to_do() -> None:
-    """A 409 becomes a condition with the registry's reason and the subject."""
+    """A reply 409 raises a condition with the registry's reason and the subject."""
     with schema_registry() as server:
         registry = Registry.at(server.url)
         registry.register("a/b-value", Schema("AVRO", TWO))
@@ -55,7 +57,7 @@ def test_an_incompatible_schema_says_what_to_do() -> None:
 
 
 def test_references_without_a_subject_are_registered_under_their_name() -> None:
-    """A schema's imports are registered first, and named with their versions."""
+    """A schema's imports are registered first, and referred to by their versions."""
     money = Schema("AVRO", '{"type": "record", "name": "Money", "fields": []}')
     bill = Schema("AVRO", record({"name": "sum", "type": "Money"}), (Reference("Money", money),))
     with schema_registry() as server:
@@ -67,7 +69,7 @@ def test_references_without_a_subject_are_registered_under_their_name() -> None:
 
 
 def test_an_unknown_id_is_asked_for_again_after_a_minute() -> None:
-    """Foreign bytes do not become a request each, and a schema that comes later is found."""
+    """An unknown ID is requested at most once a minute, and a schema that is registered later is found."""
     with schema_registry() as server:
         registry, now = Registry.at(server.url), [1000.0]
         for _ in range(3):
@@ -79,7 +81,7 @@ def test_an_unknown_id_is_asked_for_again_after_a_minute() -> None:
 
 
 def test_errors_name_the_registry_and_no_password() -> None:
-    """A refused login, an unexpected answer and a registry that is down have a condition each."""
+    """A rejected login, an unexpected reply and an unreachable registry each raise a condition without the password."""
     with schema_registry(login="ann:secret") as server:
         registry = Registry.at(server.url.replace("//", "//ann:wrong-secret@"))
         assert "secret" not in f"{registry!r} {registry}"
@@ -96,8 +98,8 @@ def test_errors_name_the_registry_and_no_password() -> None:
         Registry.at("redis://localhost")
 
 
-def test_a_passing_failure_is_tried_again() -> None:
-    """A registry that is overloaded is asked three times before that is an error."""
+def test_a_temporary_failure_is_retried() -> None:
+    """A request to an overloaded registry is sent three times before it raises an error."""
     with schema_registry() as server:
         server.status = 503
         with pytest.raises(PystreamsError, match="status 503"):
@@ -106,7 +108,7 @@ def test_a_passing_failure_is_tried_again() -> None:
 
 
 def test_a_huge_reply_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry's reply is read up to a limit; a longer one is an error."""
+    """A reply above the size limit is an error."""
     monkeypatch.setattr(registry_module, "_MOST_BYTES", 20)
     with schema_registry() as server:
         number = Registry.at(server.url).register("s-value", Schema("AVRO", ONE))
@@ -115,7 +117,7 @@ def test_a_huge_reply_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_silent_registry_is_given_up() -> None:
-    """A registry that accepts connections and never answers is an error after the timeout."""
+    """A registry that accepts connections but never replies is an error after the timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         registry = Registry.at(f"http://127.0.0.1:{silent.getsockname()[1]}", seconds=0.05)
         with pytest.raises(PystreamsError, match=r"REGISTRY_UNREACHABLE.*timed out"):
@@ -123,7 +125,7 @@ def test_a_silent_registry_is_given_up() -> None:
 
 
 def test_tls_is_verified(tmp_path: Path) -> None:
-    """The registry's certificate must be signed by a CA that is trusted; settings travel to workers."""
+    """The registry's certificate must be signed by a trusted CA; the TLS settings also apply in workers."""
     signer = authority(tmp_path, "ca")
     own = certificate(tmp_path, "registry", signer)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,4 @@
-"""How many entries a page has: it follows from how large entries are."""
+"""The number of entries per page, derived from the sizes of entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ MB = 1 << 20
     [(100, 10_000), (1000, 1048), (10_000, 256), (25_000, 256), (250_000, 33), (8 * MB, 1), (100 * MB, 1)],
 )
 def test_wide_entries_share_what_a_page_costs(entry: int, entries: int) -> None:
-    """A page has a megabyte; of entries of many fields 256 if these have eight megabytes at most, else fewer."""
+    """A page has a megabyte; with many fields it has 256 entries if these have at most eight megabytes, otherwise
+    fewer.
+    """
     size = PageSize(10_000)
     for _ in range(3):
         size.update(size.now, size.now * entry, fields=1000)
@@ -25,7 +27,7 @@ def test_wide_entries_share_what_a_page_costs(entry: int, entries: int) -> None:
 
 @pytest.mark.parametrize(("entry", "entries"), [(1000, 1048), (10_000, 104), (600_000, 1), (100 * MB, 1)])
 def test_large_values_share_nothing(entry: int, entries: int) -> None:
-    """A page of few fields has a megabyte, whatever it is of, or one entry."""
+    """A page of entries with few fields has at most a megabyte, or one entry."""
     size = PageSize(10_000)
     for _ in range(3):
         size.update(size.now, size.now * entry, fields=2)
@@ -33,7 +35,7 @@ def test_large_values_share_nothing(entry: int, entries: int) -> None:
 
 
 def test_the_option_is_kept() -> None:
-    """No page has more entries than it may have, whatever entries there were before."""
+    """No page has more entries than the option allows, regardless of the sizes of previous entries."""
     size = PageSize(40)
     assert size.now <= 40
     size.update(8, 800)

@@ -1,4 +1,4 @@
-"""Cutting ranges: counted cuts are exact, sampled ones are near, whatever the stream looks like."""
+"""Division of ranges: counted cuts are exact, and sampled cuts are close to equal, for streams of any shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ unhurried = settings(deadline=None)
 @unhurried
 @given(st.integers(1, 500), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 200)), st.integers(1, 9))
 def test_counted_cuts_are_exact(total: int, parts: int, most: int | None, grid: int) -> None:
-    """Cuts lie in order, their sizes are true and add up, none is over the limit, and they are nearly equal."""
+    """Cuts are in order, their sizes are correct and add up, none exceeds the limit, and they are nearly equal."""
     grid = grid if most is None else min(grid, most)
     ids = [StreamId(n + 1, 0) for n in range(total)]
     upto = StreamId(total + 50, 0)
@@ -40,7 +40,9 @@ def test_counted_cuts_are_exact(total: int, parts: int, most: int | None, grid: 
 
 @pytest.mark.parametrize("count", [1, 19_999, 20_000, 99_000, 200_000, 1_000_000, 2**62, 20_011])
 def test_marks_on_the_way_end_with_the_entry(count: int) -> None:
-    """Many entries get some hundred marks, the last of which is the entry; a number without a divisor gets that one."""
+    """For many entries a few hundred marks are set, the last at the last entry; a prime number of entries gets only
+    that one.
+    """
     grid = sampling.grid_of(count)
     assert count % grid == 0
     assert 800 <= count // grid < 1600 if 20_000 <= count <= 1_000_000 and count != 20_011 else grid == count
@@ -60,7 +62,9 @@ STREAMS = {
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("parts", [2, 4, 7])
 def test_sampled_cuts_are_near(name: str, parts: int) -> None:
-    """The ranges are disjoint and complete, and none has more than two and a half times its share of a large stream."""
+    """Sampled ranges are disjoint and complete, and none has more than two and a half times its share of a large
+    stream.
+    """
     ids = STREAMS[name]
     after = ids[0].before() if ids else ZERO
     upto = ids[-1] if ids else StreamId(9, 0)

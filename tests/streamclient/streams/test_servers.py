@@ -19,7 +19,7 @@ from tests.spark_streams.driver import add_entries as add
 
 
 def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Connection) -> None:
-    """Neither pages nor states are had of a key that is no stream."""
+    """Requests for pages or states of a key that is not a stream raise an error."""
     client.set("text", "x")
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
         list(xrange.pages(connection, "text", ZERO, LAST, 8))
@@ -28,7 +28,9 @@ def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Conn
 
 
 def test_states(client: redis.Redis, connection: Connection) -> None:
-    """A stream's state has its ends, and the group's position and lag; a missing one is None."""
+    """A stream's state has its first and last ID, and the group's position and lag; the state of a missing stream is
+    None.
+    """
     add(client, "s", 10)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"}, count=4)
@@ -46,7 +48,9 @@ def test_states(client: redis.Redis, connection: Connection) -> None:
 
 
 def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Connection) -> None:
-    """States, counts, cuts and sizes of a stream of large entries are had without them, and are the same as before."""
+    """States, counts, cuts and sizes of a stream are determined without transferring large entries, with the same
+    results.
+    """
     add(client, "s", 30, size=100_000)
     client.xgroup_create("s", "g", "0")
     server = open_server(connection)
@@ -68,7 +72,7 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
 
 
 def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, connection: Connection) -> None:
-    """Where a script is refused everything is as before, but that entries are sent."""
+    """If scripts are refused, the results are the same, but entries are transferred."""
     add(client, "s", 5, size=100_000)
     try:
         client.execute_command("ACL", "SETUSER", "default", "-eval")
@@ -81,8 +85,8 @@ def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, co
         client.execute_command("ACL", "SETUSER", "default", "+@all")
 
 
-def test_a_server_says_whether_anything_has_changed(client: redis.Redis, connection: Connection) -> None:
-    """Additions, deletions, new and missing streams are noticed; a wait ends with the first entry."""
+def test_changes_of_streams_are_noticed(client: redis.Redis, connection: Connection) -> None:
+    """Added and deleted entries and new and missing streams are noticed, and a wait ends with the first entry."""
     add(client, "s", 5)
     server = open_server(connection)
 
@@ -111,7 +115,9 @@ def test_a_server_says_whether_anything_has_changed(client: redis.Redis, connect
 
 
 def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
-    """The ID of the n-th entry after an ID, or the end and how many there are."""
+    """The result is the ID of the n-th entry after an ID, or the last ID and the number of entries
+    if there are fewer.
+    """
     add(client, "s", 30)
     server = plain_server(connection)
     assert server.entries.nths([("s", ZERO, 7, LAST)]) == [(StreamId(7, 0), 7)]
@@ -128,7 +134,7 @@ def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
 def test_acknowledging_up_to_an_id(
     client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only this query's consumers, and only entries up to the ID, are acknowledged, however many there are."""
+    """Only entries of this query's consumers up to the ID are acknowledged, regardless of their number."""
     monkeypatch.setattr(redis_delivery, "_MANY_PENDING", many)
     monkeypatch.setattr(redis_delivery, "_ACK_PAGE", 4)
     add(client, "s", 30)
@@ -155,7 +161,7 @@ def test_acknowledging_up_to_an_id(
 
 
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
-    """A group is created together with its stream; an existing one is unchanged."""
+    """A group is created together with its stream; an existing group does not change."""
     server = plain_server(connection)
     assert server.groups.create({"s": (StreamId(5, 0), None)}, "g") == {"s"}
     assert server.groups.create({"s": (StreamId(9, 0), None)}, "g") == set()
@@ -165,14 +171,16 @@ def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> No
 
 
 def test_the_engine_is_known_by_its_commands(connection: Connection, request: pytest.FixtureRequest) -> None:
-    """A server with all of the engine's commands is asked with them, any other with Redis's."""
+    """A server that has all commands of the engine is queried with them; any other server is queried with Redis's
+    commands.
+    """
     is_engine = request.node.callspec.params["place"] == "engine"
     assert open_server(connection).entries.counts_cheaply == is_engine
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connection: Connection) -> None:
-    """On the engine, Redis's commands and its own count, find, cut and deliver the same entries."""
+def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connection: Connection) -> None:
+    """On the engine, Redis's commands and the engine's own give the same counts, IDs, cuts and deliveries."""
     add(client, "s", 300)
     client.xdel("s", "7-0", "150-0")
     answers = []
@@ -205,7 +213,7 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
 def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
     client: redis.Redis, connection: Connection
 ) -> None:
-    """Ranges of many streams go to their group in one request; a key of another type among them stops no other."""
+    """Ranges of many streams are delivered in one request; a key of another type among them affects no other stream."""
     server = plain_server(connection)
     for stream in ("a", "b", "c"):
         add(client, stream, 10)

@@ -14,7 +14,7 @@ from tests.spark_streams.driver import add_entries as add
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connection, most: int) -> None:
-    """Whatever the page size, the pages of a range are its entries in order, each once."""
+    """For any page size, the pages of a range contain its entries in order, each once."""
     add(client, "s", 50)
     for after, upto in ((0, 50), (0, 1), (10, 30), (49, 50), (20, 20), (30, 99)):
         if upto == 99:
@@ -29,10 +29,12 @@ def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connectio
 
 
 @pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
-def test_a_value_that_looks_like_an_entry_misleads_nobody(
+def test_a_value_that_looks_like_an_entry_does_no_harm(
     client: redis.Redis, connection: Connection, value: bytes
 ) -> None:
-    """The next page is requested before this one is decoded; if it starts at a wrong entry, it is requested again."""
+    """The next page is requested before the current one is decoded. If its start was guessed wrongly, it is requested
+    again.
+    """
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
     pages = list(xrange.pages(connection, "s", ZERO, StreamId(150, 0), 7))
@@ -42,7 +44,7 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
 
 
 def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connection) -> None:
-    """With large values a page has few entries, however many are allowed."""
+    """A page of large values has few entries, even if more are allowed."""
     add(client, "s", 70, size=600_000)
     add(client, "s", 500, first=71)
     counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
@@ -52,7 +54,7 @@ def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connecti
 
 
 def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connection) -> None:
-    """Entries of a thousand fields come hundreds at a time, where a megabyte has a few dozen of them."""
+    """A page of entries with a thousand fields has hundreds of entries, although a megabyte has only a few dozen."""
     fields = {f"a_name_of_a_sensor_{number}": number for number in range(1000)}
     for ms in range(1, 601):
         client.xadd("s", fields, id=f"{ms}-0")  # type: ignore[arg-type]
@@ -65,7 +67,9 @@ def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connec
 def test_delivery_fills_the_pending_list(
     client: redis.Redis, connection: Connection, position: int, delivered: int
 ) -> None:
-    """Entries not yet delivered to the group are delivered, and none beyond the range; all of them are returned."""
+    """All entries of a range are returned, and those not yet delivered to the group become pending; later entries do
+    not.
+    """
     add(client, "s", 60)
     client.xgroup_create("s", "g", f"{position}-0")
     delivery = Delivery("g", "c-0", StreamId(position, 0))
@@ -76,7 +80,7 @@ def test_delivery_fills_the_pending_list(
 
 
 def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connection: Connection) -> None:
-    """Where a server cannot suppress replies they are read and dropped, to the same effect."""
+    """If a server cannot suppress replies, they are read and dropped, with the same result."""
     add(client, "s", 20)
     client.xgroup_create("s", "g", "0")
     connection.link(None)._skips = False
