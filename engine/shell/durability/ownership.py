@@ -12,7 +12,7 @@ from engine.shell.observation.log_lines import LOG
 
 class Ownership:
     """The lock on ``directory``. ``leftovers`` matches the names of unfinished files, which are removed when the lock
-    is acquired and released.
+    is acquired, and before it is released.
     """
 
     def __init__(self, files: Files, directory: Path, leftovers: re.Pattern[str]) -> None:

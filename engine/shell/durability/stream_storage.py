@@ -24,7 +24,7 @@ from engine.shell.durability.formats import snapshot
 from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 from engine.shell.observation.log_lines import LOG
 
-#: Seconds between two checks whether a new base of the log would free segment files.
+#: Seconds between two checks of whether a new base of the log would free segment files.
 _CHECK_EVERY = 10.0
 #: Pause after moving records to another segment file: as a multiple of the move's duration, and in seconds if the disk
 #: has rejected the move.

@@ -261,7 +261,7 @@ class ColdPacker:
             self._store()
 
     def _trim(self) -> None:
-        """Return freed memory to the system; the allocator would keep it."""
+        """Return freed memory to the system, because the allocator would keep it."""
         self._freed = False
         self._searches_since_trim = 0
         if malloc_trim is not None:

@@ -2,8 +2,9 @@
 
 The limit applies to the resident size of the whole process, with the interpreter and its libraries: the memory that the
 machine or container has to provide. The size is measured at most every tenth of a second, because a measurement takes
-microseconds. In between, the bytes received from clients since the last measurement are added. Before commands are
-rejected, caches are returned to the system: decompressed entries, and free memory of the allocators.
+microseconds. In between, the bytes received from clients since the last measurement are added. Above the limit, the
+cache of decompressed entries is emptied, and unused memory of the allocators is returned to the system, at most once
+per second. If that does not help, commands that add data are rejected.
 
 No key is ever evicted: data stays until it is deleted. Other values of ``maxmemory-policy`` than ``noeviction`` are
 accepted and reported, for tools that read it, but have no effect. A log line says so.
@@ -26,7 +27,7 @@ _GIVE_BACK_US = 1_000_000
 
 class MemoryLimit:
     """Sets ``admission.memory_full``. ``accepted`` returns the number of bytes received from clients so far,
-    ``release`` returns memory to the system, ``warn`` logs a line with arguments.
+    ``release`` empties the cache and returns memory to the system, ``warn`` logs a line with arguments.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ FORMATS: dict[bytes, logging.Formatter] = {b"legacy": LEGACY, b"json": JsonLines
 
 
 class RotatedFile(logging.handlers.WatchedFileHandler):
-    """The log file. If another program has moved or removed it, it is reopened before the next line."""
+    """The log file. If another program has moved or removed it, the next line is written to a new file."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line. If the file cannot be opened, the line is lost, and the next line tries again."""

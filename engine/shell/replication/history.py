@@ -20,7 +20,10 @@ _JOINED = 16 * 1024
 
 
 class History:
-    """One server's history. ``size``: number of last bytes to keep (repl-backlog-size), to within a block."""
+    """One server's history. ``size``: minimum number of last bytes to keep (repl-backlog-size).
+
+    Only whole blocks are dropped, so more may be kept.
+    """
 
     __slots__ = (
         "_blocks",

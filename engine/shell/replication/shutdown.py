@@ -4,7 +4,8 @@
     NONE ───────────> WAITING ──────────────────────────────> NONE
 
 WAITING ends when all replicas have acknowledged everything, after ``shutdown-timeout``, by SHUTDOWN NOW, or by SHUTDOWN
-ABORT. Except after ABORT, the data is then saved and the process exits; if saving fails, the server continues.
+ABORT. Except after ABORT, the data is then saved, unless SHUTDOWN NOSAVE was called, and the process exits. If saving
+fails, the server continues.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ _WHOLE_SCORE = 1 << 62
 def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
     """Return the oldest RDB version that supports DUMP's encoding of a value, and that encoding in pieces.
 
-    The type byte is the first byte of all pieces; pieces can be empty. The value must not change before the last piece
-    is created.
+    The encoding starts with the type byte; pieces can be empty. The value must not change before the last piece is
+    created.
     """
     if isinstance(value, Stream):
         form = stream_writer.form_of(value)

@@ -1,6 +1,8 @@
 """Records of a snapshot: a key with its value, as nested RESP; large tables are stored as binary parts.
 
-    [database, key, deadline (milliseconds since the epoch, -1: none), type, value ...]
+    [database, key, deadline, type, value ...]
+
+A deadline is in milliseconds since the epoch; -1 means none. Types and their values:
 
 * ``s`` string: its bytes. ``S``: its bytes, for a string with Redis's encoding ``raw``.
 * ``h`` hash: whether it is too big for a listpack, [field, value, ...]. ``H``, if fields expire: followed by

@@ -40,7 +40,7 @@ from engine.shell.durability.segments.store import SegmentFiles
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
-#: Format version without, and with, references to segment files.
+#: Format version of a file without references to segment files, and of a file with such references.
 _VERSION, _VERSION_NAMING = 4, 5
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28sI")

@@ -285,7 +285,8 @@ _U64 = (1 << 64) - 1
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
     """Store a table of the blocks, then the arrays of all blocks, concatenated: IDs, and consumers, times and counts of
-    blocks whose records differ. Return the numbers of these parts; -1 for an array that is empty.
+    blocks whose records differ. Return the numbers of these parts, with -1 for an empty array; an empty list if there
+    are no blocks.
     """
     table = array("Q")
     parts: tuple[list[Buffer], ...] = ([], [], [], [], [])

@@ -51,7 +51,7 @@ class Rewrites:
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
-        #: Called when a background rewrite ends without being abandoned. Argument: whether it succeeded.
+        #: Called with whether a background rewrite succeeded, at its end; not called if it was abandoned.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start time, by ``clock``.
         self._began = 0.0
@@ -99,7 +99,7 @@ class Rewrites:
         return growth * 100 >= percentage * max(self._appendonly.base_weight, 1)
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about rewriting. Durations are in seconds, -1 if there is no such rewrite."""
+        """Return INFO's facts about rewriting. Durations are in seconds; -1 if there is no such rewrite."""
         return {
             "aof_rewrite_in_progress": int(self.is_running),
             "aof_rewrite_scheduled": int(self.is_scheduled),

@@ -295,8 +295,9 @@ class Log:
 
 
 def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
-    """Encode effects as RESP commands, to follow commands on database ``db`` (-1: no database is selected yet); return
-    the commands and the database of the last one.
+    """Encode effects as RESP commands; return the commands and the database of the last one.
+
+    ``db``: database that is selected before the first command; -1 if none is.
     """
     out: list[bytes] = []
     pack = hiredis.pack_command

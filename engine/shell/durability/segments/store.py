@@ -112,8 +112,8 @@ class SegmentFiles:
         return bool(self._by_number)
 
     def place(self, number: int, offset: int, size: int, total: int) -> SegmentPlace:
-        """Return the place of a record that a document refers to. Raises DamagedError (of the document) if the record
-        is missing.
+        """Return the place of a record that a document refers to. If the record is missing, raises a DamagedError,
+        which means that the document is damaged.
         """
         file = self._by_number.get(number)
         if file is None:

@@ -17,7 +17,7 @@
 WITH_LOG is the usual case: the log continues in a new increment, which the manifest names immediately, so the files are
 complete even if the base is never written. WITHOUT_LOG is for a log that is broken or does not exist yet: effects are
 kept in memory until the base is written, and then written to a new increment. If the log is off, only the base is
-written.
+written. A synchronous rewrite is also WITHOUT_LOG, because no effects happen meanwhile.
 
 The thread of an abandoned attempt stops soon, and its file is removed. Another attempt may start immediately.
 """
@@ -37,7 +37,7 @@ class Rewrite(Enum):
     SCHEDULED = auto()
     #: A thread writes the base, and the log continues in a new increment.
     WITH_LOG = auto()
-    #: A thread writes the base, and the log has no file to continue in.
+    #: The base is being written, and the log has no file to continue in meanwhile.
     WITHOUT_LOG = auto()
 
 
@@ -51,7 +51,7 @@ class RewriteEvent(Enum):
     WRITTEN = auto()
     #: The rewrite could not start, or the base could not be written.
     FAILED = auto()
-    #: No longer needed: the log is switched off or on, or written synchronously, or the process exits.
+    #: No longer needed: the log is switched off or on, or rewritten synchronously, or the process exits.
     ABANDONED = auto()
 
 

@@ -258,7 +258,7 @@ class Master:
     # -- acknowledgements ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Record that a replica has applied the stream up to ``offset``, and synced it to ``on_disk`` (-1: unknown)."""
+        """Record how far a replica has applied the stream (``offset``) and synced it (``on_disk``, -1 if unknown)."""
         replica = self._roster.all.get(session.id)
         if replica is None:
             return

@@ -82,7 +82,7 @@ class Replica:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host that the replica announced for clients, or that of its connection; and the announced port, 0 if none."""
+        """Host that the replica announced for clients, or that of its connection; and the announced port, or 0."""
         host = self.announced.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
         return host.decode("utf-8", "replace"), self.announced.port
 

@@ -2,7 +2,7 @@
 
 The encoding of 7.0 lacks entries released by XNACK (added in 8.8), idempotent producers (8.6), and a consumer's active
 time (7.2). The active time is lost only if it differs from the seen time. DUMP writes the oldest lossless encoding. A
-file is limited to the encoding of its version; an auxiliary field of the engine has the missing values. Change
+file is limited to the encoding of its version; an auxiliary field of the engine contains the missing values. Change
 ``stream_writer`` and ``stream_reader`` together: each is the inverse of the other.
 """
 
