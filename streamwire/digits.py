@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
-#: A length for each text, or one for all texts.
+#: One length per text, or the common length of all texts.
 Lengths = Ints | int
 Bools = NDArray[np.bool_]
 

@@ -26,7 +26,7 @@ _LEAD = b"\r\n*2\r\n$"
 #: Minimum average number of frames per step of `tokens`; with fewer, a parser is faster.
 _FEWEST = 256
 
-#: The bytes between two words, by the length of the second word; for longer words they are made on demand.
+#: The bytes between two words, by the length of the second word. For longer words, these bytes are made on demand.
 _BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
 
 

@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 from streamwire import digits
 from streamwire.digits import Bools, Ints, Lengths, Words
 
-#: Number of bytes before the first item and after the last one that must be readable; their content is ignored.
-BEFORE, AFTER = 8, 16
+#: Number of bytes that must be readable before the first item. Their content is ignored.
+BEFORE = 8
+#: Number of bytes that must be readable after the last item. Their content is ignored.
+AFTER = 16
 
 _WORD = 8
 _MOST_DIGITS = 6

@@ -14,7 +14,7 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
 
-#: Minimum count at which numpy is faster.
+#: Count from which ``counted`` uses numpy, which is then faster.
 _MANY = 64
 
 

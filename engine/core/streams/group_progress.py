@@ -12,7 +12,7 @@ from typing import Protocol
 
 #: Value of entries-read if it is unknown.
 UNKNOWN = -1
-#: Maximum value that clients, logs and snapshots accept.
+#: Maximum value of a counter that clients, logs and snapshots accept.
 MOST = (1 << 63) - 1
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-#: Maximum values of a stream's ``duration`` and ``maxsize``.
+#: Maximum ``duration`` of a stream.
 MOST_IDMP_SECONDS = 86_400
+#: Maximum ``maxsize`` of a stream.
 MOST_IDMP_IDS = 10_000
 
 
@@ -32,8 +33,9 @@ class Producers:
         self.maxsize = maxsize
         #: Producer ID -> idempotent ID -> entry ID, oldest first.
         self.by_producer: dict[bytes, dict[bytes, int]] = {}
-        #: Totals: new idempotent IDs, and rejected duplicates.
+        #: Total number of new idempotent IDs.
         self.added = 0
+        #: Total number of duplicates, which were not added again.
         self.duplicates = 0
 
     def find(self, producer: bytes, iid: bytes) -> int | None:

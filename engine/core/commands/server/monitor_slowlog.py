@@ -107,7 +107,7 @@ def graph(ctx: Context, argv: list[bytes]) -> Reply:
     return Verbatim(_drawn(argv[2], event, ctx.now // 1000))
 
 
-#: Characters of a column, by height.
+#: Characters that represent samples in LATENCY GRAPH, from the shortest duration to the longest.
 _HEIGHTS = "_.-=#"
 
 

@@ -19,7 +19,7 @@ _PARSED = 5000
 
 #: Function that processes some IDs and returns a count. The IDs are given with the words from which they were parsed.
 Part = Callable[[list[int], list[bytes]], int]
-#: The same with one result per ID.
+#: Function that processes some IDs, given in the same way, and returns one result per ID.
 PartWithResults = Callable[[list[int], list[bytes]], list[Reply]]
 
 

@@ -23,8 +23,9 @@ from streamwire.digits import Ints
 from streamwire.frames import frame
 from streamwire.walker import overlapping
 
-#: Starts of words in columns, and their lengths.
+#: Starts of words in columns.
 Starts = npt.NDArray[np.int32] | npt.NDArray[np.uint16]
+#: Lengths of words in columns.
 Lengths = npt.NDArray[np.uint8]
 
 #: Maximum length of an ID: two numbers of twenty digits and a hyphen.
@@ -50,8 +51,9 @@ class FrameMaker:
             lead = b"\r\n%b$%d\r\n%b\r\n$" % (b"" if number else b"*%d\r\n" % (2 * len(names)), len(name), name)
             begins.append(len(heads))
             heads += [b"%b%d\r\n" % (lead, length) for length in range(most[number] + 1)]
-        #: Length of each head, and its offset in the source.
+        #: Length of each head.
         self._lengths: Ints = np.array(list(map(len, heads)), np.int64)
+        #: Offset of each head in the source.
         self._at: Ints = np.cumsum(self._lengths) - self._lengths + _COLUMNS
         #: For each word of a frame, the index of its head for length 0.
         self._begins: Ints = np.array(begins, np.int64)[:, None]

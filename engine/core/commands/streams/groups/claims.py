@@ -57,8 +57,9 @@ class Claim:
     ) -> None:
         self.ctx, self.ref, self.stream, self.group = ctx, ref, ref.stream, ref.group
         self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
-        #: Parts of the reply (a part can contain several entries), and the number of entries.
+        #: Parts of the reply. A part can contain several entries.
         self.parts: list[bytes | memoryview] = []
+        #: Number of claimed entries.
         self.taken = 0
         self.effects = ClaimEffects(ctx, ref, consumer.name)
 

@@ -25,8 +25,10 @@ from engine.core.streams.stream import Stream
 _STRETCH = 8
 #: Number of entries above which the reply is paged.
 _MANY = 20_000
-#: A page ends after this many stretches, or after this many stretches and single entries in total.
-_PAGE_STRETCHES, _PAGE = 4, 500
+#: Maximum number of stretches of a page.
+_PAGE_STRETCHES = 4
+#: Maximum number of stretches, single entries and IDs of deleted entries of a page, in total.
+_PAGE = 500
 
 
 def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
@@ -50,9 +52,9 @@ class History:
     def __init__(self, ctx: Context, ref: GroupRef, consumer: Consumer) -> None:
         self._ctx, self._stream, self._group, self._consumer = ctx, ref.stream, ref.group, consumer
         self._effects = ClaimEffects(ctx, ref, consumer.name)
-        #: Number of entries so far, and the parts of the reply: stretches (count, runs), single entries, and IDs of
-        #: deleted entries.
+        #: Number of entries in the reply so far, including deleted ones.
         self._count = 0
+        #: The parts of the reply: stretches (count, runs), single entries, and IDs of deleted entries.
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 
     def read(self, after: int, budget: Budget) -> Reply:
