@@ -81,7 +81,7 @@ def is_date(text: str) -> bool:
 
 
 def make(ms: int, seq: int) -> int:
-    """Return the ID of a pair whose halves are in 0 .. 2**64-1."""
+    """Return the ID with these milliseconds and this sequence number. Both must be in 0 .. 2**64-1."""
     return ms << 64 | seq
 
 

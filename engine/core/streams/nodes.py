@@ -255,7 +255,7 @@ class SegmentNodes:
         return node
 
     def _add_many(self, segment: Entries, costs: _Costs, limits: NodeLimits) -> None:
-        """Derive the nodes of the next entries, whose costs are known."""
+        """Derive the nodes of the next entries from the costs of these entries."""
         ms, seq = (
             np.frombuffer(column, np.uint64) for column in segment.id_columns(self.upto, self.upto + costs.count)
         )

@@ -69,7 +69,10 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _signed(word: bytes) -> int:
-    """Parse an integer whose sign is a search's direction. Refuse the smallest integer, which cannot be negated."""
+    """Parse a number whose sign gives the direction of a search.
+
+    Refuse the smallest integer, which cannot be negated.
+    """
     value = parse_int(word)
     if value == I64_MIN:
         raise CommandError(general.WITHOUT_OPPOSITE)

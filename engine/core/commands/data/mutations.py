@@ -21,13 +21,13 @@ def changed(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized, cha
 
 
 def drop_key(ctx: Context, key: bytes) -> None:
-    """Delete a key whose elements have already been counted as removed, and notify subscribers."""
+    """Delete a key and notify subscribers. The caller must already have counted the elements as removed."""
     ctx.db.delete(key, changes=0)
     ctx.changes.notify("g", b"del", key, ctx.db.index)
 
 
 def delete_whole(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized) -> None:
-    """Delete a key whose elements are all removed at once, and log the deletion."""
+    """Remove all elements of a value at once: count them, delete the key, and log the deletion."""
     ctx.db.changed(key, kind, event, len(value))
     drop_key(ctx, key)
     ctx.effect(b"DEL", key)

@@ -147,7 +147,7 @@ class Rows:
     def _joined(
         self, forms: list[tuple[bytes, bytes]], ms: int, seq: int, first: int, end: int
     ) -> tuple[list[_Buffer], _Ints]:
-        """Join the rows [first, end), whose IDs have the same number of digits, from pieces.
+        """Join the rows [first, end) from pieces. All of their IDs must have the same number of digits.
 
         ``forms`` are the texts before and after the ID, for each output format. Return the buffers of each format, and
         the sizes of the rows in the first format.
@@ -179,7 +179,7 @@ class Rows:
     def _stamped(
         self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
     ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
-        """Encode the rows [first, end), whose IDs differ only in the last digits, as copies of templates."""
+        """Encode the rows [first, end) as copies of templates. Their IDs must differ only in the last digits."""
         begin = seq + first
         digits = len(b"%d" % begin)
         own = min(digits, _DIGITS)
