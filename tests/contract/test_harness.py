@@ -11,8 +11,8 @@ from tests.servers.releases import NEWEST, Newest, Release, release_in
 from tests.suite.waiting import wait_for
 
 
-def test_a_reply_arrives_decoded(server: Server) -> None:
-    """Text, numbers and nil arrive as bytes, int and None."""
+def test_replies_are_decoded(server: Server) -> None:
+    """Text, numbers and nil are bytes, int and None."""
     server.expect("PING", "PONG")
     server.expect(("ECHO", "a b"), "a b")
     server.expect("DBSIZE", 0)
@@ -24,13 +24,13 @@ def test_an_error_is_a_value(server: Server) -> None:
     server.expect("GET", Error("ERR wrong number of arguments for 'get' command"))
 
 
-def test_the_wire_shows_the_protocol(server: Server) -> None:
+def test_the_wire_bytes_follow_the_protocol(server: Server) -> None:
     """The bytes of a reply are in the requested protocol."""
     assert server.wire("GET missing") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
 
 
 def test_keys_are_gone_in_the_next_test(server: Server) -> None:
-    """Each test starts without keys."""
+    """A key that one test creates is missing in the next test."""
     server.expect("DBSIZE", 0)
     server.given("SET left behind")
 
@@ -41,8 +41,8 @@ def test_a_second_client_sees_the_first_ones_keys(server: Server) -> None:
     server.client().expect("GET k", "v")
 
 
-def test_blocking_is_seen_and_ended(server: Server) -> None:
-    """A blocked client is known to be blocked, and gets its reply when there is one."""
+def test_blocking_is_detected(server: Server) -> None:
+    """A blocked client is reported as blocked, and gets its reply later."""
     client = server.client()
     client.send("XREAD BLOCK 0 STREAMS s 0")
     client.expect_blocked()
@@ -50,7 +50,7 @@ def test_blocking_is_seen_and_ended(server: Server) -> None:
     client.expect_reply(Streams({"s": entries("1-1 a 1")}))
 
 
-def test_time_passes(server: Server) -> None:
+def test_let_pass_advances_the_clock(server: Server) -> None:
     """let_pass advances the server's clock."""
     before = server.now
     server.let_pass(5)
@@ -58,14 +58,14 @@ def test_time_passes(server: Server) -> None:
 
 
 @since("99.0")
-def test_what_is_too_new_is_left_out(server: Server) -> None:
-    """A mark excludes servers that are too old."""
+def test_servers_that_are_too_old_are_left_out(server: Server) -> None:
+    """The mark ``since`` excludes servers that are too old."""
     assert server.kind != "redis"
 
 
 @over_tcp
-def test_connections_only(server: Server) -> None:
-    """A mark excludes the core in process."""
+def test_over_tcp_excludes_the_core(server: Server) -> None:
+    """The mark ``over_tcp`` excludes the core in process."""
     assert server.kind != "core"
 
 
@@ -76,8 +76,8 @@ def test_expectations_follow_the_protocol() -> None:
     assert [1, {"x": object()}] == [1, ANY]
 
 
-def test_a_server_s_own_words_tell_its_release() -> None:
-    """Valkey behaves as the Redis version that it derives from; its own version is known too."""
+def test_the_release_is_recognised() -> None:
+    """Valkey behaves as the Redis version from which it derives, and its own version is known too."""
     assert release_in("Redis server v=8.6.3 sha=00000000:0") == Release((8, 6, 3))
     valkey = release_in("Valkey server v=9.1.2 sha=00000000:0")
     assert valkey is not None
@@ -98,12 +98,12 @@ def test_a_server_s_own_words_tell_its_release() -> None:
     ],
 )
 def test_one_expectation_serves_all_releases(release: Release, answer: str) -> None:
-    """Each release gets its own reply, wherever that is nested in a reply."""
+    """Each release gets its own expected reply, at any depth within a reply."""
     expected = Newest("new", {"7.2": "old"}, valkey={"9.0": "their newest", "8.1": "theirs"}, engine="ours")
     assert as_sent([1, expected], 2, release) == [1, answer.encode()]
 
 
-def test_waiting_ends_with_a_reason() -> None:
-    """Waiting for a condition that never holds ends with an error that names it."""
+def test_waiting_times_out_with_a_reason() -> None:
+    """Waiting for a condition that never holds ends with an error that names the condition."""
     with pytest.raises(TimeoutError, match="pigs to fly"):
         wait_for(lambda: False, "pigs to fly", deadline=0.01)

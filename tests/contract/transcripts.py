@@ -1,4 +1,4 @@
-"""Short dialogues as tables: commands with their replies, run in order on a server without keys."""
+"""Tables of commands with their replies, run in order on a server without keys."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The other types: strings, hashes, lists, sets, sorted sets; and keys of any type: expiry, copies, SORT."""
+"""Types other than streams (strings, hashes, lists, sets, sorted sets), and keys of any type: expiry, copies, SORT."""

@@ -1,4 +1,4 @@
-"""Number of changes that a command counts as: shown by INFO persistence, and used by the save directive."""
+"""Number of changes per command, as shown by INFO persistence and used by the save directive."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.servers.releases import Newest
 
 
 def counted(server: Server) -> int:
-    """Changes since the last snapshot."""
+    """Return the number of changes since the last snapshot."""
     found = re.search(rb"rdb_changes_since_last_save:(\d+)", server.run("INFO persistence"))
     assert found is not None
     return int(found[1])
 
 
-#: Commands beforehand, separated by semicolons; a command, and its number of changes.
+#: Preceding commands, separated by semicolons; the tested command; its number of changes.
 CASES = [
     ("", "SET a 1", 1),
     ("SET a 1", "SET a 2 NX", 0),
@@ -137,8 +137,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("before", "command", "count"), CASES)
-def test_a_command_counts_as_so_many_changes(server: Server, before: str, command: str, count: Any) -> None:
-    """One for each key, element, field or entry that was added, removed or changed; none for unchanged ones."""
+def test_a_command_counts_its_changes(server: Server, before: str, command: str, count: Any) -> None:
+    """A command counts one change per key, element, field or entry that it adds, removes or changes."""
     server.given(*(words for words in before.split(";") if words))
     start = counted(server)
     server.given(command)
@@ -146,7 +146,7 @@ def test_a_command_counts_as_so_many_changes(server: Server, before: str, comman
 
 
 @pytest.mark.parametrize("command", ["FLUSHALL", "SWAPDB 0 1"])
-def test_watching_does_not_count(server: Server, command: str) -> None:
+def test_a_watched_key_adds_no_change(server: Server, command: str) -> None:
     """A change of a watched key counts like any other."""
     server.given("MSET a 1 b 2", "WATCH a b")
     start = counted(server)
@@ -154,8 +154,8 @@ def test_watching_does_not_count(server: Server, command: str) -> None:
     assert counted(server) - start == (2 if command == "FLUSHALL" else 1)
 
 
-def test_expiry_does_not_count(server: Server) -> None:
-    """Removing an expired key counts as no change."""
+def test_expiry_is_no_change(server: Server) -> None:
+    """Removing an expired key does not count as a change."""
     server.given("SET a 1 PX 1")
     start = counted(server)
     server.let_pass(2)

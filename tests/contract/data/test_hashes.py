@@ -1,4 +1,4 @@
-"""Hashes."""
+"""Hashes: fields, numbers, random fields and HSCAN."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error, 
     ],
 )
 def test_fields(server: Server, dialogue) -> None:
-    """Fields are set, read, listed in the order in which they came, and deleted; an empty hash is no key."""
+    """Fields are set, read, listed in the order of their insertion, and deleted; an empty hash is deleted."""
     play(server, dialogue)
 
 
@@ -92,7 +92,7 @@ def test_fields(server: Server, dialogue) -> None:
     ],
 )
 def test_numbers(server: Server, dialogue) -> None:
-    """Integers and floats in fields."""
+    """HINCRBY and HINCRBYFLOAT change integers and floats in fields."""
     play(server, dialogue)
 
 
@@ -119,12 +119,12 @@ def test_numbers(server: Server, dialogue) -> None:
         ],
     ],
 )
-def test_drawn_fields(server: Server, dialogue) -> None:
-    """HRANDFIELD draws different fields, or any with a negative count."""
+def test_random_fields(server: Server, dialogue) -> None:
+    """HRANDFIELD returns distinct fields, or any fields if the count is negative."""
     play(server, dialogue)
 
 
-def test_drawn_fields_with_values(server: Server) -> None:
+def test_random_fields_with_values(server: Server) -> None:
     """WITHVALUES is a flat list in RESP2 and a list of pairs in RESP3."""
     server.given("HSET h a 1")
     pair = [["a", "1"]] if server.proto == 3 else ["a", "1"]

@@ -1,4 +1,4 @@
-"""Commands on keys of any type."""
+"""Commands on keys of any type: expiry, renaming, copies, databases, SCAN, OBJECT, DUMP."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.servers.releases import Newest
 SAME = Error("ERR source and destination objects are the same")
 DB_RANGE = Error("ERR DB index is out of range")
 NO_KEY = Error("ERR no such key")
-#: Valkey's encoding of a string longer than it once embedded, and shorter than it embeds today.
+#: Encoding of a string longer than Valkey 8 embeds and shorter than Valkey 9 embeds.
 VALKEY_EMBEDS = {"9.0": "embstr", "8.1": "raw"}
-#: The reference count of a number that is kept once for all keys.
+#: Reference count of a number that all keys share.
 SHARED = 2147483647
 
 
@@ -42,7 +42,7 @@ SHARED = 2147483647
         [("FLUSHDB now", SYNTAX), ("FLUSHALL SYNC ASYNC", SYNTAX)],
     ],
 )
-def test_coming_and_going(server: Server, dialogue) -> None:
+def test_creating_and_deleting(server: Server, dialogue) -> None:
     """Keys of any type are counted, listed, typed and deleted."""
     play(server, dialogue)
 
@@ -191,7 +191,7 @@ def test_a_key_expires(server: Server) -> None:
 
 @hand_clock
 def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
-    """TTL rounds, PTTL is exact."""
+    """TTL rounds to seconds, and PTTL is exact."""
     server.given("SET a 1 PX 1500")
     play(server, [("TTL a", 2), ("PTTL a", 1500)])
     server.let_pass(1)
@@ -226,19 +226,19 @@ def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
         ("HSCAN h 0 TYPE hash", ["0", []]),
     ],
 )
-def test_scan_of_nothing(server: Server, command, reply) -> None:
+def test_errors_of_scan(server: Server, command, reply) -> None:
     """Errors of SCAN and HSCAN for wrong arguments, and their replies for missing keys."""
     server.expect(command, reply)
 
 
-def test_no_key_is_of_the_type_without_a_name(server: Server) -> None:
+def test_scan_with_an_empty_type(server: Server) -> None:
     """SCAN with an empty type finds nothing."""
     server.expect("SET a 1", OK)
     server.expect(("SCAN", "0", "TYPE", ""), Newest(["0", []], valkey={"8.0": Error("ERR unknown type name ''")}))
 
 
-def test_scan_finds_all(server: Server) -> None:
-    """A complete SCAN returns every key, and its filters leave out the right ones."""
+def test_scan_returns_all_keys(server: Server) -> None:
+    """A complete SCAN returns every key, and its filters exclude the right keys."""
     for number in range(60):
         server.run("SET", f"k{number}", "v")
     server.given("HSET hash f v")
@@ -325,7 +325,7 @@ def test_scan_finds_all(server: Server) -> None:
         ],
     ],
 )
-def test_object(server: Server, dialogue) -> None:
+def test_encodings(server: Server, dialogue) -> None:
     """OBJECT reports the encoding that Redis would use."""
     play(server, dialogue)
 
@@ -352,8 +352,8 @@ BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
         ],
     ],
 )
-def test_wrong_restores(server: Server, dialogue) -> None:
-    """The order of RESTORE's checks, and their errors."""
+def test_errors_of_restore(server: Server, dialogue) -> None:
+    """RESTORE's checks have Redis's order and errors."""
     play(server, dialogue)
 
 

@@ -1,4 +1,4 @@
-"""Lists, and clients that wait for an element of one."""
+"""Lists, and clients that wait for elements of lists."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_ends_and_ranges(server: Server, dialogue) -> None:
     play(server, dialogue)
 
 
-def test_a_pop_with_a_count_from_nothing_is_the_null_array(server: Server) -> None:
-    """For a missing list LPOP returns a null, and with a count the null array."""
+def test_a_pop_with_a_count_from_a_missing_list(server: Server) -> None:
+    """For a missing list LPOP returns nil, and with a count the null array."""
     assert server.wire("LPOP l") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
     assert server.wire("LPOP l 1") == (b"_\r\n" if server.proto == 3 else b"*-1\r\n")
 
@@ -201,7 +201,7 @@ def test_changes(server: Server, dialogue) -> None:
     ],
 )
 def test_timeouts(server: Server, timeout: str, reply) -> None:
-    """A timeout is a number of seconds, with decimals."""
+    """A timeout is a number of seconds that may have decimals."""
     if reply is None:
         client = server.client()
         client.send("BLPOP", "l", timeout)
@@ -211,8 +211,8 @@ def test_timeouts(server: Server, timeout: str, reply) -> None:
         play(server, [(f"BLPOP l {timeout}", reply), (f"BLMOVE l m LEFT LEFT {timeout}", reply)])
 
 
-def test_an_element_that_is_there_is_taken_at_once(server: Server) -> None:
-    """BLPOP and BRPOP take from the first list that has an element, BLMOVE moves, BRPOPLPUSH too."""
+def test_an_existing_element_is_taken_at_once(server: Server) -> None:
+    """BLPOP and BRPOP take from the first list that has an element; BLMOVE and BRPOPLPUSH move one."""
     server.given("RPUSH b 1 2 3 4")
     play(
         server,
@@ -227,7 +227,7 @@ def test_an_element_that_is_there_is_taken_at_once(server: Server) -> None:
 
 
 def test_waiting_clients_are_served_in_order(server: Server) -> None:
-    """The client that waited first gets the first element; a client that finds nothing left continues to wait."""
+    """The client that waited first gets the first element; a client that finds none continues to wait."""
     first, second, third = server.client(), server.client(), server.client()
     for client in (first, second, third):
         client.send("BLPOP q other 0")
@@ -241,8 +241,8 @@ def test_waiting_clients_are_served_in_order(server: Server) -> None:
     server.expect("EXISTS q other", 0)
 
 
-def test_waiters_see_what_a_transaction_left(server: Server) -> None:
-    """No client is served before the end of EXEC: an element that was added and removed was never there."""
+def test_waiters_are_served_after_a_transaction(server: Server) -> None:
+    """No client is served before EXEC ends: an element added and removed in the transaction wakes no client."""
     client = server.client()
     client.send("BRPOP q 0")
     client.expect_blocked()
@@ -254,7 +254,7 @@ def test_waiters_see_what_a_transaction_left(server: Server) -> None:
 
 
 def test_a_moved_element_wakes_the_next(server: Server) -> None:
-    """An element moved by BLMOVE serves a client that waits for it, in the same step."""
+    """An element moved by BLMOVE serves a client that waits for the target list, in the same step."""
     mover, taker = server.client(), server.client()
     taker.send("BLPOP b 0")
     taker.expect_blocked()
@@ -267,7 +267,7 @@ def test_a_moved_element_wakes_the_next(server: Server) -> None:
 
 
 def test_a_blocked_move_onto_another_type(server: Server) -> None:
-    """A target of another type is an error when an element is added, and the element stays."""
+    """If the target has another type when an element is added, the client gets an error and the element stays."""
     client = server.client()
     client.send("BLMOVE a s LEFT RIGHT 0")
     client.expect_blocked()
@@ -285,7 +285,7 @@ def test_a_blocked_move_onto_another_type(server: Server) -> None:
         ["MULTI", "RPUSH tmp x", "SWAPDB 0 1", "SWAPDB 1 0", "RENAME tmp q", "EXEC"],
     ],
 )
-def test_a_list_that_comes_into_being_in_another_way(server: Server, lines: list[str]) -> None:
+def test_a_list_created_by_another_command(server: Server, lines: list[str]) -> None:
     """A waiting client is served by every command that creates its list."""
     client = server.client()
     client.send("BLPOP q 0")
@@ -295,8 +295,8 @@ def test_a_list_that_comes_into_being_in_another_way(server: Server, lines: list
 
 
 @over_tcp
-def test_the_wire_form_of_a_timeout(server: Server) -> None:
-    """After its timeout a blocking command returns the null array, and BLMOVE in a transaction null."""
+def test_the_reply_after_a_timeout(server: Server) -> None:
+    """After its timeout a blocking command returns the null array; BLMOVE in a transaction returns nil."""
     null = b"_\r\n" if server.main.proto == 3 else b"*-1\r\n"
     for command in ("BLPOP q 0.001", "BLMPOP 0.001 1 q LEFT", "BLMOVE q p LEFT LEFT 0.001", "BRPOPLPUSH q p 0.001"):
         assert server.wire(command) == null, command
@@ -305,7 +305,7 @@ def test_the_wire_form_of_a_timeout(server: Server) -> None:
 
 
 def test_nothing_blocks_in_a_transaction(server: Server) -> None:
-    """In EXEC a blocking pop without elements replies as after its timeout."""
+    """In EXEC a blocking pop that finds no elements replies as after its timeout."""
     server.given("MULTI", "BLPOP q 0", "BLMOVE q p LEFT LEFT 0", "PING")
     server.expect("EXEC", [None, None, "PONG"])
 
@@ -340,11 +340,11 @@ def test_nothing_blocks_in_a_transaction(server: Server) -> None:
     ],
 )
 def test_pops_from_several_lists(server: Server, dialogue) -> None:
-    """LMPOP and BLMPOP take elements from the first existing list; a key of another type before it is an error."""
+    """LMPOP and BLMPOP take elements from the first non-empty list; a key of another type before it is an error."""
     play(server, dialogue)
 
 
-def test_who_waits_for_several_lists_gets_as_many_as_it_asked_for(server: Server) -> None:
+def test_blmpop_gets_up_to_count_elements(server: Server) -> None:
     """A push serves a client in BLMPOP with up to COUNT of its elements."""
     client = server.client()
     client.send("BLMPOP 0 2 a b RIGHT COUNT 2")

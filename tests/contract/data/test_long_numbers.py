@@ -1,4 +1,4 @@
-"""Numbers of thousands of digits, which Python does not convert: each gets Redis's reply."""
+"""Numbers of thousands of digits, which Python refuses to convert: each gets Redis's reply."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ NO_TIMEOUT = Error("ERR timeout is not a float or out of range")
     ],
     ids=lambda one: one.replace(LONG, "LONG")[:30] if isinstance(one, str) else "",
 )
-def test_a_number_of_thousands_of_digits_is_answered(server: Server, command: str, reply: object) -> None:
-    """The same reply as Redis gives, on the core and over TCP."""
+def test_a_number_of_thousands_of_digits_gets_the_reply_of_redis(server: Server, command: str, reply: object) -> None:
+    """A number of thousands of digits gets the same reply as in Redis, on the core and over TCP."""
     server.expect(command, reply)
     server.expect("PING", "PONG")
 
 
-def test_a_number_of_thousands_of_digits_does_not_tear_a_transaction(server: Server) -> None:
-    """In a transaction it is an error of its own command; the commands before and after it run."""
+def test_a_number_of_thousands_of_digits_in_a_transaction(server: Server) -> None:
+    """The number is an error of its own command; the commands before and after it run."""
     server.given("MULTI", "SET a 1", f"XADD s {LONG} f v", "SET b 2")
     assert server.same(server.run("EXEC")[0], OK)
     server.expect("MGET a b", ["1", "2"])

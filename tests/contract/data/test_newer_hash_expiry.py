@@ -71,7 +71,7 @@ _LATER, _LATEST = 70_368_744_177_000, 70_368_744_177_663
     ],
 )
 def test_deadlines(server: Server, dialogue) -> None:
-    """Fields get and lose their expiry one by one; a past time deletes them, and the hash with its last field."""
+    """Fields get and lose deadlines one by one; a past time deletes the field, and the hash with its last field."""
     play(server, dialogue)
 
 
@@ -113,7 +113,7 @@ def test_deadlines(server: Server, dialogue) -> None:
     ],
 )
 def test_reading_and_setting_with_expiry(server: Server, dialogue) -> None:
-    """HGETEX, HSETEX and HGETDEL combine two operations."""
+    """HGETEX, HSETEX and HGETDEL read or set fields and change their deadlines or delete them."""
     play(server, dialogue)
 
 
@@ -174,14 +174,14 @@ def test_errors(server: Server, command: str, error: Any) -> None:
 
 @hand_clock
 @pytest.mark.parametrize("fields", [3, 300])
-def test_fields_expire_by_themselves(server: Server, fields: int) -> None:
-    """Expired fields are not visible, and are deleted; the hash is deleted with its last field."""
+def test_fields_expire(server: Server, fields: int) -> None:
+    """Expired fields are not visible and are deleted; the hash is deleted with its last field."""
     names = [f"f{number}" for number in range(fields)]
     server.run("HSET", "h", *[word for name in names for word in (name, "v")])
     server.run("HPEXPIRE", "h", 10, "FIELDS", fields - 1, *names[1:])
     server.run("HPEXPIRE", "h", 30, "FIELDS", 1, "f0")
     server.clock.now_us += 10_000
-    # (Nothing has removed them yet.)
+    # The fields still exist, because no command has accessed them.
     play(
         server,
         [
@@ -209,8 +209,11 @@ def test_fields_expire_by_themselves(server: Server, fields: int) -> None:
 
 
 @hand_clock
-def test_what_expires_is_told(server: Server) -> None:
-    """Expiry is hexpired, and del with the last field; the log gets an HDEL. Setting and removing it are events too."""
+def test_expiring_fields_publish_events(server: Server) -> None:
+    """An expired field publishes hexpired, and del with the last field; the log gets an HDEL.
+
+    Setting and removing a deadline publish events as well.
+    """
     server.config("notify-keyspace-events", "EA")
     client = server.client()
     client.run("PSUBSCRIBE __keyevent@*")
@@ -230,8 +233,8 @@ def test_what_expires_is_told(server: Server) -> None:
     assert [argv for _, argv in server.effects][-2:] == [[b"HDEL", b"h", b"a"], [b"HDEL", b"h", b"b"]]
 
 
-def test_watched_fields(server: Server) -> None:
-    """A deadline of a field is a change of its key, as WATCH sees it."""
+def test_a_deadline_is_a_change_for_watch(server: Server) -> None:
+    """Setting the deadline of a field fails a transaction that watches the key."""
     server.given("HSET h a 1", "WATCH h", "HEXPIRE h 100 FIELDS 1 a", "MULTI", "PING")
     server.expect("EXEC", None)
     server.given("WATCH h", "HPERSIST h FIELDS 1 x", "MULTI", "PING")

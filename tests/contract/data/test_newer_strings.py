@@ -1,4 +1,4 @@
-"""Conditional string commands, since 8.4: SET with IFEQ and its variants, DELEX, DIGEST, MSETEX."""
+"""Conditional string commands (8.4): SET with IFEQ and its variants, DELEX, DIGEST, MSETEX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = Error("ERR must be exactly 16 hexadecimal characters")
 _STRING = Error("ERR Key should be of string type if conditions are specified")
 _NUMKEYS = Error("ERR invalid numkeys value")
 _PAIRS = Error("ERR wrong number of key-value pairs")
-#: The digests of ``v`` and ``12``.
+#: Digests of ``v`` and ``12``.
 _V, _12 = "f7042be43fb80714", "7ecd2e572c949f74"
 
 
@@ -61,7 +61,7 @@ _V, _12 = "f7042be43fb80714", "7ecd2e572c949f74"
     ],
 )
 def test_set_under_a_condition(server: Server, dialogue) -> None:
-    """SET does nothing, and returns nil, if the value or its digest does not meet the condition."""
+    """SET does nothing and returns nil if the value or its digest does not meet the condition."""
     play(server, dialogue)
 
 
@@ -158,7 +158,7 @@ def test_several_strings_with_one_expiry(server: Server, dialogue) -> None:
         ("DELEX k", ["RM", "delete"]),
     ],
 )
-def test_what_is_done_with_the_key(server: Server, command: str, use: list[str]) -> None:
-    """COMMAND GETKEYSANDFLAGS takes into account that a condition changes how SET and DELEX use their key."""
+def test_getkeysandflags_of_conditional_commands(server: Server, command: str, use: list[str]) -> None:
+    """COMMAND GETKEYSANDFLAGS reports how SET and DELEX use their key with and without a condition."""
     ((_, words),) = server.run(f"COMMAND GETKEYSANDFLAGS {command}")
     assert sorted(words) == sorted(word.encode() for word in use)

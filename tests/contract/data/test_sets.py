@@ -1,4 +1,4 @@
-"""Sets."""
+"""Sets: members, operations on several sets, random members and SSCAN."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _NEGATIVE = Error("ERR LIMIT can't be negative")
     ],
 )
 def test_members(server: Server, dialogue) -> None:
-    """Members are added, found, moved and removed; an empty set is no key."""
+    """Members are added, found, moved and removed; an empty set is deleted."""
     play(server, dialogue)
 
 
@@ -129,7 +129,9 @@ def test_members(server: Server, dialogue) -> None:
     ],
 )
 def test_several_sets(server: Server, dialogue) -> None:
-    """Intersections, unions and differences of sets; a stored result replaces a key of any type."""
+    """Intersections, unions and differences of sets are returned or stored; a stored result replaces a
+    key of any type.
+    """
     play(server, dialogue)
 
 
@@ -165,14 +167,14 @@ def test_several_sets(server: Server, dialogue) -> None:
         ],
     ],
 )
-def test_chance(server: Server, dialogue) -> None:
-    """SRANDMEMBER and SPOP return random members; popped members are removed."""
+def test_random_members(server: Server, dialogue) -> None:
+    """SRANDMEMBER and SPOP return random members, and SPOP removes them."""
     play(server, dialogue)
 
 
 @pytest.mark.parametrize("size", [5, 300, 3000])
-def test_what_is_drawn_are_different_members(server: Server, size: int) -> None:
-    """SRANDMEMBER gives different members and leaves them; SPOP gives different ones and takes them."""
+def test_random_members_are_distinct(server: Server, size: int) -> None:
+    """SRANDMEMBER returns distinct members and keeps them; SPOP returns distinct members and removes them."""
     names = {b"m%d" % number for number in range(size)}
     server.run("SADD", "x", *names)
     drawn = server.run("SRANDMEMBER", "x", size - 1)
@@ -231,6 +233,6 @@ def test_a_small_set_is_scanned_in_one_step(server: Server) -> None:
     ],
 )
 def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
-    """OBJECT ENCODING reports Redis's encoding of a set, which depends on its present and past members."""
+    """OBJECT ENCODING reports Redis's encoding of a set, which depends on its current and earlier members."""
     server.given(*lines)
     server.expect("OBJECT ENCODING x", encoding)

@@ -105,22 +105,24 @@ _LIST = ("RPUSH l 3 1 2 10", 4)
     ],
 )
 def test_sorting(server: Server, dialogue) -> None:
-    """Elements are ordered as numbers or words, by themselves or by other keys; they or other keys are the reply."""
+    """SORT orders elements as numbers or words, by themselves or by other keys, and returns them or the values of other
+    keys.
+    """
     if "GETKEYSANDFLAGS" in dialogue[-1][0] and server.proto == 3:
-        dialogue = dialogue[:-1]  # (there the words are a set)
+        dialogue = dialogue[:-1]  # From here on the words are a set.
     play(server, dialogue)
 
 
 @since("7.4")
 @pytest.mark.parametrize("word", [" 1", "0x10"])
-def test_what_is_no_number(server: Server, word: str) -> None:
-    """Blanks and hexadecimal digits are not accepted in numbers; older releases accepted them."""
+def test_invalid_numbers(server: Server, word: str) -> None:
+    """Blanks and hexadecimal digits are rejected in numbers; older releases accepted them."""
     server.run("RPUSH", "l", word, "1")
     server.expect("SORT l", _NOT_NUMBERS)
 
 
-def test_what_is_stored_is_told(server: Server) -> None:
-    """STORE publishes an event for the list that it creates, or the key that it deletes."""
+def test_store_publishes_an_event(server: Server) -> None:
+    """STORE publishes an event for the list that it creates or the key that it deletes."""
     server.config("notify-keyspace-events", "EA")
     client = server.client()
     client.run("PSUBSCRIBE __keyevent@*")
@@ -130,8 +132,8 @@ def test_what_is_stored_is_told(server: Server) -> None:
     client.expect_nothing()
 
 
-def test_by_and_get_need_the_right_to_read_all_keys(server: Server) -> None:
-    """A user with limited rights may sort readable keys, but not use keys named by the elements."""
+def test_by_and_get_need_permission_for_all_keys(server: Server) -> None:
+    """A user with limited permissions may sort readable keys, but may not use BY and GET."""
     server.given("RPUSH l 2 1", "ACL SETUSER sorter on nopass +@all %R~l ~d ~w*")
     client = server.client()
     client.run("AUTH sorter x")

@@ -1,4 +1,4 @@
-"""Ranges of sorted sets: by rank, by score, by member; found, stored, removed."""
+"""Ranges of sorted sets by rank, score or member: read, stored and removed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NO_SCORES = Error("ERR syntax error, WITHSCORES not supported in combination wi
             ("ZRANGE z 2 3 BYSCORE REV", []),
             ("ZRANGE z 0 9 BYSCORE LIMIT 1 2", ["b", "c"]),
             ("ZRANGE z 0 9 BYSCORE LIMIT 3 -1", ["d", "e"]),
-            ("ZRANGE z 0 9 BYSCORE LIMIT -1 2", Newest([], valkey={"8.0": ANY})),  # Valkey: as its form has it
+            ("ZRANGE z 0 9 BYSCORE LIMIT -1 2", Newest([], valkey={"8.0": ANY})),  # Valkey's order differs.
             ("ZRANGE z 0 9 BYSCORE LIMIT 9 2", []),
             ("ZRANGE z 0 9 BYSCORE LIMIT 9223372036854775807 9223372036854775807", []),
             ("ZRANGE z 9 0 BYSCORE REV LIMIT 1 2", ["d", "c"]),
@@ -121,7 +121,7 @@ _NO_SCORES = Error("ERR syntax error, WITHSCORES not supported in combination wi
     ],
 )
 def test_ranges(server: Server, big: bool, dialogue) -> None:
-    """Ranges by ranks and by scores, forwards and backwards, in small sorted sets and in large ones."""
+    """Ranges by rank and by score are right forwards and backwards, in small and in large sorted sets."""
     given = "ZADD z 1 a 2 b 3 d 3 c 4.5 e"
     if big:
         server.given(("ZADD", "z", "7", "x" * 65), given, ("ZREM", "z", "x" * 65))
@@ -158,7 +158,7 @@ def test_ranges(server: Server, big: bool, dialogue) -> None:
     ],
 )
 def test_ranges_of_members(server: Server, big: bool, dialogue) -> None:
-    """If all scores are equal, ranges are ordered by the members' bytes."""
+    """If all scores are equal, ranges by member follow the order of the members' bytes."""
     given = "ZADD z 0 a 0 b 0 bb 0 c 0 d 0 e"
     if big:
         server.given(("ZADD", "z", "0", "x" * 65), given, ("ZREM", "z", "x" * 65))

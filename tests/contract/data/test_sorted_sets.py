@@ -1,4 +1,4 @@
-"""Sorted sets: their members and scores, how they are encoded, scanned and drawn from."""
+"""Sorted sets: members, scores, encodings, ZSCAN and random members."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ _COMMANDS_ON_ONE = """
     ],
 )
 def test_members(server: Server, dialogue) -> None:
-    """Members are added under conditions, scored, and removed; an empty sorted set is no key."""
+    """Members are added under conditions, scored and removed; an empty sorted set is deleted."""
     play(server, dialogue)
 
 
 def test_another_type(server: Server) -> None:
-    """Every command rejects a key of another type, except for errors that are detected before reading the key."""
+    """Every command rejects a key of another type, unless an earlier check fails first."""
     server.given("SET s 1")
     for command in [one.strip() for line in _COMMANDS_ON_ONE.splitlines() for one in line.split("|") if one.strip()]:
         server.expect(command, WRONGTYPE)
@@ -104,7 +104,7 @@ def test_another_type(server: Server) -> None:
     )
 
 
-#: A score as sent -> as returned.
+#: A score as it is sent, and as it is returned.
 SCORES: dict[str, Any] = {
     "1": "1",
     "-7": "-7",
@@ -134,8 +134,10 @@ SCORES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("given", SCORES)
-def test_how_scores_are_shown(server: Server, given: str) -> None:
-    """Redis 7.2 shows the fewest digits for the number, without an exponent if few zeros are needed."""
+def test_scores_are_shown_with_the_fewest_digits(server: Server, given: str) -> None:
+    """Redis 7.2 shows a score with the fewest digits that identify it, and with an exponent only if many zeros are
+    needed.
+    """
     expected = SCORES[given]
     text = expected.of(server.release) if isinstance(expected, Newest) else expected
     server.given(f"ZADD z {given} member")
@@ -144,13 +146,13 @@ def test_how_scores_are_shown(server: Server, given: str) -> None:
 
 
 def test_hexadecimal_scores(server: Server) -> None:
-    """They are numbers, except in newer releases of Valkey."""
+    """Hexadecimal scores are accepted, except in newer releases of Valkey."""
     server.expect("ZADD z 0x1p4 member", Newest(1, valkey={"9.1": _NOT_A_FLOAT}))
     server.expect("ZCOUNT z 16 16", Newest(1, valkey={"9.1": 0}))
 
 
 @pytest.mark.parametrize("word", ["", " 1", "1 ", "x", "nan", "nan(1)", "1_0", "1e", "0x", "1e400", "-1e400", "1e-400"])
-def test_what_is_no_score(server: Server, word: str) -> None:
+def test_invalid_scores_are_rejected(server: Server, word: str) -> None:
     """Scores with blanks, text that is not a number, and numbers beyond a double are rejected."""
     server.expect(("ZADD", "z", word, "a"), _NOT_A_FLOAT)
     server.expect(("ZINCRBY", "z", word, "a"), _NOT_A_FLOAT)
@@ -214,7 +216,7 @@ def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
 
 
 def test_limits_of_encodings(server: Server) -> None:
-    """The two directives apply to later changes of sorted sets."""
+    """The two directives for encodings apply to later changes of sorted sets."""
     server.config("zset-max-listpack-entries", 2)
     server.given("ZADD x 1 a 2 b", "ZADD y 1 a 2 b 3 c")
     server.config("zset-max-listpack-value", 3)
@@ -224,8 +226,8 @@ def test_limits_of_encodings(server: Server) -> None:
 
 
 @pytest.mark.parametrize("size", [5, 300, 3000])
-def test_scanning_and_drawing(server: Server, size: int) -> None:
-    """ZSCAN returns every member with its score, in order if it is small; ZRANDMEMBER returns different ones."""
+def test_scanning_and_random_members(server: Server, size: int) -> None:
+    """ZSCAN returns every member with its score, in order if the set is small; ZRANDMEMBER returns distinct members."""
     server.run("ZADD", "z", *[word for number in range(size) for word in (number / 2, f"m{number}")])
     cursor, met, steps = b"0", {}, 0
     while True:
@@ -245,7 +247,7 @@ def test_scanning_and_drawing(server: Server, size: int) -> None:
     assert all(float(score) == int(member[1:]) / 2 for member, score in pairs)
 
 
-def test_words_of_scanning_and_drawing(server: Server) -> None:
+def test_arguments_of_scanning_and_random_members(server: Server) -> None:
     """Accepted and rejected arguments of ZSCAN and ZRANDMEMBER."""
     server.given("ZADD z 1 a 2.5 b")
     play(

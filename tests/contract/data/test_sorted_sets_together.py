@@ -1,4 +1,4 @@
-"""Operations on several sorted sets, and removing members at once or by waiting."""
+"""Operations on several sorted sets, and popping members with and without blocking."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def _no_keys(command: str) -> Error:
         ],
     ],
 )
-def test_several(server: Server, dialogue) -> None:
-    """Unions, intersections and differences of sorted sets and sets, with weights, read and stored."""
+def test_operations_on_several_sorted_sets(server: Server, dialogue) -> None:
+    """Unions, intersections and differences of sorted sets and sets, with weights, are returned and stored."""
     server.given("ZADD z 1 a 2 b 3 c 3 d", "ZADD y 10 b 20 d 30 e", "SADD set a b")
     play(server, dialogue)
 
@@ -157,7 +157,7 @@ def test_pops(server: Server, dialogue) -> None:
 
 
 def test_waiting_clients_are_served_in_order(server: Server) -> None:
-    """The client that waited first gets the lowest or highest member; one that finds nothing left continues to wait."""
+    """The client that waited first gets the lowest or highest member; a client that finds none continues to wait."""
     clients = [server.client() for _ in range(4)]
     commands = ("BZPOPMIN z other 0", "BZPOPMAX z 0", "BZMPOP 0 2 other z MIN COUNT 2", "BZPOPMIN z other 0")
     for client, command in zip(clients, commands, strict=True):
@@ -172,8 +172,8 @@ def test_waiting_clients_are_served_in_order(server: Server) -> None:
 
 
 @pytest.mark.parametrize("command", ["BZPOPMIN none z 0.02", "BZMPOP 0.02 2 none z MAX COUNT 3"])
-def test_nothing_comes_in_time(server: Server, command: str) -> None:
-    """After its timeout a waiting client gets nil, and later members are not for it."""
+def test_a_waiting_client_times_out(server: Server, command: str) -> None:
+    """After its timeout a waiting client gets nil, and later members do not go to it."""
     client = server.client()
     client.send(command)
     server.let_pass(25)
@@ -193,7 +193,7 @@ def test_nothing_comes_in_time(server: Server, command: str) -> None:
         ["MULTI", "ZADD z 0 gone", "DEL z", "ZADD z 1 x", "EXEC"],
     ],
 )
-def test_a_sorted_set_that_comes_into_being(server: Server, lines: list[str]) -> None:
+def test_a_sorted_set_created_by_another_command(server: Server, lines: list[str]) -> None:
     """A waiting client is served by every command that creates its sorted set, after a whole transaction."""
     client = server.client()
     client.send("BZPOPMIN z 0")
@@ -202,7 +202,7 @@ def test_a_sorted_set_that_comes_into_being(server: Server, lines: list[str]) ->
     client.expect_reply(["z", "x", Score("1")])
 
 
-def test_who_waits_for_another_type_is_not_woken(server: Server) -> None:
+def test_a_key_of_another_type_does_not_wake_a_client(server: Server) -> None:
     """A list does not wake a client that waits for a sorted set; CLIENT UNBLOCK does."""
     popper, lister = server.client(), server.client()
     number = popper.run("CLIENT ID")
@@ -217,7 +217,7 @@ def test_who_waits_for_another_type_is_not_woken(server: Server) -> None:
     popper.expect_reply(Error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))
 
 
-def test_what_is_watched(server: Server) -> None:
+def test_a_watched_sorted_set(server: Server) -> None:
     """A transaction runs unless a watched sorted set has changed."""
     other = server.client()
     server.given("ZADD z 1 a", "WATCH z")

@@ -1,4 +1,4 @@
-"""Strings and the numbers in them."""
+"""Strings, and numbers stored in strings."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def invalid_expire(command: str) -> Error:
     ],
 )
 def test_setting_and_getting(server: Server, dialogue) -> None:
-    """SET with all its options, and its older variants."""
+    """SET works with all its options, and so do SETNX, SETEX, PSETEX and GETSET."""
     play(server, dialogue)
 
 
@@ -265,7 +265,7 @@ def test_parts_of_strings(server: Server, dialogue) -> None:
     ],
 )
 def test_numbers(server: Server, dialogue) -> None:
-    """Integers and floats in strings, with 64 bits each, and errors for other text."""
+    """Integers have 64 bits, floats have the digits of Redis, and other text is an error."""
     play(server, dialogue)
 
 

@@ -1,1 +1,1 @@
-"""Consumer groups: reading, pending entries, claiming, acknowledging, lag."""
+"""Consumer groups: reading, pending entries, claiming, acknowledging and lag."""

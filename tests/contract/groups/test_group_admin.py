@@ -23,20 +23,20 @@ def no_group(group: str = "none", key: str = "s") -> Error:
 
 
 def groups(server: Server, key: str = "s") -> list[dict[bytes, Any]]:
-    """XINFO GROUPS as dicts in both protocols."""
+    """Return XINFO GROUPS as dicts in both protocols."""
     reply = server.run(f"XINFO GROUPS {key}")
     return [row if isinstance(row, dict) else dict(zip(row[::2], row[1::2], strict=True)) for row in reply]
 
 
 @pytest.fixture
 def stream(server: Server) -> Server:
-    """A stream s with 1-0 and 2-0, and no group."""
+    """Return a server with a stream s that has 1-0 and 2-0 and no group."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2")
     return server
 
 
 def group(name: str, consumers: int, pending: int, last: str, read: int | None, lag: int | None) -> Map:
-    """A row of XINFO GROUPS."""
+    """Return a row of XINFO GROUPS."""
     return Map(
         {
             "name": name,
@@ -66,7 +66,7 @@ def group(name: str, consumers: int, pending: int, last: str, read: int | None, 
     ],
 )
 def test_creating(stream: Server, command: str, row: Map) -> None:
-    """CREATE makes a group at an ID; its entries-read is known if the counters allow it."""
+    """CREATE makes a group at an ID; its entries-read is known if the stream's counters determine it."""
     stream.expect(command, OK)
     stream.expect("XINFO GROUPS s", [row])
 
@@ -80,7 +80,7 @@ def test_creating_twice(stream: Server) -> None:
 
 
 def test_mkstream(server: Server) -> None:
-    """MKSTREAM makes an empty stream if there is none; no other form does, and no failing one."""
+    """MKSTREAM makes an empty stream if the key is missing; without MKSTREAM, or with an error, no stream is made."""
     server.expect("XGROUP CREATE s g $ MKSTREAM ENTRIESREAD -2", ENTRIES_READ)
     server.expect("XGROUP CREATE s g x MKSTREAM", Error("ERR Invalid stream ID specified as stream command argument"))
     server.expect("EXISTS s", 0)
@@ -115,7 +115,7 @@ def test_no_group(stream: Server, command: str) -> None:
 @pytest.mark.parametrize(("value", "reply"), [("-2", ENTRIES_READ), ("x", NOT_AN_INTEGER), ("1.5", NOT_AN_INTEGER)])
 @pytest.mark.parametrize("command", ["CREATE s new 0", "SETID s g 0"])
 def test_entries_read_is_checked(stream: Server, command: str, value: str, reply: Error) -> None:
-    """ENTRIESREAD is a number from -1 on."""
+    """ENTRIESREAD must be a number from -1 on."""
     stream.given("XGROUP CREATE s g 0")
     stream.expect(f"XGROUP {command} ENTRIESREAD {value}", reply)
     assert len(groups(stream)) == 1
@@ -128,8 +128,8 @@ def test_entries_read_is_checked(stream: Server, command: str, value: str, reply
         ("XGROUP SETID s g 0 ENTRIESREAD 0 ENTRIESREAD 1", "SETID"),
     ],
 )
-def test_options_given_twice(stream: Server, command: str, name: str) -> None:
-    """More arguments than all options together have are rejected, before the ID is parsed."""
+def test_too_many_options(stream: Server, command: str, name: str) -> None:
+    """More arguments than all options together have are rejected before the ID is parsed."""
     stream.given("XGROUP CREATE s g 0")
     text = f"ERR unknown subcommand or wrong number of arguments for '{name}'. Try XGROUP HELP."
     stream.expect(command, Error(text))
@@ -137,7 +137,7 @@ def test_options_given_twice(stream: Server, command: str, name: str) -> None:
 
 
 def test_destroying(stream: Server) -> None:
-    """DESTROY returns 1 for a group and 0 for none, and removes its pending entries."""
+    """DESTROY returns 1 for an existing group and 0 for a missing one, and removes its pending entries."""
     stream.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")
     stream.expect("XGROUP DESTROY s g", 1)
     stream.expect("XGROUP DESTROY s g", 0)
@@ -159,7 +159,7 @@ def test_setting_the_id(stream: Server) -> None:
 
 
 def test_consumers(stream: Server) -> None:
-    """CREATECONSUMER makes a consumer once; DELCONSUMER deletes it, and returns how many entries it had pending."""
+    """CREATECONSUMER makes a consumer once; DELCONSUMER deletes it and returns its number of pending entries."""
     stream.given("XGROUP CREATE s g 0")
     stream.expect("XGROUP CREATECONSUMER s g c", 1)
     stream.expect("XGROUP CREATECONSUMER s g c", 0)
@@ -186,8 +186,10 @@ def test_the_order_of_names(stream: Server) -> None:
     assert shown == sorted(name.encode() for name in names)
 
 
-def test_info_without_groups(stream: Server) -> None:
-    """A stream without groups, a group without consumers, and a group that does not exist."""
+def test_info_of_empty_and_missing_groups(stream: Server) -> None:
+    """XINFO returns empty arrays for a stream without groups and a group without consumers, and an error for a missing
+    group.
+    """
     stream.expect("XINFO GROUPS s", [])
     stream.given("XGROUP CREATE s g 0")
     stream.expect("XINFO CONSUMERS s g", [])
@@ -239,7 +241,7 @@ def test_seen_and_active(stream: Server, command: str, idle: int, inactive: int)
 @since("7.2")
 @hand_clock
 def test_never_active(stream: Server) -> None:
-    """A consumer that never got an entry is inactive (-1), however often it is seen."""
+    """A consumer that never got an entry has an inactive time of -1, however often it has called."""
     stream.given("XGROUP CREATE s g $", "XGROUP CREATECONSUMER s g c")
     stream.let_pass(70)
     stream.expect("XINFO CONSUMERS s g", [Map({"name": "c", "pending": 0, "idle": 70, "inactive": -1})])

@@ -13,7 +13,10 @@ ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 
 @pytest.fixture
 def claimed(server: Server) -> Server:
-    """A stream s with 1-0 to 4-0; in group g, consumer a has 1-0 to 3-0, and 4-0 was not delivered."""
+    """Return a server with a stream s from 1-0 to 4-0.
+
+    In group g, consumer a has 1-0 to 3-0, and 4-0 was not delivered.
+    """
     server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 5)), "XGROUP CREATE s g 0")
     server.given("XREADGROUP GROUP g a COUNT 3 STREAMS s >")
     return server
@@ -42,13 +45,15 @@ def claimed(server: Server) -> Server:
     ],
 )
 def test_claiming(claimed: Server, words: str, reply: list[object], row: list[object]) -> None:
-    """XCLAIM moves an entry with enough idle time, and counts a delivery unless told otherwise."""
+    """XCLAIM moves an entry that is idle for long enough, and counts a delivery unless RETRYCOUNT or JUSTID says
+    otherwise.
+    """
     claimed.expect(f"XCLAIM s g b {words}", reply)
     claimed.expect("XPENDING s g 1 1 1", [row])
 
 
 def test_the_order_of_ids(claimed: Server) -> None:
-    """Entries are claimed in the order in which they are named."""
+    """Entries are claimed in the order of the given IDs."""
     claimed.expect("XCLAIM s g b 0 3-0 1-0 9-0 2-0 JUSTID", ["3-0", "1-0", "2-0"])
     claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["b", "3"]]])
 
@@ -95,7 +100,7 @@ def test_the_consumer_is_made_anyway(claimed: Server) -> None:
 
 
 def test_claiming_ones_own(claimed: Server) -> None:
-    """A consumer may claim its own entry; that is another delivery."""
+    """A consumer that claims its own entry adds a delivery."""
     claimed.expect("XCLAIM s g a 0 1-0", ALL[:1])
     claimed.expect("XPENDING s g - + 1", [["1-0", "a", ANY, 2]])
 
@@ -144,7 +149,7 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
     ],
 )
 def test_claim_refusals(claimed: Server, command: str, reply: Error) -> None:
-    """Errors of XCLAIM and XAUTOCLAIM; nothing is claimed and no consumer is made."""
+    """After an error of XCLAIM or XAUTOCLAIM nothing is claimed and no consumer is made."""
     claimed.expect(command, reply)
     claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
     assert len(claimed.run("XINFO CONSUMERS s g")) == 1
@@ -167,7 +172,9 @@ def test_claim_refusals(claimed: Server, command: str, reply: Error) -> None:
     ],
 )
 def test_delivery_times_of_a_claim(claimed: Server, options: str, idle: int) -> None:
-    """A claim's delivery time is now, or set by IDLE or TIME; a time outside of zero to now is set to now."""
+    """A claim's delivery time is the present, or set by IDLE or TIME; a time before zero or in the future becomes the
+    present.
+    """
     claimed.let_pass(1000)
     times = {"ago_50": claimed.now - 50, "in_50": claimed.now + 50}
     claimed.given(f"XCLAIM s g b 0 1-0 {options.format(**times)}")
@@ -188,13 +195,13 @@ def test_min_idle(claimed: Server) -> None:
 
 
 def test_autoclaim(claimed: Server) -> None:
-    """XAUTOCLAIM claims from an ID on and returns the cursor, the entries, and the deleted IDs."""
+    """XAUTOCLAIM claims from an ID on and returns the cursor, the entries and the deleted IDs."""
     claimed.expect("XAUTOCLAIM s g b 0 0", ["0-0", ALL, []])
     claimed.expect("XPENDING s g - + 10", [[f"{n}-0", "b", ANY, 2] for n in (1, 2, 3)])
 
 
 def test_autoclaim_in_steps(claimed: Server) -> None:
-    """With COUNT the cursor is the next pending ID, and 0-0 at the end."""
+    """With COUNT the cursor is the next pending ID, and 0-0 after the last one."""
     claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 2 JUSTID", ["3-0", ["1-0", "2-0"], []])
     claimed.expect("XAUTOCLAIM s g b 0 3-0 COUNT 2 JUSTID", ["0-0", ["3-0"], []])
     claimed.expect("XAUTOCLAIM s g b 0 (1-0 COUNT 1 JUSTID", ["3-0", ["2-0"], []])
@@ -218,8 +225,8 @@ def test_the_test_vector_of_vanished_entries(server: Server) -> None:
     server.expect("XAUTOCLAIM s g c 0 0", ["0-0", entries("1-2 a 2"), ["1-1"]])
 
 
-def test_how_far_autoclaim_looks(server: Server) -> None:
-    """At most ten times COUNT pending entries are checked, claimed or not."""
+def test_autoclaim_checks_ten_times_count(server: Server) -> None:
+    """At most ten times COUNT pending entries are checked, whether they are claimed or not."""
     server.given(
         *(f"XADD s {n}-0 f v" for n in range(1, 31)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"
     )
@@ -238,7 +245,7 @@ def test_autoclaims_default_count(server: Server) -> None:
 
 
 def test_an_empty_pending_list(server: Server) -> None:
-    """With nothing pending there is nothing to claim."""
+    """XAUTOCLAIM of an empty pending entries list returns 0-0 and no entries."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     server.expect("XAUTOCLAIM s g c 0 0", ["0-0", [], []])
     server.expect("XCLAIM s g c 0 1-0", [])
@@ -247,7 +254,7 @@ def test_an_empty_pending_list(server: Server) -> None:
 
 @pytest.mark.parametrize("word", ["", " JUSTID"])
 def test_many_entries_are_claimed_at_once(server: Server, word: str) -> None:
-    """XAUTOCLAIM and XCLAIM reply with exactly as many entries as the array's length says, however many there are."""
+    """The arrays of XAUTOCLAIM and XCLAIM have the announced length for any number of entries."""
     numbers = range(1, 2101)
     server.given(*(f"XADD s {n}-0 f {n}" for n in numbers), "XGROUP CREATE s g 0", "XGROUP CREATE s h 0")
     server.given("XREADGROUP GROUP g a STREAMS s >", "XREADGROUP GROUP h a STREAMS s >")

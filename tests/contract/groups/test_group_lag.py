@@ -13,7 +13,7 @@ Numbers = tuple[int | None, int | None]
 
 
 def numbers(server: Server, group: str = "g") -> Numbers:
-    """entries-read and lag of a group."""
+    """Return entries-read and lag of a group."""
     for row in server.run("XINFO GROUPS s"):
         fields: dict[bytes, Any] = row if isinstance(row, dict) else dict(zip(row[::2], row[1::2], strict=True))
         if fields[b"name"] == group.encode():
@@ -61,7 +61,7 @@ def fill(server: Server, count: int) -> None:
     ],
 )
 def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_0: Numbers | None) -> None:
-    """Numbers of entries read and of lag, on a stream with 1-0 to 5-0."""
+    """entries-read and lag are right for each position of a group on a stream with 1-0 to 5-0."""
     fill(server, 5)
     for step in steps:
         word, _, count = step.partition(" ")
@@ -76,12 +76,12 @@ def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_
 
 
 def test_an_empty_stream(server: Server) -> None:
-    """A group on a stream that never had entries has no lag."""
+    """A group on a stream that never had entries has a lag of 0."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     assert numbers(server) == (None, 0)
 
 
-def test_a_group_that_begins_with_its_stream(server: Server) -> None:
+def test_a_group_created_with_its_stream(server: Server) -> None:
     """A group created with MKSTREAM counts from the first entry on."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     fill(server, 3)
@@ -93,7 +93,9 @@ def test_a_group_that_begins_with_its_stream(server: Server) -> None:
 
 
 def test_lag_after_reading_past_a_deletion(server: Server) -> None:
-    """A deletion before the group's position does not matter; one after it makes the lag unknown until it is passed."""
+    """A deletion before the group's position does not matter; one after it makes the lag unknown until the group has
+    passed it.
+    """
     fill(server, 5)
     server.given("XGROUP CREATE s g 0", "XDEL s 1-0")
     assert numbers(server) == (None, 4)
@@ -109,7 +111,7 @@ def test_lag_after_reading_past_a_deletion(server: Server) -> None:
 
 @since("8.10")
 def test_counts_beyond_the_stream(server: Server) -> None:
-    """A group cannot have read more than was ever added, regardless of ENTRIESREAD and XSETID."""
+    """entries-read is at most the number of entries ever added, whatever ENTRIESREAD and XSETID set."""
     fill(server, 5)
     server.given("XGROUP CREATE s g 5-0 ENTRIESREAD 99")
     assert numbers(server) == (5, 0)

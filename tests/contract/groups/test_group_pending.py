@@ -11,14 +11,14 @@ from tests.harness.replies import ANY, INVALID_ID, NOT_AN_INTEGER, SYNTAX, Error
 
 @pytest.fixture
 def pending(server: Server) -> Server:
-    """A stream s with 1-0 to 5-0; in group g, a has got 1-0 to 3-0 and b the others."""
+    """Return a server with a stream s from 1-0 to 5-0. In group g, a has received 1-0 to 3-0 and b the others."""
     server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 6)), "XGROUP CREATE s g 0")
     server.given("XREADGROUP GROUP g a COUNT 3 STREAMS s >", "XREADGROUP GROUP g b STREAMS s >")
     return server
 
 
 def rows(*pairs: tuple[int, str]) -> list[list[object]]:
-    """Rows of XPENDING's long form."""
+    """Return rows of XPENDING's long form."""
     return [[f"{n}-0", consumer, ANY, 1] for n, consumer in pairs]
 
 
@@ -40,7 +40,7 @@ EVERYTHING = [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")]
     ],
 )
 def test_acknowledging(pending: Server, ids: str, acknowledged: int, left: list[int]) -> None:
-    """XACK removes IDs from the pending list, of any consumer, and returns how many were pending."""
+    """XACK removes IDs from the pending entries list, whatever their consumer, and returns the number removed."""
     pending.expect(f"XACK s g {ids}", acknowledged)
     pending.expect("XPENDING s g - + 10", rows(*((n, who) for n, who in EVERYTHING if n in left)))
 
@@ -51,14 +51,14 @@ def test_the_stream_stays(pending: Server) -> None:
     pending.expect("XLEN s", 5)
 
 
-def test_acknowledging_reads_all_ids_first(pending: Server) -> None:
+def test_all_ids_are_parsed_first(pending: Server) -> None:
     """A single invalid ID prevents all acknowledgements."""
     pending.expect("XACK s g 1-0 x", INVALID_ID)
     pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
 
 
 @pytest.mark.parametrize("command", ["XACK none g 1-0", "XACK s none 1-0", "XACK none g x", "XACK s none x"])
-def test_acknowledging_nowhere(pending: Server, command: str) -> None:
+def test_acknowledging_without_a_group(pending: Server, command: str) -> None:
     """For a missing key or group nothing is acknowledged, and IDs are not parsed."""
     pending.expect(command, 0)
 
@@ -67,14 +67,16 @@ def test_acknowledging_nowhere(pending: Server, command: str) -> None:
 
 
 def test_the_summary(pending: Server) -> None:
-    """The short form: how many, the smallest and the greatest ID, and how many each consumer has, as text."""
+    """The short form has the number of pending entries, their smallest and greatest ID, and each consumer's number as
+    text.
+    """
     pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
     pending.given("XACK s g 4-0 5-0")
     pending.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
 
 
 def test_the_summary_of_nothing(server: Server) -> None:
-    """Without pending entries: 0, two nil bulks and a null array."""
+    """Without pending entries the short form is 0, two nils and a null array."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     expected = b"*4\r\n:0\r\n_\r\n_\r\n_\r\n" if server.proto == 3 else b"*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n"
     assert server.wire("XPENDING s g") == expected
@@ -104,7 +106,7 @@ def test_the_summary_of_nothing(server: Server) -> None:
     ],
 )
 def test_the_long_form(pending: Server, words: str, expected: list[tuple[int, str]]) -> None:
-    """The long form lists ID, consumer, idle time and deliveries by ID, for a range, a consumer, an idle time."""
+    """The long form lists ID, consumer, idle time and deliveries, filtered by range, consumer and idle time."""
     pending.expect(f"XPENDING s g {words}", rows(*expected))
 
 
@@ -131,13 +133,13 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
         ("none g x + 10", INVALID_ID),
     ],
 )
-def test_pending_refusals(pending: Server, words: str, reply: Error) -> None:
-    """XPENDING's errors: numbers and IDs are parsed before the key is read."""
+def test_pending_errors(pending: Server, words: str, reply: Error) -> None:
+    """XPENDING parses numbers and IDs before it reads the key."""
     pending.expect(f"XPENDING {words}", reply)
 
 
 def test_one_word_too_many(pending: Server) -> None:
-    """A surplus word after the consumer is tolerated without IDLE."""
+    """Without IDLE, a surplus argument after the consumer is ignored."""
     pending.expect("XPENDING s g - + 10 a surplus", rows(*EVERYTHING[:3]))
 
 
@@ -158,7 +160,7 @@ def test_idle_times(server: Server) -> None:
 
 
 def test_many_pending_entries(server: Server) -> None:
-    """Thousands of pending entries, with scattered acknowledgements, are listed and counted correctly."""
+    """Thousands of pending entries with scattered acknowledgements are listed and counted correctly."""
     for n in range(1, 2001):
         server.main.send(f"XADD s {n}-0 f v")
     for _ in range(2000):

@@ -13,7 +13,7 @@ ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 
 @pytest.fixture
 def group(server: Server) -> Server:
-    """A stream s with 1-0, 2-0, 3-0 and a group g at its beginning."""
+    """Return a server with a stream s that has 1-0, 2-0, 3-0, and a group g at its start."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XADD s 3-0 f 3", "XGROUP CREATE s g 0")
     return server
 
@@ -33,8 +33,8 @@ def test_each_entry_goes_to_one_consumer(group: Server) -> None:
     group.expect("XREADGROUP GROUP g b STREAMS s >", got(*entries("4-0 f 4")))
 
 
-def test_groups_do_not_know_each_other(group: Server) -> None:
-    """Each group gets everything."""
+def test_groups_are_independent(group: Server) -> None:
+    """Each group gets every entry."""
     group.given("XGROUP CREATE s h 1-0")
     group.expect("XREADGROUP GROUP g a STREAMS s >", got(*ALL))
     group.expect("XREADGROUP GROUP h a STREAMS s >", got(*ALL[1:]))
@@ -48,12 +48,12 @@ def test_nothing_new(group: Server) -> None:
 
 @pytest.mark.parametrize("count", ["0", "-1"])
 def test_count_without_limit(group: Server, count: str) -> None:
-    """COUNT 0 or less is no limit."""
+    """A COUNT of 0 or less means no limit."""
     group.expect(f"XREADGROUP GROUP g a COUNT {count} STREAMS s >", got(*ALL))
 
 
 def test_history(group: Server) -> None:
-    """Any other ID returns the consumer's own pending entries after it, an empty list if there are none."""
+    """Any ID other than ``>`` returns the consumer's own pending entries after it, or an empty list."""
     group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XREADGROUP GROUP g b STREAMS s >")
     group.expect("XREADGROUP GROUP g a STREAMS s 0", got(*ALL[:2]))
     group.expect("XREADGROUP GROUP g a STREAMS s 1-0", got(ALL[1]))
@@ -65,8 +65,8 @@ def test_history(group: Server) -> None:
     group.expect("XREADGROUP GROUP g a STREAMS s 0", got(ALL[1]))
 
 
-def test_history_is_answered_at_once(group: Server) -> None:
-    """Reading history never blocks, regardless of BLOCK."""
+def test_history_never_blocks(group: Server) -> None:
+    """Reading history never blocks, whatever BLOCK says."""
     group.expect("XREADGROUP GROUP g a BLOCK 0 STREAMS s 0", got())
 
 
@@ -79,7 +79,7 @@ def test_history_of_deleted_entries(group: Server) -> None:
 
 
 def test_history_counts_deliveries(group: Server) -> None:
-    """Each reading of history counts as a delivery of the entries that are still there."""
+    """Each reading of history counts as a delivery of the entries that still exist."""
     group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XDEL s 1-0")
     group.given("XREADGROUP GROUP g a STREAMS s 0", "XREADGROUP GROUP g a STREAMS s 0")
     group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["2-0", "a", ANY, 3]])
@@ -87,7 +87,7 @@ def test_history_counts_deliveries(group: Server) -> None:
 
 @hand_clock
 def test_history_renews_the_delivery_time(group: Server) -> None:
-    """Reading history sets the delivery time to now, for entries that still exist."""
+    """Reading history sets the delivery time to the present for entries that still exist."""
     group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XDEL s 1-0")
     group.let_pass(50)
     group.given("XREADGROUP GROUP g a STREAMS s 0")
@@ -103,8 +103,8 @@ def test_noack(group: Server) -> None:
     group.expect("XREADGROUP GROUP g a STREAMS s >", None)
 
 
-def test_delivery_of_what_is_pending_already(group: Server) -> None:
-    """After XGROUP SETID back, pending entries are delivered again: to the new consumer, with their count reset."""
+def test_delivery_of_pending_entries(group: Server) -> None:
+    """After XGROUP SETID back, pending entries are delivered again to the new consumer, and their count is reset."""
     group.given("XREADGROUP GROUP g a STREAMS s >", "XREADGROUP GROUP g a STREAMS s 0", "XGROUP SETID s g 1-0")
     group.expect("XREADGROUP GROUP g b COUNT 1 STREAMS s >", got(ALL[1]))
     group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 2], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 2]])
@@ -113,21 +113,21 @@ def test_delivery_of_what_is_pending_already(group: Server) -> None:
 
 
 def test_delivery_between_pending_entries(group: Server) -> None:
-    """Entries that were acknowledged and are delivered again take their place among the pending ones."""
+    """Acknowledged entries that are delivered again are pending in the order of their IDs."""
     group.given("XREADGROUP GROUP g a STREAMS s >", "XACK s g 1-0 2-0", "XGROUP SETID s g 0")
     group.expect("XREADGROUP GROUP g b COUNT 2 STREAMS s >", got(*ALL[:2]))
     group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 1]])
     group.expect("XACK s g 1-0 2-0 3-0", 3)
 
 
-def test_the_greatest_id_is_new_entries(group: Server) -> None:
-    """The literal greatest ID means ``>``."""
+def test_the_greatest_id_means_new_entries(group: Server) -> None:
+    """The greatest possible ID means ``>``."""
     greatest = "18446744073709551615-18446744073709551615"
     group.expect(f"XREADGROUP GROUP g a COUNT 1 STREAMS s {greatest}", got(ALL[0]))
 
 
 def test_deleted_entries_are_not_delivered(group: Server) -> None:
-    """New entries that were deleted before being read are skipped."""
+    """New entries that were deleted before they were read are skipped."""
     group.given("XDEL s 1-0 3-0")
     group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[1]))
 
@@ -147,7 +147,7 @@ def test_options_come_in_any_order(group: Server) -> None:
     group.expect("xreadgroup noack block 10 group g a count 1 streams s >", got(ALL[1]))
 
 
-def test_the_consumer_is_made(group: Server) -> None:
+def test_the_consumer_is_created(group: Server) -> None:
     """A consumer is created by its first read; before 7.2 only if it got an entry."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     assert len(group.run("XINFO CONSUMERS s g")) == 1
@@ -184,8 +184,8 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}' in XREADGROUP with GR
         ("XREADGROUP GROUP g c COUNT 1 NOACK s", SYNTAX),
     ],
 )
-def test_refusals(group: Server, command: str, reply: Error) -> None:
-    """XREADGROUP's errors; all streams are checked before anything is delivered or made."""
+def test_errors(group: Server, command: str, reply: Error) -> None:
+    """XREADGROUP checks all streams before it delivers entries or creates consumers."""
     group.given("SET text v")
     group.expect(command, reply)
     group.expect("XINFO CONSUMERS s g", [])
@@ -202,8 +202,8 @@ def test_unbalanced(group: Server) -> None:
 
 
 @since("7.4")
-def test_plus_is_meaningless(group: Server) -> None:
-    """``+`` is refused as ``$`` is."""
+def test_plus_is_rejected(group: Server) -> None:
+    """``+`` is rejected like ``$``."""
     group.expect("XREADGROUP GROUP g c STREAMS s +", Error(MEANINGLESS.format("+")))
 
 

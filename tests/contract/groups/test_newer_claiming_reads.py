@@ -1,6 +1,6 @@
 """XREADGROUP CLAIM (8.4), XNACK (8.8), MAXCOUNT and MAXSIZE (8.10).
 
-One long module, because all cases use one group of one stream.
+The module is long because all cases use one group of one stream.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ I64MAX = 9223372036854775807
 
 @pytest.fixture
 def group(server: Server) -> Server:
-    """A stream s with 1-0 to 4-0; in group g, a has got 1-0 and 2-0."""
+    """Return a server with a stream s from 1-0 to 4-0. In group g, a has received 1-0 and 2-0."""
     server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 5)), "XGROUP CREATE s g 0")
     server.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >")
     return server
 
 
 def claimed(number: int, idle: Any, count: int) -> list[Any]:
-    """An entry as a claiming read shows it: with idle time and deliveries before the claim."""
+    """Return an entry as a claiming read shows it: with idle time and deliveries before the claim."""
     return [*entry(f"{number}-0 f {number}"), idle, count]
 
 
@@ -38,7 +38,9 @@ def got(*some: Any) -> Streams:
 
 @since("8.4")
 def test_claim_then_new(group: Server) -> None:
-    """Pending entries that are idle long enough come first, then new ones, each with its idle time and deliveries."""
+    """Pending entries that are idle for long enough come first, then new ones, each with its idle time
+    and deliveries.
+    """
     expected = got(claimed(1, ANY, 1), claimed(2, ANY, 1), claimed(3, 0, 0), claimed(4, 0, 0))
     group.expect("XREADGROUP GROUP g b CLAIM 0 STREAMS s >", expected)
     group.expect(
@@ -59,7 +61,7 @@ def test_claim_with_count(group: Server) -> None:
 @since("8.4")
 @hand_clock
 def test_claim_by_idle_time(group: Server) -> None:
-    """Entries are claimed by delivery time, the oldest first, up to the given idle time."""
+    """Entries with at least the given idle time are claimed in the order of their delivery times."""
     group.given("XCLAIM s g a 0 1-0 IDLE 50 JUSTID", "XCLAIM s g a 0 2-0 IDLE 100 JUSTID")
     group.expect("XREADGROUP GROUP g b COUNT 2 CLAIM 60 STREAMS s >", got(claimed(2, 100, 1), claimed(3, 0, 0)))
     group.let_pass(10)
@@ -90,7 +92,7 @@ def test_claim_and_history(group: Server) -> None:
 
 @since("8.4")
 def test_history_switches_claiming_off(group: Server) -> None:
-    """Streams after one that is read as history are read without CLAIM."""
+    """CLAIM does not apply to streams that follow one that is read as history."""
     group.given("XADD t 1-0 f 1", "XGROUP CREATE t g 0")
     reply = Streams({"s": entries("1-0 f 1", "2-0 f 2"), "t": entries("1-0 f 1")})
     group.expect("XREADGROUP GROUP g a CLAIM 0 STREAMS s t 0 >", reply)
@@ -105,14 +107,14 @@ def test_history_switches_claiming_off(group: Server) -> None:
     ],
 )
 def test_claim_errors(group: Server, words: str, reply: Error) -> None:
-    """The idle time is a number from 0 on."""
+    """The idle time of CLAIM must be a number from 0 on."""
     group.expect(f"XREADGROUP GROUP g b {words} STREAMS s >", reply)
 
 
 @since("8.4")
 @hand_clock
 def test_claim_waits_for_idleness(group: Server) -> None:
-    """A blocked reader with CLAIM is served when a pending entry becomes idle enough."""
+    """A blocked reader with CLAIM is served when a pending entry becomes idle for long enough."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     reader = group.client()
     reader.send("XREADGROUP GROUP g b COUNT 1 BLOCK 0 CLAIM 100 STREAMS s >")
@@ -126,7 +128,7 @@ def test_claim_waits_for_idleness(group: Server) -> None:
 @since("8.4")
 @hand_clock
 def test_new_entries_end_the_wait_for_idleness(group: Server) -> None:
-    """A blocked reader with CLAIM is served by new entries before anything is idle enough."""
+    """A blocked reader with CLAIM is served by new entries before a pending entry is idle for long enough."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     reader = group.client()
     reader.send("XREADGROUP GROUP g b BLOCK 0 CLAIM 100 STREAMS s >")
@@ -163,7 +165,9 @@ def test_nack(group: Server, words: str, reply: int, count: int) -> None:
 
 @since("8.8")
 def test_nack_counts(group: Server) -> None:
-    """XNACK returns how many entries were pending; others are ignored, or created by FORCE if the entry exists."""
+    """XNACK returns the number of pending entries; other IDs are ignored, or become pending with FORCE if the entry
+    exists.
+    """
     group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0", 1)
     group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0 FORCE", 2)
     group.expect("XPENDING s g - + 10", [["1-0", "", -1, 1], ["2-0", "a", ANY, 1], ["3-0", "", -1, 0]])
@@ -180,8 +184,8 @@ def test_silent_does_not_go_below_zero(group: Server) -> None:
 
 
 @since("8.8")
-def test_what_was_nacked(group: Server) -> None:
-    """NACKed entries count as pending for the group and no consumer, survive the consumer, and are removed by XACK."""
+def test_nacked_entries_stay_pending(group: Server) -> None:
+    """NACKed entries are pending for the group without a consumer, survive the consumer, and are removed by XACK."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "1"]]])
     group.expect("XGROUP DELCONSUMER s g a", 1)
@@ -191,24 +195,24 @@ def test_what_was_nacked(group: Server) -> None:
 
 
 @since("8.8")
-def test_idle_filters_do_not_see_nacked_entries(group: Server) -> None:
-    """XPENDING IDLE includes NACKed entries regardless of the idle time; a consumer's filter excludes them."""
+def test_idle_filters_include_nacked_entries(group: Server) -> None:
+    """XPENDING IDLE includes NACKed entries whatever the idle time; a consumer's filter excludes them."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.expect("XPENDING s g IDLE 99999999 - + 10", [["1-0", "", -1, 1]])
     group.expect("XPENDING s g - + 10 a", [["2-0", "a", ANY, 1]])
 
 
 @since("8.8")
-def test_nacked_entries_in_the_order_of_ids(group: Server) -> None:
-    """XAUTOCLAIM goes by ID, NACKed or not."""
+def test_autoclaim_follows_the_order_of_ids(group: Server) -> None:
+    """XAUTOCLAIM claims in the order of IDs, whether entries are NACKed or not."""
     group.given("XNACK s g FAIL IDS 1 2-0")
     group.expect("XAUTOCLAIM s g b 0 0 JUSTID", ["0-0", ["1-0", "2-0"], []])
 
 
 @since("8.8")
 @pytest.mark.parametrize("command", ["XCLAIM s g b 99999999 1-0 JUSTID", "XAUTOCLAIM s g b 99999999 0 JUSTID"])
-def test_nacked_entries_are_idle_for_ever(group: Server, command: str) -> None:
-    """A NACKed entry can be claimed regardless of the idle time."""
+def test_nacked_entries_can_always_be_claimed(group: Server, command: str) -> None:
+    """A NACKed entry can be claimed whatever the minimum idle time is."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.given(command)
     group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "a", ANY, 1]])
@@ -216,7 +220,7 @@ def test_nacked_entries_are_idle_for_ever(group: Server, command: str) -> None:
 
 @since("8.8")
 def test_nacked_entries_come_first(group: Server) -> None:
-    """A claiming read gives NACKed entries first, in the order in which they were NACKed."""
+    """A claiming read returns NACKed entries first, in the order in which they were NACKed."""
     group.given("XNACK s g FAIL IDS 1 2-0", "XNACK s g FAIL IDS 1 1-0")
     group.expect(
         "XREADGROUP GROUP g b COUNT 3 CLAIM 99999999 STREAMS s >",
@@ -253,14 +257,14 @@ def test_nack_wakes_claiming_readers(group: Server) -> None:
     ],
 )
 def test_nack_errors(group: Server, command: str, reply: str) -> None:
-    """XNACK's errors; nothing changes."""
+    """After an error of XNACK nothing has changed."""
     group.expect_error(command, reply)
     group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "2"]]])
 
 
 @since("8.8")
-def test_nack_of_what_is_no_id(group: Server) -> None:
-    """IDs are parsed before any change; another type is an error."""
+def test_nack_of_invalid_ids(group: Server) -> None:
+    """IDs are parsed before any change; a key of another type is an error."""
     group.expect("XNACK s g FAIL IDS 2 1-0 x", INVALID_ID)
     group.given("SET k v")
     group.expect("XNACK k g FAIL IDS 1 1-0", WRONGTYPE)
@@ -286,7 +290,7 @@ def test_info_of_nacked_entries(group: Server) -> None:
 
 @pytest.fixture
 def three_streams(server: Server) -> Server:
-    """Streams a, b, c with three entries each, and a group g on each."""
+    """Return a server with streams a, b, c of three entries each, and a group g on each."""
     for key in ("a", "b", "c"):
         server.given(*(f"XADD {key} {n}-0 f {key}{n}" for n in range(1, 4)), f"XGROUP CREATE {key} g 0")
     return server
@@ -326,7 +330,7 @@ def test_limits_over_all_streams(three_streams: Server, words: str, reply: dict[
 
 @since("8.10")
 def test_the_size_is_soft(server: Server) -> None:
-    """The entry that reaches MAXSIZE is still returned, the next one not; entries not returned are not delivered."""
+    """The entry that reaches MAXSIZE is still returned and the next one is not; only returned entries are delivered."""
     value = "x" * 100
     server.given(*(f"XADD s {n}-0 f {value}" for n in range(1, 10)), "XGROUP CREATE s g 0")
     reply = server.run("XREADGROUP GROUP g c MAXSIZE 300 STREAMS s >")
@@ -349,7 +353,7 @@ def test_the_size_is_soft(server: Server) -> None:
     ],
 )
 def test_errors_of_limits(three_streams: Server, command: str, words: str, reply: str) -> None:
-    """Limits are positive, and MAXCOUNT not below COUNT."""
+    """Limits must be positive, and MAXCOUNT at least COUNT."""
     three_streams.expect_error(command.format(words), reply)
 
 
@@ -418,8 +422,8 @@ def test_the_full_record(group: Server) -> None:
 @pytest.mark.parametrize(
     ("words", "shown"), [("", 10), ("COUNT 3", 3), ("COUNT 0", 20), ("COUNT -1", 10), ("count 50", 20)]
 )
-def test_how_much_full_shows(server: Server, words: str, shown: int) -> None:
-    """COUNT limits entries and pending entries; without it ten are shown, with 0 all."""
+def test_full_is_limited_by_count(server: Server, words: str, shown: int) -> None:
+    """XINFO STREAM FULL shows ten entries and pending entries, COUNT of them, or with 0 all of them."""
     server.given(
         *(f"XADD s {n}-0 f v" for n in range(1, 21)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"
     )

@@ -15,7 +15,7 @@ def client():
 
 
 def test_a_lock(client: redis_py.Redis) -> None:
-    """A lock is acquired once, and extended and released only by its owner."""
+    """redis-py's lock is acquired once, and only its owner can extend and release it."""
     first, second = client.lock("lock", timeout=30), client.lock("lock", timeout=30, blocking=False)
     assert first.acquire()
     assert not second.acquire()
@@ -29,7 +29,7 @@ def test_a_lock(client: redis_py.Redis) -> None:
 
 
 def test_a_registered_script(client: redis_py.Redis) -> None:
-    """A script is called by its SHA-1, alone and in a pipeline, even if the server has dropped it."""
+    """A registered script is called by its SHA-1, alone and in a pipeline, even if the server has dropped it."""
     add = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
     assert add(keys=["n"], args=[2]) == 2
     client.script_flush()

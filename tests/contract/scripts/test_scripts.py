@@ -22,9 +22,9 @@ def _table(name: str) -> Table:
     return table
 
 
-#: Each script with the reply's bytes in RESP2, and in RESP3 if they differ, as in `redis-server` 7.0.15.
+#: Each script with its reply in RESP2, and in RESP3 if that differs, as in `redis-server` 7.0.15.
 TABLE = _table("script_replies.json")
-#: The same for `redis-server` 8.6, if 7.0.15 differs: numbers as text, blocking, new features.
+#: Replies of `redis-server` 8.6 that differ from those of 7.0.15: numbers as text, blocking, new features.
 NEWER = _table("script_replies_newer.json")
 INCR = "return redis.call('INCR', KEYS[1])"
 INCR_SHA = hashlib.sha1(INCR.encode()).hexdigest()
@@ -34,12 +34,16 @@ NO_SCRIPT = Newest(
 
 
 def _is_seven(server: Server) -> bool:
-    """Whether its replies are those of 7.0: the engine's, and that release's. (Newer ones changed some texts.)"""
+    """Whether a server's replies are those of 7.0, as for the engine and that release. Newer ones
+    changed some texts.
+    """
     return server.kind in ("core", "engine") or not server.since("7.2")
 
 
 def placed(text: str, script: str, line: int = 1) -> Newest:
-    """Return the error of a failed script, with its place. Valkey does not name Redis, and later versions no SHA-1."""
+    """Return the error of a failed script with its position. Valkey does not name Redis, and later
+    versions no SHA-1.
+    """
     theirs, sha = text.replace("Redis ", ""), hashlib.sha1(script.encode()).hexdigest()
     return Newest(
         Error(f"{text} script: {sha}, on @user_script:{line}."),
@@ -51,7 +55,7 @@ def placed(text: str, script: str, line: int = 1) -> Newest:
 
 
 def test_the_table_of_replies(server: Server) -> None:
-    """Values of all kinds, errors with their places, and the libraries answer byte for byte what Redis answers."""
+    """Values of all kinds, errors with positions, and the libraries give the bytes of Redis's replies."""
     if not _is_seven(server):
         pytest.skip("the table is that of 7.0")
     assert unlike(server, TABLE) == []
@@ -59,7 +63,7 @@ def test_the_table_of_replies(server: Server) -> None:
 
 @since("8.6")
 def test_the_table_of_newer_replies(server: Server) -> None:
-    """Where Redis has changed, scripts get the newer reply."""
+    """Scripts whose reply has changed in Redis give the newer reply."""
     assert unlike(server, NEWER) == []
 
 
@@ -88,8 +92,8 @@ def test_keys_and_arguments(server: Server) -> None:
 
 
 @since("7.4")
-def test_scripts_that_eval_alone_has_brought_make_room(server: Server) -> None:
-    """The last 500 of them are kept; scripts of SCRIPT LOAD stay."""
+def test_scripts_of_eval_are_evicted(server: Server) -> None:
+    """The latest 500 scripts of EVAL are kept; scripts of SCRIPT LOAD stay."""
     server.run("SCRIPT FLUSH")
     server.run("EVAL", INCR, 1, "n")
     first = server.run("SCRIPT", "LOAD", "return 'loaded'").decode()
@@ -120,8 +124,8 @@ def test_the_cache_of_scripts(server: Server) -> None:
     )
 
 
-def test_scripts_that_only_read(server: Server) -> None:
-    """EVAL_RO, and a script with no-writes, reject write commands; the rest of the script has run."""
+def test_read_only_scripts(server: Server) -> None:
+    """EVAL_RO, and a script with no-writes, reject write commands."""
     refused = "ERR Write commands are not allowed from read-only scripts."
     server.expect(("EVAL_RO", INCR, 1, "n"), placed(refused, INCR))
     declared = f"#!lua flags=no-writes\n{INCR}"
@@ -132,7 +136,7 @@ def test_scripts_that_only_read(server: Server) -> None:
     )
 
 
-def test_a_script_that_fails_keeps_what_it_did(server: Server) -> None:
+def test_a_failing_script_keeps_its_writes(server: Server) -> None:
     """Writes before a script's error stay, as one step for other clients."""
     script = "redis.call('SET', KEYS[1], '1') redis.call('NONSENSE')"
     server.expect(("EVAL", script, 1, "k"), placed("ERR Unknown Redis command called from script", script))
@@ -140,7 +144,7 @@ def test_a_script_that_fails_keeps_what_it_did(server: Server) -> None:
 
 
 def test_scripts_in_transactions(server: Server) -> None:
-    """A queued EVAL runs in its turn, and its errors are the replies of its place; WATCH sees what scripts change."""
+    """A queued EVAL runs in order, and its errors are replies within EXEC's; WATCH detects the changes of scripts."""
     server.expect("MULTI", "OK")
     server.expect(("EVAL", INCR, 1, "n"), "QUEUED")
     server.expect(("EVAL", "return redis.error_reply('MY no')", 0), "QUEUED")
@@ -154,8 +158,8 @@ def test_scripts_in_transactions(server: Server) -> None:
     other.expect("EXEC", None)
 
 
-def test_what_a_script_adds_wakes_who_waits(server: Server) -> None:
-    """A client blocked on a list or stream gets what a script adds there, after the script has ended."""
+def test_a_script_wakes_blocked_clients(server: Server) -> None:
+    """A client that waits for a list or stream gets what a script adds to it, after the script has ended."""
     list_reader, stream_reader = server.client(), server.client()
     list_reader.send("BLPOP l 0")
     stream_reader.send("XREAD BLOCK 0 STREAMS s $")
@@ -168,7 +172,7 @@ def test_what_a_script_adds_wakes_who_waits(server: Server) -> None:
 
 
 def test_a_script_has_its_own_database_and_protocol(server: Server) -> None:
-    """SELECT and setresp in a script end with it."""
+    """SELECT and setresp in a script do not apply after the script."""
     server.expect(("EVAL", "redis.call('SELECT', 3) redis.call('SET','in3','x') redis.setresp(3) return 1", 0), 1)
     server.expect("GET in3", None)
     server.expect(("EVAL", "return redis.call('GET','in3')", 0), None)
@@ -176,8 +180,8 @@ def test_a_script_has_its_own_database_and_protocol(server: Server) -> None:
     server.expect(("EVAL", "return type(redis.call('GET','in3'))", 0), "boolean")
 
 
-def test_a_script_calls_what_its_user_may(server: Server) -> None:
-    """Each call is checked against the caller's rights, and ACL LOG reports that it came from a script."""
+def test_a_script_has_the_permissions_of_its_user(server: Server) -> None:
+    """Each call is checked against the caller's permissions, and ACL LOG reports that it came from a script."""
     server.expect("ACL SETUSER lua on nopass ~k* +@all -get", "OK")
     user = server.client()
     user.expect("AUTH lua x", "OK")
@@ -205,12 +209,14 @@ def test_a_script_calls_what_its_user_may(server: Server) -> None:
 
 
 def test_the_keys_of_a_script(server: Server) -> None:
-    """COMMAND GETKEYS finds the keys of EVAL by their number."""
+    """COMMAND GETKEYS finds the keys of EVAL from their number."""
     server.expect(("COMMAND", "GETKEYS", "EVAL", "x", 2, "a", "b", "c"), ["a", "b"])
 
 
-def test_what_scripts_call_is_counted(server: Server) -> None:
-    """INFO commandstats counts EVAL and each command that it calls, refused ones too; an error is counted once."""
+def test_calls_of_scripts_are_counted(server: Server) -> None:
+    """INFO commandstats counts EVAL and each command that it calls, including rejected ones; an error is
+    counted once.
+    """
     server.run("CONFIG RESETSTAT")
     server.run("EVAL", "redis.call('SET','a','b') redis.pcall('NONSENSE') return redis.call('INCR','a')", 0)
     found = server.run("INFO commandstats").decode()
@@ -220,8 +226,8 @@ def test_what_scripts_call_is_counted(server: Server) -> None:
 
 
 @over_tcp
-def test_a_monitor_sees_what_scripts_call(server: Server) -> None:
-    """MONITOR shows them with `lua` in place of an address."""
+def test_monitor_shows_the_calls_of_scripts(server: Server) -> None:
+    """MONITOR shows calls of scripts with `lua` in place of an address."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     server.run("EVAL", "return redis.call('SET','a','b')", 0)
@@ -243,15 +249,17 @@ redis.register_function('fails', function() return redis.call('NONSENSE') end)
 
 @pytest.fixture
 def library(server: Server) -> Server:
-    """A server with the library, and no other."""
+    """Return a server with the library and no other one."""
     server.run("FUNCTION FLUSH")
     server.expect(("FUNCTION", "LOAD", LIBRARY), "mylib")
     return server
 
 
 def test_functions(library: Server) -> None:
-    """FCALL runs a function by its name, which keeps what its library remembers; FCALL_RO only those that do not
-    write."""
+    """FCALL runs a function by its name, and the library keeps its variables between calls.
+
+    FCALL_RO runs only functions that do not write.
+    """
     library.expect("FCALL counted 0", 1)
     library.expect("FCALL counted 0", 2)
     library.expect("FCALL writes 1 k v", "OK")
@@ -270,8 +278,8 @@ def _by_name(reply: Any) -> dict[bytes, Any]:
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
-def test_an_empty_description_is_a_text(server: Server) -> None:
-    """FUNCTION LIST shows an empty description as an empty text, and nil for a function without a description."""
+def test_an_empty_description_is_text(server: Server) -> None:
+    """FUNCTION LIST shows an empty description as empty text, and nil for a function without a description."""
     server.run("FUNCTION FLUSH")
     for argument, shown in (("description='', ", b""), ("", None)):
         named = f"{argument}function_name='f', callback=function() end"
@@ -282,7 +290,7 @@ def test_an_empty_description_is_a_text(server: Server) -> None:
 
 
 def test_libraries(library: Server) -> None:
-    """A library is loaded once, or replaced; its functions go with it; its name and its functions' are unique."""
+    """A library is loaded once or replaced, and its functions with it; names of libraries and functions are unique."""
     library.expect_error(("FUNCTION", "LOAD", LIBRARY), "ERR Library 'mylib' already exists")
     library.expect(("FUNCTION", "LOAD", "REPLACE", LIBRARY), "mylib")
     library.expect("FCALL counted 0", 1)
@@ -314,7 +322,7 @@ def test_libraries(library: Server) -> None:
         ("#!lua name=a\nreturn 1 end", "ERR Error compiling function: user_function:2: '<eof>' expected near 'end'"),
     ],
 )
-def test_libraries_that_are_none(library: Server, code: str, error: str) -> None:
+def test_invalid_libraries(library: Server, code: str, error: str) -> None:
     """A library's first line and code are checked before anything changes."""
     library.expect_error(("FUNCTION", "LOAD", code), error)
     library.expect(("FUNCTION", "STATS"), ANY)
@@ -322,7 +330,7 @@ def test_libraries_that_are_none(library: Server, code: str, error: str) -> None
     library.run("FUNCTION FLUSH")
 
 
-def test_a_function_registers_none(library: Server) -> None:
+def test_a_function_cannot_register_functions(library: Server) -> None:
     """A library's use of its loading environment is rejected when one of its functions runs."""
     code = """#!lua name=kept
 local kept = redis
@@ -336,8 +344,8 @@ kept.register_function('later', function() kept.register_function('more', functi
     library.run("FUNCTION FLUSH")
 
 
-def test_libraries_travel(library: Server) -> None:
-    """FUNCTION DUMP gives bytes that FUNCTION RESTORE reads, with each policy."""
+def test_libraries_are_dumped_and_restored(library: Server) -> None:
+    """FUNCTION RESTORE loads the output of FUNCTION DUMP, with each policy."""
     payload = library.run("FUNCTION DUMP")
     library.expect_error(("FUNCTION", "RESTORE", payload), "ERR Library mylib already exists")
     library.expect(("FUNCTION", "RESTORE", payload, "REPLACE"), "OK")
@@ -354,8 +362,8 @@ def test_libraries_travel(library: Server) -> None:
 
 
 @since("7.0")
-def test_scripts_and_functions_draw_from_one_generator(server: Server) -> None:
-    """A seed set by a script also applies to functions, and their random numbers to the next script."""
+def test_scripts_and_functions_share_a_random_generator(server: Server) -> None:
+    """A seed set by a script also applies to functions, and a function's draws affect the next script."""
     code = "#!lua name=dice\nredis.register_function('roll', function() return math.random(1000000) end)"
     server.expect(("FUNCTION", "LOAD", code), "dice")
     seed, roll = ("EVAL", "math.randomseed(7)", "0"), ("EVAL", "return math.random(1000000)", "0")

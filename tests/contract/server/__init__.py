@@ -1,1 +1,1 @@
-"""Connections, their rights, and reports of a server: HELLO, CLIENT, ACL, blocking, transactions, MONITOR."""
+"""Connections, permissions, and reports of a server: HELLO, CLIENT, ACL, blocking, transactions, MONITOR."""

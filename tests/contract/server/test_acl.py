@@ -1,8 +1,7 @@
-"""ACL commands and their effects: the same from the core, the engine over TCP and a real Redis.
+"""ACL commands and their effects: the same on the core, the engine over TCP and a real Redis.
 
-Redis 7.2 changed error texts and shows command rules as they were given; ``before`` has the earlier replies.
-
-One long module, because all cases use one user (`as_user`) and one server whose users are restored (`acl`).
+Redis 7.2 changed error texts and shows command rules as they were given; ``before`` has the earlier replies. The module
+is long because all cases use one user (`as_user`) and one server whose users are restored (`acl`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ UNKNOWN = "Unknown command or category name in ACL"
 
 @pytest.fixture
 def acl(server: Server) -> Iterator[Server]:
-    """A server whose users are as at the start, before and after."""
+    """Return a server whose users are those from its start, before and after the test."""
     admin = server.main
     yield server
     for name in server.run("ACL USERS"):
@@ -64,7 +63,7 @@ def refused(server: Server, kind: str, name: str = "", user: str = "u") -> Error
 
 
 def as_user(server: Server, *rules: str, name: str = "u") -> Client:
-    """A client logged in as a user with these rules."""
+    """Return a client logged in as a user with these rules."""
     server.expect(("ACL", "SETUSER", name, "reset", "on", ">pw", *rules), OK)
     client = server.client()
     client.expect(f"AUTH {name} pw", OK)
@@ -74,8 +73,10 @@ def as_user(server: Server, *rules: str, name: str = "u") -> Client:
 # -- users ----------------------------------------------------------------------------------------------------------
 
 
-def test_users_come_and_go(acl: Server) -> None:
-    """SETUSER makes and changes a user, USERS and LIST show all by name, DELUSER counts those it deleted."""
+def test_users_are_created_and_deleted(acl: Server) -> None:
+    """SETUSER makes and changes a user, USERS and LIST show all users by name, DELUSER returns the number of deleted
+    ones.
+    """
     acl.expect("ACL WHOAMI", "default")
     acl.expect("ACL USERS", ["default"])
     acl.expect("ACL SETUSER zoe", OK)
@@ -91,7 +92,7 @@ def test_users_come_and_go(acl: Server) -> None:
     acl.expect_error("ACL DELUSER nobody default", "ERR The 'default' user cannot be removed")
 
 
-def test_getuser_tells_one_kind_of_rule_after_the_other(acl: Server) -> None:
+def test_getuser_groups_the_rules_by_kind(acl: Server) -> None:
     """ACL GETUSER returns flags, passwords, commands, keys, channels and selectors; nil for a missing user."""
     acl.given(("ACL", "SETUSER", "u", "on", ">pw", "~a", "&c", "+get", "(+set ~b)"))
     databases = acl.newest({}, before={}, valkey={"9.1": {"databases": "alldbs"}})
@@ -273,8 +274,8 @@ RULES = (
         ("ACL LIST", "command", "acl|list"),
     ],
 )
-def test_what_is_not_allowed_is_refused_and_logged(acl: Server, command: str, kind: str, name: str) -> None:
-    """The error names the command, key or channel; DRYRUN predicts it, ACL LOG records it."""
+def test_forbidden_commands_are_rejected_and_logged(acl: Server, command: str, kind: str, name: str) -> None:
+    """The error names the command, key or channel; DRYRUN predicts the error, and ACL LOG records it."""
     client = as_user(acl, *RULES)
     foretold = acl.run(*f"ACL DRYRUN u {command}".split())
     reply = client.run(command)
@@ -312,7 +313,7 @@ def test_selectors_do_not_add_up(acl: Server) -> None:
     client.expect("COPY r w REPLACE", refused(acl, "key"))
 
 
-def test_who_may_do_nothing_may_still_log_in_and_leave(acl: Server) -> None:
+def test_a_user_without_permissions_may_log_in_and_quit(acl: Server) -> None:
     """AUTH, HELLO, RESET and QUIT need no permission."""
     client = as_user(acl, "-@all")
     client.expect("PING", refused(acl, "command", "ping"))
@@ -322,7 +323,7 @@ def test_who_may_do_nothing_may_still_log_in_and_leave(acl: Server) -> None:
     client.expect("ACL WHOAMI", "default")
 
 
-def test_a_changed_user_counts_from_the_next_command_on(acl: Server) -> None:
+def test_a_changed_user_applies_from_the_next_command_on(acl: Server) -> None:
     """Changes also apply to open connections; a disabled user stays logged in, but cannot log in again."""
     client = as_user(acl, "+@all", "~*")
     client.expect("SET k 1", OK)
@@ -348,10 +349,10 @@ def test_a_transaction_with_a_refused_command_is_discarded(acl: Server) -> None:
     assert b"multi" in (first.values() if isinstance(first, dict) else first)
 
 
-def test_permissions_are_asked_again_at_exec(acl: Server) -> None:
-    """A queued command whose permission is revoked fails alone; the others run.
+def test_permissions_are_checked_again_at_exec(acl: Server) -> None:
+    """A queued command whose permission is revoked fails alone, and the others run.
 
-    Redis 8.6 does not check keys at EXEC any more. The engine does: a revoked permission should have no effect later.
+    Redis 8.6 does not check keys at EXEC any more. The engine does, so that a revoked permission applies at once.
     """
     client = as_user(acl, "+@all", "~*")
     no_longer = (
@@ -372,7 +373,7 @@ def test_permissions_are_asked_again_at_exec(acl: Server) -> None:
 
 
 def test_exec_itself_may_be_forbidden(acl: Server) -> None:
-    """EXEC without permission ends the transaction."""
+    """A user without permission for EXEC loses the transaction."""
     client = as_user(acl, "+get", "+multi", "+discard", "~*")
     client.expect("MULTI", OK)
     client.expect("GET k", "QUEUED")
@@ -381,8 +382,8 @@ def test_exec_itself_may_be_forbidden(acl: Server) -> None:
     client.expect("DISCARD", Error("ERR DISCARD without MULTI"))
 
 
-def test_a_blocked_client_is_asked_again(acl: Server) -> None:
-    """From 7.2 on a client that waited gets NOPERM if it may not read the key any more when the entry comes."""
+def test_a_blocked_client_is_checked_again(acl: Server) -> None:
+    """From 7.2 on, a waiting client gets NOPERM if it may not read the key any more when an entry arrives."""
     client = as_user(acl, "+@all", "~*")
     client.send("XREAD BLOCK 0 STREAMS s $")
     client.expect_blocked()
@@ -398,7 +399,9 @@ def test_a_blocked_client_is_asked_again(acl: Server) -> None:
 
 
 def test_the_default_user_s_password(acl: Server) -> None:
-    """requirepass sets it; new connections need it, open ones stay; ACL rules can change it."""
+    """requirepass sets the default user's password; new connections need it, open ones stay, and ACL rules can change
+    it.
+    """
     acl.config("requirepass", "one")
     assert lines(acl)[0].startswith("user default on #")
     acl.expect("ACL SETUSER default >two <one", OK)
@@ -410,8 +413,9 @@ def test_the_default_user_s_password(acl: Server) -> None:
 
 
 @over_tcp
-def test_who_has_not_logged_in(acl: Server) -> None:
-    """NOAUTH for all commands but AUTH, HELLO, RESET, QUIT; unknown commands and wrong arity are reported first.
+def test_commands_before_login(acl: Server) -> None:
+    """Before login all commands but AUTH, HELLO, RESET and QUIT get NOAUTH; unknown commands and wrong arity are
+    reported first.
 
     Valkey 9 reveals nothing about commands before login.
     """
@@ -447,7 +451,7 @@ def test_who_has_not_logged_in(acl: Server) -> None:
 
 @over_tcp
 def test_the_default_user_can_be_switched_off(acl: Server) -> None:
-    """Afterwards a login without a user name fails; open connections stay logged in."""
+    """After the default user is disabled, a login without a user name fails; open connections stay logged in."""
     acl.given("ACL SETUSER u on >pw +@all", "ACL SETUSER default off")
     with _bare(acl) as client:
         client.expect("PING", NO_AUTH)
@@ -466,7 +470,7 @@ def _bare(server: Server) -> SocketClient:
 
 
 def test_failed_logins_are_logged(acl: Server) -> None:
-    """ACL LOG records the given name, one entry per name, with the number of attempts."""
+    """ACL LOG records the given name of failed logins, with one entry per name and the number of attempts."""
     client = acl.client()
     for command in ("AUTH nobody a", "AUTH nobody b", f"HELLO {acl.proto} AUTH other c"):
         client.expect(command, WRONG_PASSWORD)
@@ -529,8 +533,8 @@ def test_a_user_s_connections_can_be_killed(acl: Server) -> None:
         ("SUBSCRIBE c1", "off -@all", True),
     ],
 )
-def test_who_hears_what_he_may_hear_no_more_is_cut_off(acl: Server, command: str, rules: str, stays: bool) -> None:
-    """A subscriber is disconnected when its user loses the channel, or the pattern that it subscribed to."""
+def test_subscribers_that_lose_permission_are_disconnected(acl: Server, command: str, rules: str, stays: bool) -> None:
+    """A subscriber is disconnected when its user loses permission for the channel or pattern."""
     client = as_user(acl, "+@all", "&*")
     client.run(command)
     acl.given(("ACL", "SETUSER", "u", *rules.split()))
@@ -541,7 +545,7 @@ def test_who_hears_what_he_may_hear_no_more_is_cut_off(acl: Server, command: str
         client.expect_closed()  # type: ignore[attr-defined]
 
 
-def test_new_users_hear_what_acl_pubsub_default_says(acl: Server) -> None:
+def test_acl_pubsub_default_applies_to_new_users(acl: Server) -> None:
     """The default for new users is allchannels or resetchannels; existing users are unchanged."""
     acl.given("ACL SETUSER old")
     acl.config("acl-pubsub-default", "allchannels")
@@ -558,7 +562,7 @@ def test_new_users_hear_what_acl_pubsub_default_says(acl: Server) -> None:
 
 
 @over_tcp
-def test_no_memory_no_writing(acl: Server) -> None:
+def test_writes_are_rejected_without_memory(acl: Server) -> None:
     """Above maxmemory, commands that need memory are rejected, also in transactions; reads and deletions work.
 
     Before 7.2, everything is rejected in a transaction.

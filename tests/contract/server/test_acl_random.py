@@ -1,4 +1,6 @@
-"""Random rules and random commands: a real Redis allows the same commands, and reports the same cause if not."""
+"""Random rules and random commands: the engine allows the commands that a real Redis allows, or gives
+the same error.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _OTHER_RULES = """
 _RULES = st.lists(st.one_of(st.sampled_from(_COMMAND_RULES.split()), st.sampled_from(_OTHER_RULES.split())), max_size=6)
 _SELECTORS = st.lists(_RULES.map(lambda rules: "(" + " ".join(rules) + ")"), max_size=2)
 _KEY = st.sampled_from(["a", "b", "ab", "ac", "bx", "c"])
-#: Commands, with places for two keys.
+#: Commands with placeholders for two keys.
 _CALLS = """
     GET {0}|SET {0} v|SET {0} v GET|MGET {0} {1}|MSET {0} v {1} v|DEL {0} {1}|COPY {0} {1}|RENAME {0} {1}|INCR {0}|
     EXISTS {0} {1}|TYPE {0}|GETDEL {0}|EXPIRE {0} 1|XADD {0} * f v|XLEN {0}|XRANGE {0} - +|XREAD STREAMS {0} {1} 0 0|
@@ -91,10 +93,10 @@ def _redis_s(reply: object) -> tuple[str, str]:
     selectors=_SELECTORS,
     calls=st.lists(st.tuples(st.sampled_from(_CALLS.split("|")), _KEY, _KEY), min_size=1, max_size=20),
 )
-def test_the_same_is_allowed(
+def test_the_same_commands_are_allowed(
     real: SocketClient, rules: list[str], selectors: list[str], calls: list[tuple[str, str, str]]
 ) -> None:
-    """The engine's rules agree with ACL DRYRUN for a user with random rules; both reject the same wrong rules."""
+    """The engine's rules agree with ACL DRYRUN for a user with random rules, and both reject the same invalid rules."""
     ops, _ = merged([rule.encode() for rule in (*rules, *selectors)])
     user = User(b"random")
     real.run("ACL", "SETUSER", "random", "reset")

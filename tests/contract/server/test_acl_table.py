@@ -14,7 +14,7 @@ from tests.servers import Running
 
 pytestmark = pytest.mark.redis
 
-#: Commands whose categories or flags are those of a newer Redis than 7.0, and why.
+#: Commands whose categories or flags are those of a Redis later than 7.0, and the reason.
 NEWER = {
     "wait": "it is a blocking command since 7.2",
     "ssubscribe": "it needs memory since 8.6",
@@ -25,13 +25,13 @@ NEWER = {
     "zrank": "it has WITHSCORE since 7.2",
     "zrevrank": "it has WITHSCORE since 7.2",
 }
-#: Commands of which 7.0 names a release candidate as the release that they came with.
+#: Commands for which 7.0 reports a release candidate as their first release.
 RENAMED = {"client|pause": {"2.9.50", "3.0.0"}}
 
 
 @pytest.fixture(scope="module")
 def real(redis_process: Running) -> dict[str, Any]:
-    """COMMAND's rows of a real Redis by full name."""
+    """Return the rows of COMMAND of a real Redis by full name."""
     rows: dict[str, Any] = {}
 
     def take(row: Any) -> None:
@@ -48,8 +48,8 @@ def real(redis_process: Running) -> dict[str, Any]:
     return rows
 
 
-def test_categories_are_redis_s(real: dict[str, Any]) -> None:
-    """The same categories in the same order, and in each the same of those commands that both have."""
+def test_categories_are_those_of_redis(real: dict[str, Any]) -> None:
+    """The categories have the same order as in Redis, and contain the same of the common commands."""
     assert tuple(real["categories"]) == CATEGORIES
     ours = {one.full_name.decode() for one in all_commands()}
     for name, members in real["categories"].items():
@@ -57,22 +57,22 @@ def test_categories_are_redis_s(real: dict[str, Any]) -> None:
         assert mine - set(NEWER) == (members & ours) - set(NEWER), name
 
 
-def test_flags_and_arity_are_redis_s(real: dict[str, Any]) -> None:
+def test_flags_and_arity_are_those_of_redis(real: dict[str, Any]) -> None:
     """The flags include those that decide on rejections: write, denyoom, no_auth, admin."""
     for one in all_commands():
         row = real.get(one.full_name.decode())
         if row is not None and one.name not in NEWER:
             assert row[1] == one.arity, one.name
             flags = {word.decode() for word in row[2]}
-            # Before 7.2 a script could not run what waits.
+            # Before 7.2 a script could not run blocking commands.
             varies = {"noscript"} if "blocking" in flags else set()
             # COMMAND INFO does not show that a command may replicate the commands that it runs.
             hidden = {"may_replicate"} | ({"skip_slowlog"} - flags)
             assert flags - varies == one.flags - varies - hidden, one.name
 
 
-def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> None:
-    """Key positions, and whether keys are read, written, or only checked."""
+def test_key_specifications_are_those_of_redis(real: dict[str, Any]) -> None:
+    """Key positions are the same as in Redis, and whether keys are read, written, or only checked."""
     for one in all_commands():
         row = real.get(one.full_name.decode())
         if row is None:
@@ -81,15 +81,15 @@ def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> No
         specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in row[8]]
         told = [{word.decode() for word in spec[b"flags"]} for spec in specs]
         if one.name in ("sort", "sort_ro"):
-            del told[1]  # the keys of BY and GET, which nobody can find in the command
+            del told[1]  # The keys of BY and GET cannot be derived from the command.
         if one.name == "sinterstore" and {"RW", "update"} in told:
-            told[0] = {"OW", "update"}  # before 7.2 it alone of its kind was said to read what it writes
+            told[0] = {"OW", "update"}  # as reported before 7.2
         has_keys = bool(one.keys.first or not one.keys.is_fixed)
         assert told == ([set(use.words) for use in one.uses] if has_keys else []), one.name
 
 
-def test_when_commands_came_is_redis_s(redis_process: Running) -> None:
-    """COMMAND DOCS: the same release and group for each common command; the engine's own complexity for all."""
+def test_releases_and_groups_are_those_of_redis(redis_process: Running) -> None:
+    """COMMAND DOCS has the same release and group for each common command, and a complexity for every command."""
     theirs: dict[str, Any] = {}
 
     def take(docs: Any) -> None:

@@ -1,6 +1,6 @@
-"""Blocking XREAD and XREADGROUP: which client is woken, by which change, in which order, with which reply.
+"""Blocking XREAD and XREADGROUP: which clients are woken, by which changes, in which order, with which replies.
 
-One long module, because all cases use waiting clients (`waiting`, `member`).
+The module is long because all cases use waiting clients (`waiting`, `member`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GONE_IN_7_0 = Error("UNBLOCKED the stream key no longer exists")
 
 
 def waiting(server: Server, command: str) -> Client:
-    """A client that waits in ``command``."""
+    """Return a client that waits in ``command``."""
     client = server.client()
     client.send(command)
     client.expect_blocked()
@@ -30,7 +30,7 @@ def got(*texts: str, key: str = "s") -> Streams:
 
 
 def timed_out(client: Client) -> None:
-    """Assert that the client has received the null array."""
+    """Check that the client has received the null array."""
     client.expect_reply(None)
     assert client.last_bytes == (b"_\r\n" if client.proto == 3 else b"*-1\r\n")
 
@@ -38,14 +38,14 @@ def timed_out(client: Client) -> None:
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def test_new_data_wakes(server: Server) -> None:
-    """An entry that is added is given to the reader that waits for it."""
+def test_new_data_wakes_a_reader(server: Server) -> None:
+    """A new entry is given to the reader that waits for it."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.expect("XADD s 1-1 f v", "1-1")
     reader.expect_reply(got("1-1 f v"))
 
 
-def test_the_wire_form_of_a_late_answer(server: Server) -> None:
+def test_the_form_of_a_late_reply(server: Server) -> None:
     """A late reply has the form of an immediate one."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
     server.given("XADD s 1-1 f v")
@@ -53,15 +53,15 @@ def test_the_wire_form_of_a_late_answer(server: Server) -> None:
     assert reader.last_bytes == server.wire("XREAD STREAMS s 0")
 
 
-def test_dollar_is_fixed_when_the_wait_begins(server: Server) -> None:
-    """``$`` is the last ID at the time of the call; a smaller one cannot come any more."""
+def test_dollar_is_fixed_when_the_wait_starts(server: Server) -> None:
+    """``$`` is the last ID at the time of the call."""
     server.given("XADD s 5-0 f old")
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.given("XADD s 6-0 f new")
     reader.expect_reply(got("6-0 f new"))
 
 
-def test_an_id_that_is_far_ahead(server: Server) -> None:
+def test_an_id_above_new_entries(server: Server) -> None:
     """A reader continues to wait while new entries are not above its ID."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 100-0")
     server.given("XADD s 99-0 f v", "XADD s 100-0 f v")
@@ -71,7 +71,7 @@ def test_an_id_that_is_far_ahead(server: Server) -> None:
 
 
 def test_every_reader_gets_its_copy(server: Server) -> None:
-    """XREAD is a fan-out: all waiting clients get the entry."""
+    """All clients that wait in XREAD get a new entry."""
     readers = [waiting(server, "XREAD BLOCK 0 STREAMS s $") for _ in range(4)]
     server.given("XADD s 1-1 f v")
     for reader in readers:
@@ -89,7 +89,7 @@ def test_waiting_for_many_keys(server: Server) -> None:
         server.given("FLUSHALL")
 
 
-def test_what_a_transaction_adds_comes_in_one_answer(server: Server) -> None:
+def test_the_entries_of_a_transaction_come_in_one_reply(server: Server) -> None:
     """Waiting clients are served after the whole transaction."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
@@ -98,15 +98,15 @@ def test_what_a_transaction_adds_comes_in_one_answer(server: Server) -> None:
 
 @since("7.4")
 def test_waiting_for_the_last_entry(server: Server) -> None:
-    """``+`` is the last entry at the time of the answer."""
+    """``+`` is the last entry at the time of the reply."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s +")
     server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "EXEC")
     reader.expect_reply(got("1-2 f 2"))
 
 
 @since("7.2")
-def test_all_streams_that_have_data_are_answered(server: Server) -> None:
-    """A woken command runs again from its start."""
+def test_all_streams_with_data_are_in_the_reply(server: Server) -> None:
+    """A woken command runs again from its start, and returns all streams that have data."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS a b $ $")
     server.given("MULTI", "XADD b 1-1 f v", "XADD a 1-1 f v", "EXEC")
     reader.expect_reply(Streams({"a": entries("1-1 f v"), "b": entries("1-1 f v")}))
@@ -122,15 +122,15 @@ def test_added_and_deleted_at_once(server: Server) -> None:
     reader.expect_reply(got("2-1 f v"))
 
 
-def test_count_limits_a_late_answer(server: Server) -> None:
-    """COUNT holds for a late answer too."""
+def test_count_limits_a_late_reply(server: Server) -> None:
+    """COUNT applies to a late reply too."""
     reader = waiting(server, "XREAD COUNT 2 BLOCK 0 STREAMS s 0")
     server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
     reader.expect_reply(got("1-1 f 1", "1-2 f 2"))
 
 
 def test_nothing_is_sent_twice(server: Server) -> None:
-    """A woken client no longer waits."""
+    """A woken client does not wait any more."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.given("XADD s 1-1 f v")
     reader.receive()
@@ -138,7 +138,7 @@ def test_nothing_is_sent_twice(server: Server) -> None:
     reader.expect("PING", "PONG")
 
 
-def test_no_signal(server: Server) -> None:
+def test_commands_that_wake_no_client(server: Server) -> None:
     """XGROUP SETID, XSETID and XGROUP CREATE wake no client."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g $", "XADD t 1-1 f v")
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
@@ -155,13 +155,13 @@ def test_no_signal(server: Server) -> None:
 
 @pytest.fixture
 def group(server: Server) -> Server:
-    """An empty stream s with a group g."""
+    """Return a server with an empty stream s and a group g."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     return server
 
 
 def member(server: Server, name: str, options: str = "", streams: str = "s >") -> Client:
-    """A client that waits as a consumer of g."""
+    """Return a client that waits as a consumer of g."""
     return waiting(server, f"XREADGROUP GROUP g {name} {options} BLOCK 0 STREAMS {streams}")
 
 
@@ -195,7 +195,7 @@ def test_the_first_consumer_takes_all(group: Server) -> None:
     second.expect_blocked()
 
 
-def test_groups_and_readers_side_by_side(group: Server) -> None:
+def test_groups_and_readers_are_independent(group: Server) -> None:
     """Readers and other groups get their own copies."""
     group.given("XGROUP CREATE s h $")
     clients = [
@@ -208,7 +208,7 @@ def test_groups_and_readers_side_by_side(group: Server) -> None:
         client.expect_reply(got("1-0 f v"))
 
 
-def test_what_a_late_answer_delivers_is_pending(group: Server) -> None:
+def test_a_late_delivery_is_pending(group: Server) -> None:
     """Delivery after waiting makes entries pending, unless NOACK is set."""
     client = member(group, "a")
     group.given("XADD s 1-0 f v")
@@ -238,7 +238,7 @@ DISAPPEARANCES = {
 
 
 @pytest.mark.parametrize("how", DISAPPEARANCES)
-def test_the_key_goes(group: Server, how: str) -> None:
+def test_the_key_is_deleted(group: Server, how: str) -> None:
     """If the key is deleted, consumers get an error; readers continue to wait and get entries of a new stream."""
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
@@ -250,8 +250,8 @@ def test_the_key_goes(group: Server, how: str) -> None:
 
 
 @over_tcp
-def test_what_expires_while_a_transaction_runs_is_given_to_nobody(server: Server) -> None:
-    """An element pushed to a list that expires before the end of EXEC does not wake the client that waits for it."""
+def test_an_element_that_expires_in_a_transaction_wakes_no_client(server: Server) -> None:
+    """An element pushed to a list that expires before EXEC ends does not wake the client that waits for it."""
     waiting = server.client()
     waiting.send("BLPOP l 0")
     waiting.expect_blocked()
@@ -263,7 +263,7 @@ def test_what_expires_while_a_transaction_runs_is_given_to_nobody(server: Server
 
 
 def test_the_key_expires(group: Server) -> None:
-    """Expiry is a deletion."""
+    """An expired key is like a deleted one for waiting consumers."""
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given("PEXPIRE s 5")
@@ -281,7 +281,7 @@ def test_the_type_changes(group: Server) -> None:
     reader.expect_blocked()
 
 
-def test_the_group_goes(group: Server) -> None:
+def test_the_group_is_destroyed(group: Server) -> None:
     """XGROUP DESTROY ends the wait of the group's consumers, and of no other client."""
     group.given("XGROUP CREATE s h $")
     consumer, other = member(group, "a"), waiting(group, "XREADGROUP GROUP h a BLOCK 0 STREAMS s >")
@@ -292,7 +292,7 @@ def test_the_group_goes(group: Server) -> None:
 
 
 def test_the_key_comes_back_without_the_group(group: Server) -> None:
-    """A stream that replaces the key without the group does not count."""
+    """A consumer gets an error if a transaction replaces the stream with one without the group."""
     consumer = member(group, "a")
     group.given("MULTI", "DEL s", "XADD s 1-0 f v", "EXEC")
     in_7_0 = Error("NOGROUP the consumer group this client was blocked on no longer exists")
@@ -300,14 +300,14 @@ def test_the_key_comes_back_without_the_group(group: Server) -> None:
 
 
 def test_the_key_comes_back_with_the_group(group: Server) -> None:
-    """Deleted and made again with its group in one transaction: the consumer is served if there is data."""
+    """A consumer is served if a transaction replaces the stream with one that has the group and data."""
     consumer = member(group, "a")
     group.given("MULTI", "DEL s", "XADD s 1-0 f v", "XGROUP CREATE s g 0", "EXEC")
     consumer.expect_reply(got("1-0 f v"))
 
 
 def test_a_stream_is_renamed_onto_the_key(group: Server) -> None:
-    """A stream renamed to a key is data for the clients that wait for that key."""
+    """A stream renamed to a key serves the clients that wait for that key."""
     group.given("XADD t 5-0 f v", "XGROUP CREATE t g 0")
     consumer, reader = member(group, "a"), waiting(group, "XREAD BLOCK 0 STREAMS s 0")
     missing = waiting(group, "XREAD BLOCK 0 STREAMS x $")
@@ -328,8 +328,8 @@ ARRIVALS = {
 
 
 @pytest.mark.parametrize("how", ARRIVALS)
-def test_a_stream_arrives(server: Server, how: str) -> None:
-    """A stream created by any command is data for the clients that wait for its key."""
+def test_a_stream_is_created(server: Server, how: str) -> None:
+    """A stream created by any command serves the clients that wait for its key."""
     server.given("SELECT 1", "XADD s 5-0 f v", "SELECT 0", "XADD other 5-0 f v")
     new, all_of_it = waiting(server, "XREAD BLOCK 0 STREAMS s $"), waiting(server, "XREAD BLOCK 0 STREAMS s 4")
     later = waiting(server, "XREAD BLOCK 0 STREAMS s 9")
@@ -340,7 +340,7 @@ def test_a_stream_arrives(server: Server, how: str) -> None:
 
 
 def test_restored_by_dump(server: Server) -> None:
-    """RESTORE makes a stream that waiting clients get."""
+    """RESTORE creates a stream that serves waiting clients."""
     server.given("XADD other 5-0 f v")
     dump = server.run("DUMP other")
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
@@ -349,7 +349,7 @@ def test_restored_by_dump(server: Server) -> None:
 
 
 def test_other_types_do_not_wake(server: Server) -> None:
-    """A reader of a stream is not woken by a list, nor one of a list by a stream."""
+    """A reader of a stream is not woken by a list, nor a reader of a list by a stream."""
     reader, popper = waiting(server, "XREAD BLOCK 0 STREAMS s $"), waiting(server, "BLPOP s 0")
     server.given("XADD s 1-0 f v")
     reader.expect_reply(got("1-0 f v"))
@@ -363,7 +363,7 @@ def test_other_types_do_not_wake(server: Server) -> None:
 
 @over_tcp
 def test_client_pause(server: Server) -> None:
-    """While CLIENT PAUSE holds writes back, clients that wait for data wait too."""
+    """While CLIENT PAUSE holds writes back, blocked clients continue to wait."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.expect("CLIENT PAUSE 60000 WRITE", OK)
     writer = server.client()
@@ -377,7 +377,7 @@ def test_client_pause(server: Server) -> None:
 
 @since("7.2")
 def test_a_first_read_makes_the_consumer(group: Server) -> None:
-    """A consumer exists as soon as it waits."""
+    """A consumer exists as soon as its first command waits."""
     member(group, "a")
     rows = group.run("XINFO CONSUMERS s g")
     assert len(rows) == 1
@@ -394,8 +394,8 @@ REPLACED = {
 
 @since("7.2", valkey="8.0")
 @pytest.mark.parametrize("how", REPLACED)
-def test_consumers_that_wait_are_in_the_group_that_comes(group: Server, how: str) -> None:
-    """If another stream, or another group of the name, replaces theirs, they become consumers of that."""
+def test_waiting_consumers_join_a_replacing_group(group: Server, how: str) -> None:
+    """If another stream or another group of the same name replaces theirs, waiting consumers become its consumers."""
     for setup in ("SELECT 1", "SELECT 0"):
         key = "s" if setup == "SELECT 1" else "other"
         group.given(setup, f"XGROUP CREATE {key} g $ MKSTREAM", f"XGROUP CREATECONSUMER {key} g a")
@@ -412,8 +412,8 @@ def test_consumers_that_wait_are_in_the_group_that_comes(group: Server, how: str
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_wait_ends(server: Server) -> None:
-    """After the timeout the answer is the null array."""
+def test_a_wait_times_out(server: Server) -> None:
+    """After the timeout the reply is the null array."""
     reader = server.client()
     reader.send("XREAD BLOCK 30 STREAMS s $")
     server.let_pass(35)
@@ -422,8 +422,8 @@ def test_a_wait_ends(server: Server) -> None:
     reader.expect("PING", "PONG")
 
 
-def test_a_consumers_wait_ends(group: Server) -> None:
-    """The same for groups."""
+def test_a_consumer_s_wait_times_out(group: Server) -> None:
+    """After the timeout of a consumer the reply is the null array."""
     client = group.client()
     client.send("XREADGROUP GROUP g a BLOCK 30 STREAMS s >")
     group.let_pass(35)
@@ -432,7 +432,7 @@ def test_a_consumers_wait_ends(group: Server) -> None:
 
 @hand_clock
 def test_the_deadline_stays(group: Server) -> None:
-    """A client that is woken without data waits for the rest of its time, not for all of it again."""
+    """A client that is woken without data waits for the rest of its time, not for the whole time again."""
     first, second = (waiting(group, f"XREADGROUP GROUP g {name} BLOCK 100 STREAMS s >") for name in ("a", "b"))
     group.let_pass(60)
     group.given("XADD s 1-0 f v")
@@ -445,7 +445,7 @@ def test_the_deadline_stays(group: Server) -> None:
 
 
 @hand_clock
-def test_zero_waits_for_ever(server: Server) -> None:
+def test_zero_waits_indefinitely(server: Server) -> None:
     """BLOCK 0 waits indefinitely."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.let_pass(1000 * 60 * 60 * 24 * 365)
@@ -453,7 +453,7 @@ def test_zero_waits_for_ever(server: Server) -> None:
 
 
 @hand_clock
-def test_deadlines_in_their_order(server: Server) -> None:
+def test_deadlines_are_independent(server: Server) -> None:
     """Each client's wait ends at its own time."""
     late, early = waiting(server, "XREAD BLOCK 50 STREAMS s $"), waiting(server, "XREAD BLOCK 20 STREAMS s $")
     server.let_pass(20)
@@ -474,8 +474,8 @@ def test_no_waiting_in_a_transaction(group: Server, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"])
-def test_the_client_goes(group: Server, command: str) -> None:
-    """The data for a waiting client is not lost if the client disconnects."""
+def test_the_client_disconnects(group: Server, command: str) -> None:
+    """A new entry is not delivered to a waiting client that has disconnected."""
     client = waiting(group, command)
     client.close()
     if group.kind != "core":
@@ -493,7 +493,7 @@ def test_the_client_goes(group: Server, command: str) -> None:
     [("", None), ("TIMEOUT", None), ("ERROR", Error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))],
 )
 def test_client_unblock(server: Server, words: str, reply: object) -> None:
-    """CLIENT UNBLOCK ends another client's wait, with its timeout's answer or with an error, which INFO counts."""
+    """CLIENT UNBLOCK ends another client's wait with the reply of a timeout or with an error, which INFO counts."""
     server.given("CONFIG RESETSTAT")
     reader = server.client()
     number = reader.run("CLIENT ID")
@@ -507,12 +507,12 @@ def test_client_unblock(server: Server, words: str, reply: object) -> None:
 
 @over_tcp
 def test_client_unblock_with_a_bad_reason(server: Server) -> None:
-    """The reason is TIMEOUT or ERROR."""
+    """The reason must be TIMEOUT or ERROR."""
     server.expect("CLIENT UNBLOCK 1 WAT", Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"))
 
 
 @over_tcp
-def test_commands_behind_a_wait(server: Server) -> None:
+def test_commands_after_a_wait(server: Server) -> None:
     """Commands that a blocked client has sent meanwhile run after its wait, in order."""
     reader = server.client()
     reader.send("XREAD BLOCK 0 STREAMS s $")
@@ -526,7 +526,7 @@ def test_commands_behind_a_wait(server: Server) -> None:
 
 
 def test_a_wait_in_another_database(server: Server) -> None:
-    """A key of another database is another key."""
+    """A key in another database does not wake a client."""
     reader = server.client()
     reader.expect("SELECT 1", OK)
     reader.send("XREAD BLOCK 0 STREAMS s $")
@@ -564,14 +564,14 @@ def test_the_slow_log_has_a_command_that_waited_once(server: Server) -> None:
     ["CLIENT PAUSE {}", "WAIT 0 {}", "WAIT 1 {}", "XREAD BLOCK {} STREAMS s $", "BLPOP k {}", "CLIENT PAUSE {} WRITE"],
 )
 def test_a_timeout_must_end_within_64_bits(server: Server, command: str) -> None:
-    """A timeout whose end has no 64-bit number of milliseconds is refused and changes nothing."""
+    """A timeout is rejected without any change if its end in milliseconds exceeds 64 bits."""
     server.expect_error(command.format(2**63 - 1), "ERR timeout is out of range")
     server.expect("SET k v", OK)
 
 
 @over_tcp
 def test_paused_clients_count_as_blocked(server: Server) -> None:
-    """INFO's blocked_clients has those whose command CLIENT PAUSE holds back."""
+    """INFO's blocked_clients includes clients whose command CLIENT PAUSE holds back."""
     other = server.client()
     server.expect("CLIENT PAUSE 60000 WRITE", OK)
     other.send("SET k v")

@@ -13,8 +13,8 @@ WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disa
 BAD_NAME = Error("ERR Client names cannot contain spaces, newlines or special characters.")
 
 
-def test_a_client_is_described_by_the_fields_of_its_release(server: Server) -> None:
-    """CLIENT INFO names the same fields in the same order."""
+def test_the_fields_of_each_release(server: Server) -> None:
+    """CLIENT INFO has the fields of the release, in the same order."""
     in_7_0 = (
         "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll "
         "omem tot-mem events cmd user redir resp"
@@ -52,7 +52,7 @@ def fields_of(server: Server, number: int) -> dict[str, str]:
 )
 @pytest.mark.parametrize("queued", [False, True])
 def test_client_list_names_the_last_command(server: Server, line: str, name: str, queued: bool) -> None:
-    """cmd is the last command that ran, was rejected or was queued; NULL for an unknown command."""
+    """``cmd`` is the last command that ran, was rejected or was queued, and NULL for an unknown command."""
     client = server.client()
     number = client.run("CLIENT ID")
     if queued:
@@ -61,8 +61,8 @@ def test_client_list_names_the_last_command(server: Server, line: str, name: str
     assert fields_of(server, number)["cmd"] == name
 
 
-def test_client_list_adds_up_the_words_of_a_command_that_waits(server: Server) -> None:
-    """argv-mem: the bytes of a blocked command, and of the CLIENT INFO that asks."""
+def test_client_list_has_the_size_of_a_waiting_command(server: Server) -> None:
+    """``argv-mem`` is the size of a blocked command's arguments, and of the requesting CLIENT INFO itself."""
     client = server.client()
     number = client.run("CLIENT ID")
     client.send("BLPOP some-list 0")
@@ -77,7 +77,7 @@ def test_client_list_adds_up_the_words_of_a_command_that_waits(server: Server) -
 @over_tcp
 @since("8.6", valkey="8.0")
 def test_client_list_counts_bytes_and_commands(server: Server) -> None:
-    """Queued, rejected and waiting commands do not count; those of a transaction do, when it runs."""
+    """Queued, rejected and waiting commands do not count; those of a transaction count when it runs."""
     client = server.client()
     number = client.run("CLIENT ID")
     before = fields_of(server, number)
@@ -103,7 +103,7 @@ def test_client_list_counts_bytes_and_commands(server: Server) -> None:
     assert [int(after[name]) - int(before[name]) for name in ("tot-net-in", "tot-net-out")] == [len(asked), 9]
 
 
-def test_client_list_tells_what_a_client_does(server: Server) -> None:
+def test_client_list_shows_the_state_of_a_client(server: Server) -> None:
     """CLIENT LIST shows flags, database, subscriptions and queued commands."""
     client = server.client()
     number = client.run("CLIENT ID")

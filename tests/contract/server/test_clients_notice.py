@@ -13,8 +13,8 @@ from tests.harness.replies import ANY, Error, Streams, entry
 
 @hand_clock
 @pytest.mark.parametrize("change", ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "SWAPDB 1 0", "DEL k", "GET k"])
-def test_an_expired_key_that_goes_is_no_change(server: Server, change: str) -> None:
-    """EXEC runs if the watched key had expired before WATCH, whichever way it is removed."""
+def test_an_expired_watched_key_that_is_removed_is_no_change(server: Server, change: str) -> None:
+    """EXEC runs if the watched key had expired before WATCH, however it is removed."""
     server.given("SET k v PX 1")
     server.let_pass(5)
     watcher = server.client()
@@ -26,8 +26,10 @@ def test_an_expired_key_that_goes_is_no_change(server: Server, change: str) -> N
 
 
 @hand_clock
-def test_swapdb_compares_what_lives(server: Server) -> None:
-    """Replacing an expired key by a live one, or the reverse, is a change; an expired one for a missing one is not."""
+def test_swapdb_compares_existing_keys(server: Server) -> None:
+    """Replacing an expired key by a live one, or the reverse, is a change; replacing a missing key by an expired one is
+    not.
+    """
     for here, there, runs in (("PX 1", "", False), ("", "PX 1", False), (None, "PX 1", True), ("PX 1", None, True)):
         server.given("FLUSHALL")
         for index, how in ((0, here), (1, there)):
@@ -43,14 +45,14 @@ def test_swapdb_compares_what_lives(server: Server) -> None:
 
 
 def counted(server: Server) -> dict[str, str]:
-    """INFO commandstats without times: name -> calls, rejected, failed."""
+    """Return calls, rejected and failed calls of each command in INFO commandstats."""
     text = server.run("INFO commandstats").decode()
     found = re.findall(r"cmdstat_(\S+):calls=(\d+),\S*rejected_calls=(\d+),failed_calls=(\d+)", text)
     return {name: "/".join(counts) for name, *counts in found}
 
 
 def test_commandstats_count_what_ran_was_rejected_and_failed(server: Server) -> None:
-    """A blocked command counts once, a wrong number of words is a rejection, RESETSTAT counts, INFO only later."""
+    """A blocked command counts once, a wrong number of arguments is a rejection, and only RESETSTAT counts itself."""
     server.given("SET s x", "CONFIG RESETSTAT")
     reader = server.client()
     reader.send("BLPOP l 0")
@@ -70,7 +72,7 @@ def test_commandstats_count_what_ran_was_rejected_and_failed(server: Server) -> 
 
 @since("7.4", valkey="8.0")
 def test_hscan_novalues(server: Server) -> None:
-    """HSCAN with NOVALUES returns only names, wherever the word is placed."""
+    """HSCAN with NOVALUES returns only names, at any position of the option."""
     server.given("HSET h a 1 b 2")
     server.expect("HSCAN h 0 NOVALUES", ["0", ["a", "b"]])
     server.expect("HSCAN h 0 NOVALUES MATCH b COUNT 5", ["0", ["b"]])
@@ -80,7 +82,7 @@ def test_hscan_novalues(server: Server) -> None:
 
 @since("7.2")
 def test_short_lists_are_listpacks(server: Server) -> None:
-    """A list of up to 8 kB is a listpack, a longer one a quicklist; when it gets short again it is a listpack again."""
+    """A list of up to 8 kB is a listpack, a longer one a quicklist, and a shortened one a listpack again."""
     server.given("RPUSH short a b", ("RPUSH", "long", *["x" * 100] * 100), ("RPUSH", "wide", "x" * 9000))
     server.expect("OBJECT ENCODING short", "listpack")
     server.expect("OBJECT ENCODING long", "quicklist")
@@ -89,8 +91,8 @@ def test_short_lists_are_listpacks(server: Server) -> None:
     server.expect("OBJECT ENCODING long", "listpack")
 
 
-def test_frequency_is_told_under_lfu_policies_alone(server: Server) -> None:
-    """OBJECT FREQ under an LFU policy, OBJECT IDLETIME under others; the other one is an error."""
+def test_object_freq_needs_an_lfu_policy(server: Server) -> None:
+    """OBJECT FREQ works under an LFU policy, OBJECT IDLETIME under others; the other subcommand is an error."""
     server.config("maxmemory-policy", "allkeys-lfu")
     server.given("SET k v")
     server.expect("OBJECT FREQ k", 5)
@@ -102,7 +104,7 @@ def test_frequency_is_told_under_lfu_policies_alone(server: Server) -> None:
 
 
 @since("8.8")
-def test_what_was_nacked_is_given_once(server: Server) -> None:
+def test_a_nacked_entry_is_delivered_once(server: Server) -> None:
     """XREADGROUP CLAIM 0 delivers a NACKed entry only once per reply."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >")
     server.expect("XNACK s g FAIL IDS 1 1-0", 1)
@@ -129,7 +131,7 @@ def test_no_key_expires_during_a_pause(server: Server, mode: str) -> None:
 
 @hand_clock
 @pytest.mark.parametrize("write", ["SET k w", "APPEND k w", "SET k w KEEPTTL", "SETNX k w"])
-def test_a_write_within_the_pausing_transaction_makes_the_key_anew(server: Server, write: str) -> None:
+def test_a_write_after_a_pause_in_a_transaction_replaces_an_expired_key(server: Server, write: str) -> None:
     """A transaction's write after its own CLIENT PAUSE replaces an expired key."""
     server.given("SET k v PX 10")
     server.let_pass(20)
@@ -141,7 +143,9 @@ def test_a_write_within_the_pausing_transaction_makes_the_key_anew(server: Serve
 
 
 def test_waiting_keys_are_counted(server: Server) -> None:
-    """INFO clients reports the number of keys that clients wait for, and for how many of them deletion counts."""
+    """INFO clients has the number of keys that clients wait for, and the number of those for which a deletion wakes a
+    client.
+    """
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g $")
     list_reader, group_reader = server.client(), server.client()
     list_reader.send("BLPOP l 0")

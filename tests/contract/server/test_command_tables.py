@@ -1,4 +1,4 @@
-"""COMMAND, COMMAND DOCS and COMMAND GETKEYS next to Redis 8.6: everything that clients read of the command table."""
+"""COMMAND, COMMAND DOCS and COMMAND GETKEYS compared with Redis 8.6."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.harness.marks import since
 from tests.harness.replies import Error
 
 PEER = "redis-8.6"
-#: Facts of COMMAND DOCS that the engine leaves out: the history of arguments, which the reference does not hold.
+#: Fields of COMMAND DOCS that the engine leaves out: the history of arguments, which the reference does not contain.
 NOT_DOCUMENTED = {"history", "module", "summary", "complexity", "arguments", "subcommands", "reply_schema"}
 #: Commands that Redis 8.6 does not have.
 NEWER = {"xnack"}
@@ -38,7 +38,7 @@ def _pairs(flat: list[Any]) -> dict[str, Any]:
 
 
 def _spec(flat: list[Any]) -> dict[str, Any]:
-    """A key specification without its notes, which are prose."""
+    """Return a key specification without its notes, which are prose."""
     return {
         name: set(_text(value)) if name == "flags" else _text(value)
         for name, value in _pairs(flat).items()
@@ -74,7 +74,7 @@ def _tables(running: servers.Running) -> tuple[Table, Table]:
 
 @pytest.fixture(scope="module")
 def peer() -> Iterator[servers.Running]:
-    """A Redis 8.6."""
+    """Yield a Redis 8.6."""
     peers = Peers(PLACE)
     if PEER not in peers.here():
         pytest.skip(f"{PEER} is not unpacked: scripts/peers get {PEER}")
@@ -93,8 +93,10 @@ def test_the_tables_are_those_of_redis_8_6(peer: servers.Running, engine_process
         assert {name: ours[name] for name in common} == {name: theirs[name] for name in common}
 
 
-def test_the_reported_version_is_whole(peer: servers.Running, engine_process: servers.Running) -> None:
-    """The engine reports the release that it was compared with, and has all its commands or lists them as left out."""
+def test_the_commands_of_the_reported_version_exist(peer: servers.Running, engine_process: servers.Running) -> None:
+    """The engine reports the version of Redis that it is compared with, and has all its commands or lists them as
+    unsupported.
+    """
     reported = []
     for running in (peer, engine_process):
         with SocketClient(running.connect(), 2, None) as client:
@@ -108,7 +110,7 @@ def test_the_reported_version_is_whole(peer: servers.Running, engine_process: se
     assert {name for name in set(ours) - set(theirs) if not name.startswith("ps.")} == NEWER
 
 
-def test_extreme_numbers_are_answered_alike(peer: servers.Running, engine_process: servers.Running) -> None:
+def test_extreme_numbers_get_the_same_replies(peer: servers.Running, engine_process: servers.Running) -> None:
     """Every numeric argument of every data command accepts or rejects extreme numbers as Redis 8.6 does."""
     with closing(extremes.Side(engine_process.port)) as ours, closing(extremes.Side(peer.port)) as theirs:
         assert list(extremes.differences(ours, theirs)) == []
@@ -118,7 +120,7 @@ NO_KEYS = Error("ERR Invalid arguments specified for command")
 
 
 def test_scripts_need_no_keys(server: Server) -> None:
-    """GETKEYS of a script without keys is empty, also if its number of keys is not possible."""
+    """GETKEYS of a script is empty if the number of keys is 0 or impossible."""
     for script in ("EVAL x", "EVALSHA x", "EVAL_RO x", "EVALSHA_RO x", "FCALL f", "FCALL_RO f"):
         for words in ("0", "0 a", "2 a", "-1 a", "abc a"):
             play(server, [(f"COMMAND GETKEYS {script} {words}", []), (f"COMMAND GETKEYSANDFLAGS {script} {words}", [])])
@@ -129,13 +131,13 @@ def test_scripts_need_no_keys(server: Server) -> None:
     "command",
     ["ZUNION 0 a", "ZUNION 2 a", "ZUNIONSTORE d 0 a", "ZUNIONSTORE d 3 a", "LMPOP 5 a LEFT", "SINTERCARD 5 a LIMIT"],
 )
-def test_a_number_of_keys_beyond_the_words_gives_none(server: Server, command: str) -> None:
-    """GETKEYS rejects a command with fewer keys than its number of keys says."""
+def test_a_number_of_keys_beyond_the_arguments_is_rejected(server: Server, command: str) -> None:
+    """GETKEYS rejects a command that has fewer arguments than its number of keys."""
     server.expect(f"COMMAND GETKEYS {command}", NO_KEYS)
 
 
 @since("7.2")
-def test_getkeys_takes_a_command_without_arguments(server: Server) -> None:
-    """The error is about the command, not about GETKEYS."""
+def test_getkeys_accepts_a_command_without_arguments(server: Server) -> None:
+    """The error is about the given command, not about GETKEYS."""
     server.expect("COMMAND GETKEYS PING", Error("ERR The command has no key arguments"))
     server.expect("COMMAND GETKEYS GET", Error("ERR Invalid number of arguments specified for command"))

@@ -32,7 +32,7 @@ def no_such_policy(differing: str) -> Error:
     )
 
 
-#: Commands (words divided by blanks, or a tuple) and their replies.
+#: Commands (text divided by blanks, or a tuple) and their replies.
 CASES: list[tuple[Any, Any]] = [
     ("PING", "PONG"),
     ("PING a", "a"),
@@ -163,15 +163,15 @@ CASES: list[tuple[Any, Any]] = [
 ]
 
 
-def test_each_command_answers_as_redis_does(server: Server) -> None:
-    """All cases, one after the other on one connection."""
+def test_each_command_replies_as_redis_does(server: Server) -> None:
+    """All cases get their replies, one after the other on one connection."""
     client = server.client()
     for command, reply in CASES:
         client.expect(command, reply)
 
 
-def test_hello_tells_who_the_server_is_and_changes_the_protocol(server: Server) -> None:
-    """HELLO without a version keeps the protocol; its answer is a map in RESP3."""
+def test_hello_changes_the_protocol(server: Server) -> None:
+    """HELLO without a version keeps the protocol; its reply is a map in RESP3."""
     client = server.client()
     told = Map(
         server=Newest("redis", valkey={"8.0": "valkey"}),
@@ -187,7 +187,7 @@ def test_hello_tells_who_the_server_is_and_changes_the_protocol(server: Server) 
     client.expect("CLIENT GETNAME", "me")
 
 
-def test_names_are_kept_and_forgotten(server: Server) -> None:
+def test_names_are_set_and_removed(server: Server) -> None:
     """CLIENT SETNAME with an empty name removes it; CLIENT LIST and INFO show the name."""
     client = server.client()
     number = client.run("CLIENT ID")
@@ -199,7 +199,7 @@ def test_names_are_kept_and_forgotten(server: Server) -> None:
     client.expect("CLIENT GETNAME", None)
 
 
-def test_reset_makes_the_connection_new(server: Server) -> None:
+def test_reset_restores_the_initial_state(server: Server) -> None:
     """RESET ends a transaction and subscriptions, and restores database 0, RESP2 and no name."""
     client = server.client()
     for command in ("SELECT 2", "CLIENT SETNAME x", "WATCH k", "MULTI"):
@@ -212,8 +212,8 @@ def test_reset_makes_the_connection_new(server: Server) -> None:
 
 
 @since("7.2")
-def test_libraries_say_who_they_are(server: Server) -> None:
-    """CLIENT SETINFO is shown by CLIENT INFO; blanks are refused."""
+def test_client_setinfo_sets_library_name_and_version(server: Server) -> None:
+    """CLIENT SETINFO is shown by CLIENT INFO; blanks are rejected."""
     client = server.client()
     client.expect("CLIENT SETINFO lib-name redis-py", OK)
     client.expect("CLIENT SETINFO LIB-VER 8.1", OK)
@@ -225,8 +225,8 @@ def test_libraries_say_who_they_are(server: Server) -> None:
     client.expect("CLIENT SETINFO other x", Error("ERR Unrecognized option 'other'"))
 
 
-def test_a_blocked_client_can_be_woken(server: Server) -> None:
-    """CLIENT UNBLOCK answers 1, and the client gets its timeout's reply, or an error."""
+def test_client_unblock_wakes_a_client(server: Server) -> None:
+    """CLIENT UNBLOCK returns 1, and the client gets its timeout's reply or an error."""
     for how, reply in (
         ("", None),
         (" TIMEOUT", None),
@@ -242,8 +242,10 @@ def test_a_blocked_client_can_be_woken(server: Server) -> None:
         client.expect("PING", "PONG")
 
 
-def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
-    """Each section starts with its title; an empty line separates sections; default, all and none give several."""
+def test_info_has_the_requested_sections(server: Server) -> None:
+    """Each section starts with its title; an empty line separates sections; default, all and everything
+    give several.
+    """
     text: bytes = server.run("INFO replication clients")
     assert text.startswith(b"# Clients\r\nconnected_clients:")
     assert b"\r\n\r\n# Replication\r\nrole:master\r\n" in text
@@ -251,7 +253,7 @@ def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
     in_7_0 = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace"
     in_8_0 = in_7_0.replace("Stats Rep", "Threads Stats Rep") + " Keysizes"
     in_8_6 = in_8_0.replace("CPU", "CPU Hotkeys")
-    # The engine has neither I/O threads nor statistics of keys to report.
+    # The engine reports neither I/O threads nor statistics of keys.
     assert b" ".join(titles).decode() == Newest(in_8_6, {"8.0": in_7_0, "8.6": in_8_0}, engine=in_7_0).of(
         server.release
     )
@@ -259,7 +261,7 @@ def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
 
 
 def test_versions_in_info_are_numbers(server: Server) -> None:
-    """Clients read what INFO calls a version as numbers with dots."""
+    """Every field of INFO whose name ends in _version has digits and dots only, as clients expect."""
     lines = [line.split(b":", 1) for line in server.run("INFO everything").splitlines() if b":" in line]
     versions = {name.decode(): value for name, value in lines if name.endswith(b"_version")}
     assert "redis_version" in versions
@@ -267,14 +269,14 @@ def test_versions_in_info_are_numbers(server: Server) -> None:
 
 
 def test_info_counts_keys_per_database(server: Server) -> None:
-    """The keyspace section has a line for each database that has keys, with how many of them expire."""
+    """The keyspace section has a line for each database with keys, with the number of keys that expire."""
     server.given("FLUSHALL", "SET a 1", "SET b 1 EX 1000", "XADD s * f v")
     assert b"db0:keys=3,expires=1," in server.run("INFO keyspace")
 
 
 @pytest.mark.parametrize("name", ["get", "xadd", "xread", "xreadgroup", "mset", "xgroup"])
 def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
-    """Ten things: name, arity, flags, key positions, categories, tips, key specifications, subcommands."""
+    """COMMAND INFO has ten elements, of which arity, key positions and subcommands are as expected."""
     (told,) = server.run(f"COMMAND INFO {name}")
     expected = {
         "get": (2, 1, 1, 1),
@@ -290,8 +292,8 @@ def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
     assert bool(told[9]) is (name == "xgroup")
 
 
-def test_config_get_takes_patterns_and_set_goes_back(server: Server) -> None:
-    """CONFIG GET accepts several patterns; its values can be set again."""
+def test_config_get_accepts_patterns_and_set_accepts_its_values(server: Server) -> None:
+    """CONFIG GET accepts several patterns, and CONFIG SET accepts the returned values."""
     server.expect("CONFIG GET stream-node-max-* TIMEOUT", ANY)
     before = server.run("CONFIG GET stream-node-max-entries")
     server.expect("CONFIG SET stream-node-max-entries 7 stream-node-max-bytes 1kb", OK)
@@ -301,7 +303,7 @@ def test_config_get_takes_patterns_and_set_goes_back(server: Server) -> None:
 
 
 def test_time_is_seconds_and_microseconds(server: Server) -> None:
-    """TIME answers two numbers as text, the second below a million."""
+    """TIME returns two numbers as text, the second one below a million."""
     seconds, micros = server.run("TIME")
     assert int(seconds) > 1_600_000_000
     assert 0 <= int(micros) < 1_000_000
@@ -309,7 +311,7 @@ def test_time_is_seconds_and_microseconds(server: Server) -> None:
 
 @over_tcp
 def test_replies_can_be_switched_off(server: Server) -> None:
-    """CLIENT REPLY OFF ends replies until ON, which answers; SKIP leaves out the next one only."""
+    """CLIENT REPLY OFF suppresses replies until ON, which replies; SKIP suppresses only the next reply."""
     client = server.client()
     for command in ("CLIENT REPLY OFF", "PING one", "CLIENT REPLY SKIP", "PING two"):
         client.send(command)
@@ -320,8 +322,8 @@ def test_replies_can_be_switched_off(server: Server) -> None:
 
 
 @over_tcp
-def test_a_skipped_reply_of_a_command_that_waits_is_the_only_one(server: Server) -> None:
-    """CLIENT REPLY SKIP before a command that blocks leaves out its reply, and that of no later command."""
+def test_a_skipped_reply_of_a_blocking_command_is_the_only_one(server: Server) -> None:
+    """CLIENT REPLY SKIP before a blocking command suppresses its reply, and no later one."""
     client = server.client()
     for command in ("CLIENT REPLY SKIP", "BLPOP k 0"):
         client.send(command)
@@ -335,7 +337,9 @@ def test_a_skipped_reply_of_a_command_that_waits_is_the_only_one(server: Server)
 
 @over_tcp
 def test_connections_can_be_killed(server: Server) -> None:
-    """CLIENT KILL closes others at once, by address in the old form, by any filter in the new; by ID also itself."""
+    """CLIENT KILL closes other connections by address in the old form and by any filter in the new one; by ID also its
+    own.
+    """
     victims = [server.client() for _ in range(3)]
     line: bytes = victims[0].run("CLIENT INFO")
     address = re.search(rb" addr=(\S+)", line)
@@ -351,7 +355,7 @@ def test_connections_can_be_killed(server: Server) -> None:
 
 
 @over_tcp
-def test_quit_answers_and_closes(server: Server) -> None:
+def test_quit_replies_and_closes(server: Server) -> None:
     """The reply to QUIT is the last one of a pipeline."""
     client = server.client()
     client.send_bytes(b"PING\r\nQUIT\r\nPING\r\n")  # type: ignore[attr-defined]
@@ -362,7 +366,7 @@ def test_quit_answers_and_closes(server: Server) -> None:
 
 @over_tcp
 def test_a_pause_holds_commands_back(server: Server) -> None:
-    """CLIENT PAUSE WRITE lets reads through and holds writes back until UNPAUSE, the caller's own ones too."""
+    """CLIENT PAUSE WRITE runs reads and holds writes back until UNPAUSE, including those of the pausing client."""
     client = server.client()
     server.expect("CLIENT PAUSE 100000 WRITE", OK)
     client.expect("GET k", None)
@@ -398,7 +402,7 @@ def _with_functions(server: Server) -> None:
 @over_tcp
 @since("7.0")
 @pytest.mark.parametrize(("command", "reply"), HELD_BACK)
-def test_a_pause_of_writes_holds_back_what_replicas_get(server: Server, command: list[str], reply: Reply) -> None:
+def test_a_pause_of_writes_holds_scripts_and_messages(server: Server, command: list[str], reply: Reply) -> None:
     """Scripts and functions that may write, and messages, wait for the end of CLIENT PAUSE WRITE, also within MULTI."""
     _with_functions(server)
     alone, within = server.client(), server.client()
@@ -417,7 +421,7 @@ def test_a_pause_of_writes_holds_back_what_replicas_get(server: Server, command:
 @over_tcp
 @since("7.0")
 @pytest.mark.parametrize("command", [["EVAL", NO_WRITES, 0], ["EVAL_RO", "return 1", 0], ["FCALL", "reads", 0]])
-def test_a_pause_of_writes_lets_scripts_through_that_only_read(server: Server, command: list[str]) -> None:
+def test_a_pause_of_writes_runs_read_only_scripts(server: Server, command: list[str]) -> None:
     """EVAL_RO, and scripts and functions with no-writes, run during CLIENT PAUSE WRITE, also in MULTI."""
     _with_functions(server)
     client = server.client()
@@ -432,8 +436,8 @@ def test_a_pause_of_writes_lets_scripts_through_that_only_read(server: Server, c
 
 
 @over_tcp
-def test_a_pause_ends_by_itself(server: Server) -> None:
-    """CLIENT PAUSE holds everything back for its time, and nothing is lost."""
+def test_a_pause_times_out(server: Server) -> None:
+    """CLIENT PAUSE holds all commands back for its duration, and then they run."""
     client = server.client()
     server.expect("CLIENT PAUSE 50", OK)
     client.send("INCR n")

@@ -1,4 +1,4 @@
-"""Channels, patterns, and events of the keyspace."""
+"""Publish and subscribe with channels and patterns, and keyspace notifications."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.servers.releases import Newest
 from tests.suite.waiting import wait_for
 
 
-def test_subscribing_answers_for_each_channel(server: Server) -> None:
-    """Each channel and pattern is answered by itself, with the number of subscriptions."""
+def test_each_channel_gets_its_own_reply(server: Server) -> None:
+    """Each channel and pattern gets its own reply with the number of subscriptions."""
     client = server.client()
     client.send("SUBSCRIBE a b a")
     for channel, count in (("a", 1), ("b", 2), ("a", 2)):
@@ -35,16 +35,20 @@ def test_subscribing_answers_for_each_channel(server: Server) -> None:
     client.expect("PING", "PONG")
 
 
-def test_unsubscribing_from_nothing_is_answered(server: Server) -> None:
-    """UNSUBSCRIBE and PUNSUBSCRIBE without subscriptions answer once, with nil for a channel; Valkey 8.0 refuses."""
+def test_unsubscribing_without_subscriptions_gets_a_reply(server: Server) -> None:
+    """UNSUBSCRIBE and PUNSUBSCRIBE without subscriptions reply once, with nil for a channel; Valkey 8.0 returns an
+    error.
+    """
     for command in ("unsubscribe", "punsubscribe"):
         answer = [command, None, 0]
         refusal = Error(f"NOSUB '{command}' command executed not in subscribed mode")
         server.expect(command, Newest(answer, valkey={"8.1": answer, "8.0": refusal}))
 
 
-def test_messages_reach_those_who_listen(server: Server) -> None:
-    """PUBLISH counts its deliveries; a client gets a message once for its channel and once for each pattern."""
+def test_messages_reach_subscribers(server: Server) -> None:
+    """PUBLISH returns its number of deliveries; a client gets a message once for its channel and once
+    for each pattern.
+    """
     client = server.client()
     client.send("SUBSCRIBE news")
     client.receive()
@@ -53,14 +57,14 @@ def test_messages_reach_those_who_listen(server: Server) -> None:
     play(server, [("PUBLISH news hello", 3), ("PUBLISH other x", 0), ("PUBLISH names y", 2)])
     client.expect_reply(["message", "news", "hello"])
     for channel, message in ((b"news", b"hello"), (b"names", b"y")):
-        # In which order patterns are tried depends on redis-server's hash seed.
+        # The order of patterns depends on redis-server's hash seed.
         both = sorted([client.receive(), client.receive()])
         assert both == [[b"pmessage", pattern, channel, message] for pattern in (b"*s", b"n*")]
     client.expect_nothing()
 
 
 def test_messages_are_pushes_in_resp3(server: Server) -> None:
-    """In RESP3 subscriptions and messages are push data, in RESP2 arrays."""
+    """In RESP3 subscriptions and messages are push data; in RESP2 they are arrays."""
     client = server.client()
     kind = b">" if server.proto == 3 else b"*"
     assert client.wire("SUBSCRIBE c") == kind + b"3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
@@ -69,8 +73,8 @@ def test_messages_are_pushes_in_resp3(server: Server) -> None:
     assert client.last_bytes == kind + b"3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"
 
 
-def test_what_a_subscriber_may_call(server: Server) -> None:
-    """A subscriber in RESP2 may only subscribe and ping, and its PONG is an array; in RESP3 it may do anything."""
+def test_commands_of_a_subscriber(server: Server) -> None:
+    """A subscriber in RESP2 may only subscribe and ping, and PING returns an array; in RESP3 it may run any command."""
     client = server.client()
     client.run("SUBSCRIBE c")
     if server.proto == 3:
@@ -88,8 +92,8 @@ def test_what_a_subscriber_may_call(server: Server) -> None:
     client.expect("PING x", ["pong", "x"])
 
 
-def test_pubsub_tells_who_listens(server: Server) -> None:
-    """PUBSUB lists channels with subscribers, counts subscribers and patterns."""
+def test_pubsub_lists_subscriptions(server: Server) -> None:
+    """PUBSUB lists channels with subscribers, and counts subscribers and patterns."""
     one, two = server.client(), server.client()
     one.run("SUBSCRIBE a")
     two.run("SUBSCRIBE a")
@@ -232,7 +236,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("letters", "lines", "events"), EVENTS)
 def test_keyspace_events(server: Server, letters: str, lines: list[str], events: list[Any]) -> None:
-    """Each change publishes its event, for the enabled classes."""
+    """Each change publishes its event for the enabled classes."""
     server.config("notify-keyspace-events", letters)
     client = server.client()
     client.run("PSUBSCRIBE __keyevent@*")
@@ -276,14 +280,14 @@ def test_an_expired_key_is_an_event(server: Server) -> None:
     ],
 )
 def test_how_the_setting_is_shown(server: Server, given: str, shown: str) -> None:
-    """CONFIG GET shows the letters in a fixed order, and A for all types at once."""
+    """CONFIG GET shows the letters of notify-keyspace-events in a fixed order, and A for all types at once."""
     server.config("notify-keyspace-events", given)
     reply = server.run("CONFIG GET notify-keyspace-events")
     assert (reply if isinstance(reply, list) else [*reply.keys(), *reply.values()])[1] == shown.encode()
 
 
-def test_a_wrong_letter_is_refused(server: Server) -> None:
-    """The error of CONFIG SET lists the letters."""
+def test_a_wrong_letter_is_rejected(server: Server) -> None:
+    """CONFIG SET rejects a wrong letter with an error that lists the letters."""
     server.expect(
         "CONFIG SET notify-keyspace-events Q",
         Error(
@@ -296,7 +300,7 @@ def test_a_wrong_letter_is_refused(server: Server) -> None:
 
 
 def test_shard_channels(server: Server) -> None:
-    """Shard channels are separate from plain channels of the same name, and do not match patterns."""
+    """Shard channels are separate from plain channels of the same name, and patterns do not match them."""
     client = server.client()
     client.send("SSUBSCRIBE a b")
     client.expect_reply(["ssubscribe", "a", 1])
@@ -328,7 +332,9 @@ def test_shard_channels(server: Server) -> None:
 
 
 def test_a_client_of_shard_channels_is_a_subscriber(server: Server) -> None:
-    """It counts as one in CLIENT LIST, may call little in RESP2, and RESET ends its subscriptions."""
+    """A client of shard channels is a subscriber in CLIENT LIST, may run few commands in RESP2, and RESET unsubscribes
+    it.
+    """
     client = server.client()
     client.run("SSUBSCRIBE c")
     (line,) = [one for one in server.run("CLIENT LIST TYPE pubsub").splitlines() if b" ssub=1 " in one]
@@ -340,7 +346,7 @@ def test_a_client_of_shard_channels_is_a_subscriber(server: Server) -> None:
 
 
 def test_shard_channels_in_a_transaction(server: Server) -> None:
-    """SPUBLISH can be queued; SSUBSCRIBE cannot run there."""
+    """SPUBLISH can be queued; SSUBSCRIBE is an error in a transaction."""
     client = server.client()
     server.given("MULTI", "SSUBSCRIBE c", "SPUBLISH c m")
     server.expect("EXEC", [Error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"), 0])
@@ -348,7 +354,7 @@ def test_shard_channels_in_a_transaction(server: Server) -> None:
 
 
 @over_tcp
-def test_shard_channels_need_the_right_to_the_channel(server: Server) -> None:
+def test_shard_channels_need_permission(server: Server) -> None:
     """ACL channel rules apply to shard channels; a removed rule disconnects their subscribers."""
     server.given("ACL SETUSER reader on nopass +@all resetchannels &news*")
     client = server.client()
@@ -367,7 +373,7 @@ def test_own_messages_follow_the_reply(server: Server) -> None:
     server.config("notify-keyspace-events", "K$")
     client = server.client()
     if client.proto == 2:
-        client.expect("PING", "PONG")  # a subscriber of RESP2 cannot publish
+        client.expect("PING", "PONG")  # A subscriber in RESP2 cannot publish.
         return
     client.expect("SUBSCRIBE c", ["subscribe", "c", 1])
     message = ["message", "c", "hello"]

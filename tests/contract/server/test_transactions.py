@@ -14,7 +14,7 @@ QUEUED = b"QUEUED"
 
 
 def not_inside(command: str) -> dict[str, Error]:
-    """Valkey's error for a command that is not allowed between MULTI and EXEC; it aborts the transaction."""
+    """Return Valkey's error for a command that is not allowed between MULTI and EXEC; it aborts the transaction."""
     return {
         "9.0": Error(f"ERR Command '{command}' not allowed inside a transaction"),
         "8.0": Error("ERR Command not allowed inside a transaction"),
@@ -100,7 +100,9 @@ def not_inside(command: str) -> dict[str, Error]:
     ],
 )
 def test_transactions(server: Server, dialogue) -> None:
-    """Commands are queued and run together; one that could not be queued aborts all, one that fails does not."""
+    """Commands are queued and run together; one that cannot be queued aborts the transaction, one that
+    fails does not.
+    """
     play(server, dialogue)
 
 
@@ -125,8 +127,8 @@ def test_transactions(server: Server, dialogue) -> None:
         "GETEX k EX 100",
     ],
 )
-def test_a_change_of_a_watched_key_stops_the_transaction(server: Server, change: str) -> None:
-    """Whatever changes a watched key, EXEC answers nil and runs nothing."""
+def test_a_change_of_a_watched_key_fails_the_transaction(server: Server, change: str) -> None:
+    """After any change of a watched key, EXEC returns nil and runs nothing."""
     server.given("SET k 1", "SET other 2", "WATCH k")
     server.client().run(change)
     server.given("MULTI", "SET done 1")
@@ -150,7 +152,7 @@ def test_a_change_of_a_watched_key_stops_the_transaction(server: Server, change:
         "RENAME k k",
     ],
 )
-def test_what_does_not_change_a_watched_key(server: Server, other: str) -> None:
+def test_commands_that_do_not_change_a_watched_key(server: Server, other: str) -> None:
     """Reads, and writes that do not change the key, do not affect the transaction."""
     server.given("SET k 1", "WATCH k")
     server.client().run(other)
@@ -168,8 +170,8 @@ def test_watching_ends(server: Server, forget: str) -> None:
     server.expect("EXEC", ["PONG"])
 
 
-def test_watched_keys_that_come_into_being(server: Server) -> None:
-    """A missing key can be watched, separately in each database."""
+def test_missing_keys_can_be_watched(server: Server) -> None:
+    """Creating a missing watched key fails the transaction, separately in each database."""
     server.given("WATCH a b", "SELECT 1", "WATCH c", "SELECT 0")
     server.client().run("SET c 1")
     server.given("MULTI", "PING")
@@ -180,9 +182,9 @@ def test_watched_keys_that_come_into_being(server: Server) -> None:
     server.expect("EXEC", None)
 
 
-def test_a_watched_key_that_expires_stops_the_transaction(server: Server) -> None:
+def test_a_watched_key_that_expires_fails_the_transaction(server: Server) -> None:
     """Expiry between WATCH and EXEC is a change."""
-    for command in ("SET k 1 PX 200", "WATCH k"):  # both at once: WATCH is to come in time on a busy machine too
+    for command in ("SET k 1 PX 200", "WATCH k"):  # Send both together, so that WATCH runs in time on a busy machine.
         server.main.send(command)
     server.main.expect_reply(OK)
     server.main.expect_reply(OK)
@@ -191,7 +193,7 @@ def test_a_watched_key_that_expires_stops_the_transaction(server: Server) -> Non
     server.expect("EXEC", None)
 
 
-def test_a_key_that_had_expired_when_it_was_watched(server: Server) -> None:
+def test_a_key_that_expired_before_watch(server: Server) -> None:
     """A key that was missing at WATCH may still be missing at EXEC."""
     server.given("SET k 1 PX 15")
     server.let_pass(20)
@@ -201,8 +203,8 @@ def test_a_key_that_had_expired_when_it_was_watched(server: Server) -> None:
     server.expect("EXEC", ["PONG"])
 
 
-def test_ones_own_change_counts(server: Server) -> None:
-    """A client's own write after WATCH stops its transaction too."""
+def test_a_client_s_own_change_counts(server: Server) -> None:
+    """A client's own write after WATCH fails its transaction too."""
     play(
         server,
         [

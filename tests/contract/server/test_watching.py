@@ -1,4 +1,4 @@
-"""Observation from outside: MONITOR, SLOWLOG, LATENCY, MEMORY, INFO's command statistics, DEBUG."""
+"""Observing a server: MONITOR, SLOWLOG, LATENCY, MEMORY, INFO's command statistics, DEBUG."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LINE = re.compile(rb"(\d{10})\.\d{6} \[(\d+) (\S*)\] (.*)", re.DOTALL)
 
 
 def shown(client: Any) -> tuple[bytes, bytes]:
-    """The database and the words of the next line that a monitor gets."""
+    """Return the database and the arguments in the next line of a monitor."""
     found = LINE.fullmatch(client.receive())
     assert found is not None
     return found[2], found[4]
 
 
 def pairs(reply: Any) -> dict[bytes, Any]:
-    """A map's reply in either protocol."""
+    """Return the reply of a map as a dict in both protocols."""
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
-    """Commands are shown quoted, with their database; rejected and administrative ones are not shown."""
+    """MONITOR shows commands quoted, with their database; rejected and administrative commands are not shown."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     for command in ("SET a 1", "GET a", "SELECT 3", "SELECT 0", ("SET", "k", 'a\n"\\\x01')):
@@ -51,8 +51,8 @@ def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
     watcher.expect_nothing()
 
 
-def test_monitor_is_refused_in_a_transaction(server: Server) -> None:
-    """MONITOR in a transaction is an error; its other commands run."""
+def test_monitor_is_rejected_in_a_transaction(server: Server) -> None:
+    """MONITOR in a transaction is an error; the other commands run."""
     refused = Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
     server.given("MULTI", "MONITOR", "PING")
     server.expect("EXEC", [refused, "PONG"])
@@ -80,14 +80,14 @@ def test_a_monitor_sees_each_xadd_of_a_pipeline(server: Server) -> None:
 
 
 def test_a_monitor_sees_no_passwords(server: Server) -> None:
-    """The words of AUTH are left out."""
+    """MONITOR hides the arguments of AUTH."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     server.run("AUTH", "default", "wrong secret")
     assert shown(watcher)[1] == b'"AUTH" "(redacted)" "(redacted)"'
 
 
-def test_a_monitor_is_kept_from_keys_until_it_resets(server: Server) -> None:
+def test_a_monitor_cannot_run_data_commands(server: Server) -> None:
     """A monitor may not use data commands; RESET makes it a normal client again."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
@@ -103,8 +103,8 @@ def test_a_monitor_is_kept_from_keys_until_it_resets(server: Server) -> None:
 # -- SLOWLOG ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_slow_log_keeps_the_newest(server: Server) -> None:
-    """SLOWLOG shortens arguments, and has up to slowlog-max-len entries; IDs continue after a RESET."""
+def test_the_slow_log_keeps_the_latest_commands(server: Server) -> None:
+    """SLOWLOG shortens arguments and has up to slowlog-max-len entries; IDs continue after a RESET."""
     server.config("slowlog-max-len", 3)
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", ("SET", "k", "x" * 200), ("DEL", *[f"k{n}" for n in range(40)]))
@@ -127,7 +127,7 @@ def test_the_slow_log_keeps_the_newest(server: Server) -> None:
     server.expect_error("SLOWLOG NONSENSE", "ERR unknown subcommand 'NONSENSE'. Try SLOWLOG HELP.")
 
 
-def test_the_slow_log_has_what_a_transaction_ran(server: Server) -> None:
+def test_the_slow_log_has_the_commands_of_a_transaction(server: Server) -> None:
     """The slow log has the transaction's commands, not EXEC."""
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", "MULTI", "SET a 1", "EXEC")
@@ -137,7 +137,7 @@ def test_the_slow_log_has_what_a_transaction_ran(server: Server) -> None:
 
 
 @since("8.6")
-def test_the_slow_log_hides_which_users_were_asked_for(server: Server) -> None:
+def test_the_slow_log_hides_the_arguments_of_acl_commands(server: Server) -> None:
     """The arguments of ACL SETUSER, GETUSER and DELUSER are redacted."""
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", "ACL SETUSER u on", "ACL GETUSER u", "ACL DELUSER u v")
@@ -151,7 +151,9 @@ def test_the_slow_log_hides_which_users_were_asked_for(server: Server) -> None:
 
 @over_tcp
 def test_a_slow_command_is_an_event(server: Server) -> None:
-    """From latency-monitor-threshold on: latest, history, graph, doctor, reset; and it is in the slow log."""
+    """A command above latency-monitor-threshold is in LATENCY LATEST, HISTORY, GRAPH and DOCTOR, and in
+    the slow log.
+    """
     server.config("latency-monitor-threshold", 20)
     server.config("slowlog-log-slower-than", 20000)
     server.given("LATENCY RESET", "SLOWLOG RESET", "DEBUG SLEEP 0.03")
@@ -169,7 +171,7 @@ def test_a_slow_command_is_an_event(server: Server) -> None:
 
 
 def test_histograms_count_calls(server: Server) -> None:
-    """LATENCY HISTOGRAM: cumulative, the last number is all calls; commands without calls are left out."""
+    """LATENCY HISTOGRAM is cumulative, so its last number counts all calls; commands without calls are left out."""
     server.given("CONFIG RESETSTAT", "SET a 1", "SET a 2", "XADD s * f v", "XINFO STREAM s")
     histograms = pairs(server.run("LATENCY HISTOGRAM set xadd xinfo xlen nonsense"))
     assert set(histograms) == {b"set", b"xadd", b"xinfo|stream"}
@@ -179,7 +181,7 @@ def test_histograms_count_calls(server: Server) -> None:
 
 
 def test_info_counts_commands(server: Server) -> None:
-    """Calls, rejected and failed calls of each command; percentiles of its times."""
+    """INFO has calls, rejected and failed calls of each command, and percentiles of its times."""
     server.given("CONFIG RESETSTAT", "SET a x", "SET a y")
     server.run("INCR a")
     server.run("SET a")
@@ -193,7 +195,7 @@ def test_info_counts_commands(server: Server) -> None:
 # -- MEMORY -----------------------------------------------------------------------------------------------------------
 
 
-def test_memory_usage_grows_with_what_a_stream_holds(server: Server) -> None:
+def test_memory_usage_grows_with_a_stream(server: Server) -> None:
     """MEMORY USAGE grows with entries and with pending entries, and is nil for a missing key."""
     server.expect("MEMORY USAGE s", None)
     server.given("XADD s 1-1 f v")
@@ -210,8 +212,8 @@ def test_memory_usage_grows_with_what_a_stream_holds(server: Server) -> None:
     server.expect_error("MEMORY USAGE s NONSENSE", "ERR syntax error")
 
 
-def test_memory_s_other_words(server: Server) -> None:
-    """STATS has the fields that tools read; PURGE and the texts answer."""
+def test_other_subcommands_of_memory(server: Server) -> None:
+    """MEMORY STATS has the fields that tools read; PURGE, DOCTOR and the others reply."""
     stats = pairs(server.run("MEMORY STATS"))
     for name in (b"peak.allocated", b"total.allocated", b"keys.count", b"dataset.bytes", b"fragmentation"):
         assert name in stats
@@ -228,7 +230,7 @@ CONTAINERS = [
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_help(server: Server, name: str) -> None:
-    """HELP is lines of text: the first has the command's syntax, the last ones are about HELP itself."""
+    """HELP is an array of lines: the first one has the command's syntax, the last ones describe HELP."""
     lines = server.run(f"{name} HELP")
     assert lines[0] == f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".encode()
     about = server.newest(b"    Print this help.", before={"7.2": b"    Prints this help."})
@@ -240,20 +242,20 @@ def test_help(server: Server, name: str) -> None:
 
 @pytest.fixture
 def debugged(server: Server) -> Server:
-    """A server that allows DEBUG."""
+    """Return a server that allows DEBUG."""
     if server.kind == "core":
         server.core.config.put("enable-debug-command", b"yes")  # type: ignore[attr-defined]
     return server
 
 
-def test_debug_is_refused_unless_allowed(server: Server) -> None:
-    """By default on the core; the processes of these tests are started with it."""
+def test_debug_is_rejected_unless_allowed(server: Server) -> None:
+    """DEBUG is rejected by default. Only the core is tested; the processes of these tests allow DEBUG."""
     if server.kind == "core":
         assert server.run("DEBUG JMAP").text.startswith("ERR DEBUG command not allowed.")
 
 
-def test_debug_s_words(debugged: Server) -> None:
-    """Commands of test harnesses are accepted or answered, and unknown ones are rejected as by Redis."""
+def test_subcommands_of_debug(debugged: Server) -> None:
+    """Subcommands of DEBUG for test harnesses are accepted, and unknown ones are rejected as by Redis."""
     server = debugged
     for command in ("DEBUG CHANGE-REPL-ID", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100b"):
         server.expect(command, "OK")
@@ -276,8 +278,8 @@ def test_debug_s_words(debugged: Server) -> None:
     server.expect("DEBUG PROTOCOL integer", 12345)
 
 
-def test_digests_tell_states_apart(debugged: Server) -> None:
-    """Equal data has an equal digest, regardless of its history; an empty server's is all zeros."""
+def test_digests_identify_the_data(debugged: Server) -> None:
+    """Equal data has an equal digest, whatever its history; an empty server's digest is all zeros."""
     server = debugged
     server.expect("DEBUG DIGEST", "0" * 40)
     server.given("XADD s 1-1 f v", "HSET h a 1 b 2")
@@ -293,7 +295,7 @@ def test_digests_tell_states_apart(debugged: Server) -> None:
 
 @since("8.0")
 def test_a_digest_depends_on_which_fields_have_deadlines(debugged: Server) -> None:
-    """The deadline of a hash's field changes the digest, and its time does not."""
+    """A deadline of a hash field changes the digest, but its time does not."""
     server = debugged
     server.given("HSET h a 1 b 2")
     digests = [server.run("DEBUG DIGEST-VALUE h")]
@@ -304,8 +306,8 @@ def test_a_digest_depends_on_which_fields_have_deadlines(debugged: Server) -> No
     assert (expiring == later, first == again, first == expiring) == (True, True, False)
 
 
-def test_keys_wait_for_being_asked_for(debugged: Server) -> None:
-    """DEBUG SET-ACTIVE-EXPIRE 0: expired keys stay until they are accessed."""
+def test_expired_keys_stay_without_active_expiry(debugged: Server) -> None:
+    """After DEBUG SET-ACTIVE-EXPIRE 0 expired keys stay until they are accessed."""
     server = debugged
     server.given("DEBUG SET-ACTIVE-EXPIRE 0", "SET a 1 PX 1", "SET b 1")
     server.let_pass(200)
@@ -318,8 +320,10 @@ def test_keys_wait_for_being_asked_for(debugged: Server) -> None:
 # -- a server that stands alone ---------------------------------------------------------------------------------------
 
 
-def test_a_server_alone(server: Server) -> None:
-    """Commands that clients send when they connect, and tools between tests."""
+def test_a_standalone_server(server: Server) -> None:
+    """A server without replication and cluster answers the commands of clients that connect and of tools
+    between tests.
+    """
     server.expect("ROLE", ["master", 0, []])
     server.expect("REPLICAOF NO ONE", "OK")
     server.expect_error("REPLICAOF somewhere nonsense", "ERR Invalid master port")

@@ -1,1 +1,1 @@
-"""Commands on streams without groups: adding, reading, trimming, deleting, IDs, what transactions and events see."""
+"""Commands on streams without groups: adding, reading, trimming, deleting, IDs, transactions and events."""

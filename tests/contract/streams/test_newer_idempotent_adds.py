@@ -1,4 +1,4 @@
-"""Idempotent production (8.6): XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD."""
+"""Idempotent adds (8.6): XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def info(server: Server) -> dict[bytes, Any]:
 
 
 def counts(server: Server) -> tuple[int, int, int, int]:
-    """Producers, idempotent IDs remembered, added in all, duplicates."""
+    """Return the numbers of producers, of remembered and of ever added idempotent IDs, and of duplicates."""
     _, _, producers, tracked, added, duplicates = info(server).values()
     return producers, tracked, added, duplicates
 
 
 def test_a_duplicate_is_not_added(server: Server) -> None:
-    """The same producer's same idempotent ID gets the first entry's ID, and nothing is added."""
+    """A repeated idempotent ID of a producer returns the first entry's ID, and nothing is added."""
     first = server.run("XADD s IDMP p 1 * f v")
     assert server.run("XADD s IDMP p 1 * f other") == first
     server.expect("XLEN s", 1)
@@ -48,14 +48,14 @@ def test_automatic_idempotent_ids(server: Server) -> None:
     server.expect("XLEN s", 3)
 
 
-def test_field_borders_matter(server: Server) -> None:
-    """The comparison of entries includes where a field ends and its value starts."""
+def test_field_boundaries_matter(server: Server) -> None:
+    """Entries are different if a field ends and its value starts at another byte."""
     first = server.run("XADD s IDMPAUTO p * ab c")
     assert server.run("XADD s IDMPAUTO p * a bc") != first
 
 
-def test_a_deleted_entry_is_still_known(server: Server) -> None:
-    """A duplicate gets the ID even where the entry has been deleted meanwhile."""
+def test_a_deleted_entry_is_remembered(server: Server) -> None:
+    """A duplicate returns the ID of its entry even if the entry has been deleted."""
     first = server.run("XADD s IDMP p 1 * f v").decode()
     server.given(f"XDEL s {first}")
     server.expect("XADD s IDMP p 1 * f v", first)
@@ -95,7 +95,7 @@ def test_nomkstream(server: Server) -> None:
     ],
 )
 def test_add_errors(server: Server, words: list[str], reply: str) -> None:
-    """Idempotence needs one producer, one idempotent ID, and an automatic entry ID."""
+    """Idempotence needs one producer, one idempotent ID and an automatic entry ID."""
     server.expect(("XADD", "s", *words, "f", "v"), Error(reply))
     server.expect("EXISTS s", 0)
 
@@ -117,8 +117,8 @@ def test_a_producer_keeps_its_newest_ids(server: Server) -> None:
 
 
 @hand_clock
-def test_ids_are_forgotten_after_their_duration(server: Server) -> None:
-    """After the duration, idempotent IDs are dropped, and then producers without any."""
+def test_ids_expire_after_their_duration(server: Server) -> None:
+    """After the duration idempotent IDs are dropped, and then producers without any ID."""
     server.given("XADD s 1-1 f v", "XCFGSET s IDMP-DURATION 5", "XADD s IDMP p 1 * f v")
     assert counts(server)[:2] == (1, 1)
     server.let_pass(3000)
@@ -134,7 +134,7 @@ def test_ids_are_forgotten_after_their_duration(server: Server) -> None:
 
 
 def test_settings_of_a_stream(server: Server) -> None:
-    """XCFGSET sets a stream's duration and size; the defaults are 100."""
+    """XCFGSET sets a stream's duration and size, whose defaults are 100."""
     server.given("XADD s 1-1 f v")
     assert list(info(server).values()) == [100, 100, 0, 0, 0, 0]
     server.expect("XCFGSET s IDMP-DURATION 86400 IDMP-MAXSIZE 10000", OK)
@@ -143,8 +143,8 @@ def test_settings_of_a_stream(server: Server) -> None:
     assert list(info(server).values())[:2] == [86400, 1]
 
 
-def test_a_change_forgets(server: Server) -> None:
-    """A changed value drops all producers; an equal one changes nothing. Counters stay."""
+def test_a_changed_setting_drops_all_producers(server: Server) -> None:
+    """A changed value drops all producers; an equal value changes nothing. Counters stay."""
     first = server.run("XADD s IDMP p 1 * f v")
     server.expect("XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 100", OK)
     assert server.run("XADD s IDMP p 1 * f v") == first
@@ -170,14 +170,14 @@ def test_a_change_forgets(server: Server) -> None:
     ],
 )
 def test_settings_errors(server: Server, words: str, reply: str) -> None:
-    """XCFGSET's errors; nothing changes."""
+    """After an error of XCFGSET nothing has changed."""
     server.given("XADD s 1-1 f v")
     server.expect_error(f"XCFGSET s {words}".strip(), reply)
     assert list(info(server).values())[:2] == [100, 100]
 
 
 def test_settings_need_a_stream(server: Server) -> None:
-    """The key is checked first."""
+    """XCFGSET checks the key before its options."""
     server.expect("XCFGSET s WAT 5", Error("ERR no such key"))
     server.given("SET k v")
     server.expect("XCFGSET k WAT 5", WRONGTYPE)
@@ -210,7 +210,7 @@ def test_recording(server: Server) -> None:
     ],
 )
 def test_recording_errors(server: Server, words: tuple[str, ...], reply: Error) -> None:
-    """XIDMPRECORD's errors, in the order of its checks."""
+    """XIDMPRECORD checks its arguments in Redis's order."""
     server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XIDMPRECORD s p taken 1-1", "SET k v")
     server.expect(("XIDMPRECORD", *words), reply)
 

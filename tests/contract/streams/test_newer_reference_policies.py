@@ -1,4 +1,4 @@
-"""KEEPREF, DELREF and ACKED on XADD, XTRIM, XDELEX and XACKDEL (8.2): what happens to references in groups."""
+"""KEEPREF, DELREF and ACKED of XADD, XTRIM, XDELEX and XACKDEL (8.2): references of groups to deleted entries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ IDS_MISSING = Error("ERR IDS option is required")
 
 @pytest.fixture
 def stream(server: Server) -> Server:
-    """s has 1-0 to 6-0. Group g: c has 1-0 to 4-0, of which 1-0 and 2-0 are acknowledged. Group h: d has got 1-0, 2-0.
+    """Return a server with a stream s from 1-0 to 6-0.
 
-    So 1-0 and 2-0 are referenced by h, 3-0 and 4-0 by g and as undelivered to h, 5-0 and 6-0 as undelivered to both.
+    In group g, c has received 1-0 to 4-0 and acknowledged 1-0 and 2-0. In group h, d has received 1-0 and 2-0. So 1-0
+    and 2-0 are referenced by h, 3-0 and 4-0 by g and as undelivered to h, 5-0 and 6-0 as undelivered to both.
     """
     server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 7)), "XGROUP CREATE s g 0", "XGROUP CREATE s h 0")
     server.given(
@@ -55,13 +56,13 @@ def pending(server: Server, group: str) -> list[int]:
 def test_trimming(
     stream: Server, command: str, removed: int, entries_left: list[int], in_g: list[int], in_h: list[int]
 ) -> None:
-    """KEEPREF leaves references, DELREF removes them, ACKED keeps entries that are referenced."""
+    """KEEPREF keeps references, DELREF removes them, and ACKED keeps entries that are referenced."""
     stream.expect(command, removed)
     assert (left(stream), pending(stream, "g"), pending(stream, "h")) == (entries_left, in_g, in_h)
 
 
-def test_acked_removes_what_nobody_references(stream: Server) -> None:
-    """ACKED removes entries that all groups have received and acknowledged, also after entries that stay."""
+def test_acked_removes_unreferenced_entries(stream: Server) -> None:
+    """ACKED removes entries that all groups have received and acknowledged, also behind entries that stay."""
     stream.given("XACK s h 2-0")
     stream.expect("XTRIM s MAXLEN 0 ACKED", 1)
     assert left(stream) == [1, 3, 4, 5, 6]
@@ -71,7 +72,7 @@ def test_acked_removes_what_nobody_references(stream: Server) -> None:
 
 
 def test_acked_without_groups(server: Server) -> None:
-    """Without groups nothing is referenced."""
+    """Without groups ACKED removes all entries."""
     server.given("XADD s 1-0 f v", "XADD s 2-0 f v")
     server.expect("XTRIM s MAXLEN 0 ACKED", 2)
 
@@ -137,13 +138,13 @@ def test_the_limit_holds_by_nodes(server: Server) -> None:
 def test_xdelex(
     stream: Server, words: str, reply: list[int], entries_left: list[int], in_g: list[int], in_h: list[int]
 ) -> None:
-    """XDELEX answers for each ID: 1 deleted, -1 not there, 2 kept because it is referenced."""
+    """XDELEX returns for each ID 1 (deleted), -1 (missing), or 2 (kept because it is referenced)."""
     stream.expect(f"XDELEX s {words}", reply)
     assert (left(stream), pending(stream, "g"), pending(stream, "h")) == (entries_left, in_g, in_h)
 
 
 def test_xdelex_of_acknowledged_entries(stream: Server) -> None:
-    """ACKED deletes an entry as soon as no group needs it."""
+    """ACKED deletes an entry as soon as all groups have received and acknowledged it."""
     stream.given("XACK s h 1-0")
     stream.expect("XDELEX s ACKED IDS 2 1-0 2-0", [1, 2])
 
@@ -156,7 +157,7 @@ def test_xdelex_cleans_references_of_vanished_entries(stream: Server) -> None:
 
 
 def test_xdelex_keeps_the_counters_of_xdel(stream: Server) -> None:
-    """The greatest deleted ID is recorded."""
+    """XDELEX records the greatest deleted ID."""
     stream.given("XDELEX s IDS 1 5-0")
     reply = stream.run("XINFO STREAM s")
     fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
@@ -180,19 +181,19 @@ DELETION_ERRORS = [
 @pytest.mark.parametrize(("words", "reply"), DELETION_ERRORS)
 @pytest.mark.parametrize("command", ["XDELEX s", "XACKDEL s g"])
 def test_deletion_errors(stream: Server, command: str, words: str, reply: Error) -> None:
-    """Errors in the list of IDs; nothing is deleted."""
+    """After an error in the list of IDs nothing is deleted."""
     stream.expect(f"{command} {words}", reply)
     assert (left(stream), pending(stream, "g")) == ([1, 2, 3, 4, 5, 6], [3, 4])
 
 
 @pytest.mark.parametrize("command", ["XDELEX s KEEPREF DELREF ACKED", "XDELEX s KEEPREF 1-0 2-0"])
 def test_xdelex_without_ids(stream: Server, command: str) -> None:
-    """IDS must be there; other words are syntax errors."""
+    """IDS is required, and other words are syntax errors."""
     assert stream.run(command) in (SYNTAX, IDS_MISSING)
 
 
 def test_deletions_without_a_key(stream: Server) -> None:
-    """Without the key or the group every ID answers -1, and IDs are not read."""
+    """Without the key or the group the reply is -1 for every ID, and IDs are not parsed."""
     stream.expect("XDELEX none IDS 2 1-0 x", [-1, -1])
     stream.expect("XACKDEL none g IDS 2 1-0 x", [-1, -1])
     stream.expect("XACKDEL s none IDS 1 x", [-1])
@@ -201,7 +202,7 @@ def test_deletions_without_a_key(stream: Server) -> None:
 
 @pytest.mark.parametrize("command", ["XDELEX k IDS 1 1-0", "XACKDEL k g IDS 1 1-0", "XACKDEL k g WAT 1 1-0"])
 def test_deletions_of_another_type(stream: Server, command: str) -> None:
-    """Another type is an error."""
+    """A key of another type is an error."""
     stream.given("SET k v")
     stream.expect(command, WRONGTYPE)
 
@@ -222,13 +223,13 @@ def test_deletions_of_another_type(stream: Server, command: str) -> None:
 def test_xackdel(
     stream: Server, words: str, reply: list[int], entries_left: list[int], in_g: list[int], in_h: list[int]
 ) -> None:
-    """XACKDEL answers for each ID: 1 acknowledged and deleted, -1 not pending here, 2 acknowledged but kept."""
+    """XACKDEL returns for each ID 1 (acknowledged and deleted), -1 (not pending), or 2 (acknowledged but kept)."""
     stream.expect(f"XACKDEL s g {words}", reply)
     assert (left(stream), pending(stream, "g"), pending(stream, "h")) == (entries_left, in_g, in_h)
 
 
 def test_xackdel_by_the_last_group(stream: Server) -> None:
-    """With ACKED the last group that acknowledges deletes the entry."""
+    """With ACKED the entry is deleted when the last group acknowledges it."""
     stream.given("XREADGROUP GROUP h d STREAMS s >")
     stream.expect("XACKDEL s g ACKED IDS 1 3-0", [2])
     stream.expect("XACKDEL s h ACKED IDS 1 3-0", [1])
@@ -242,8 +243,8 @@ def test_xackdel_of_a_vanished_entry(stream: Server) -> None:
     assert pending(stream, "g") == [4]
 
 
-def test_delref_leaves_other_references(stream: Server) -> None:
-    """DELREF on XACKDEL removes the entry from the other groups too, and their reading continues."""
+def test_delref_removes_references_of_other_groups(stream: Server) -> None:
+    """DELREF of XACKDEL removes the entry from the other groups too, and they continue to read."""
     stream.given("XREADGROUP GROUP h d STREAMS s >")
     stream.expect("XACKDEL s g DELREF IDS 1 3-0", [1])
     stream.expect("XPENDING s h - + 10", [[f"{n}-0", "d", ANY, 1] for n in (1, 2, 4, 5, 6)])

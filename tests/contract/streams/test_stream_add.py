@@ -1,4 +1,4 @@
-"""XADD, XLEN, and common behaviour of stream commands: arity, types, unknown words."""
+"""XADD and XLEN, and behaviour common to stream commands: arity, types, unknown arguments."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def trailing(word: str, container: str) -> str:
     ],
 )
 def test_subcommands(server: Server, command: str, reply: str) -> None:
-    """Unknown subcommands and arguments are rejected with the word as it was given."""
+    """Unknown subcommands and arguments are rejected with the given word in the error."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g 0")
     server.expect_error(command, reply)
 
@@ -109,7 +109,7 @@ ON_A_STREAM = [
 
 @pytest.mark.parametrize("command", ON_A_STREAM)
 def test_wrong_type(server: Server, command: str) -> None:
-    """A stream command on a key of another type is refused and changes nothing."""
+    """A stream command on a key of another type is an error and changes nothing."""
     server.given("SET k text")
     server.expect(command, WRONGTYPE)
     server.expect("GET k", "text")
@@ -119,13 +119,13 @@ def test_wrong_type(server: Server, command: str) -> None:
 
 
 def test_entries_keep_their_fields(server: Server) -> None:
-    """Fields come back in the order in which they came in, repeated and empty ones too."""
+    """Fields are returned in their order, including repeated and empty ones."""
     server.expect(("XADD", "s", "1-1", "b", "2", "a", "1", "b", "3", "", ""), "1-1")
     server.expect("XRANGE s - +", [["1-1", ["b", "2", "a", "1", "b", "3", "", ""]]])
 
 
 def test_values_are_bytes(server: Server) -> None:
-    """Any bytes can be a field or a value: line ends, zeros, invalid UTF-8, bytes that look like the protocol."""
+    """Any bytes can be a field or a value: line ends, zeros, invalid UTF-8, bytes that look like RESP."""
     values = [b"a\r\nb", b"\x00\xff", b"$3\r\nabc\r\n", b"*2\r\n", "grüße".encode()]
     words: list[bytes] = []
     for value in values:
@@ -135,7 +135,7 @@ def test_values_are_bytes(server: Server) -> None:
 
 
 def test_a_long_value(server: Server) -> None:
-    """A value of a megabyte comes back whole."""
+    """A value of a megabyte is returned unchanged."""
     value = bytes(range(256)) * 4096
     server.run("XADD", "s", "1-1", "f", value)
     server.expect("XRANGE s - +", [["1-1", ["f", value]]])
@@ -148,7 +148,7 @@ def test_many_fields(server: Server) -> None:
     server.expect("XRANGE s - +", [["1-1", words]])
 
 
-def test_adding_makes_the_key(server: Server) -> None:
+def test_adding_creates_the_key(server: Server) -> None:
     """The first XADD makes a key of type stream."""
     server.given("XADD s 1-1 f v")
     server.expect("TYPE s", "stream")
@@ -156,7 +156,7 @@ def test_adding_makes_the_key(server: Server) -> None:
 
 
 def test_nomkstream(server: Server) -> None:
-    """NOMKSTREAM on a missing key answers nil and makes none; on a stream it changes nothing."""
+    """NOMKSTREAM on a missing key returns nil and creates no key; on a stream it has no effect."""
     assert server.wire("XADD s NOMKSTREAM 1-1 f v") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
     server.expect("EXISTS s", 0)
     server.given("XADD s 1-1 f v")
@@ -192,7 +192,7 @@ def test_length(server: Server) -> None:
     ],
 )
 def test_adding_trims(server: Server, command: str) -> None:
-    """MAXLEN and MINID on XADD trim after the entry is added; the options come in any order."""
+    """MAXLEN and MINID of XADD trim after the entry is added, whatever the order of the options."""
     server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v")
     server.expect(command, "4-1")
     server.expect("XRANGE s - +", entries("3-1 f v", "4-1 f v"))
@@ -256,7 +256,7 @@ OPTION_ERRORS = [
 @pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize(("command", "reply"), OPTION_ERRORS)
 def test_trim_options(server: Server, command: str, reply: Error, exists: bool) -> None:
-    """Errors in the options have Redis's texts and order, with a key and without one, and change nothing."""
+    """Errors in the options have Redis's texts and order, with and without the key, and change nothing."""
     if exists:
         server.given("XADD s 1-1 f v")
     server.expect(command, reply)

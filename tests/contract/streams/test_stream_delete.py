@@ -13,14 +13,14 @@ NO_KEY = Error("ERR no such key")
 
 
 def info(server: Server, key: str = "s") -> dict[bytes, Any]:
-    """XINFO STREAM as a dict in both protocols."""
+    """Return XINFO STREAM as a dict in both protocols."""
     reply = server.run(f"XINFO STREAM {key}")
     return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 @pytest.fixture
 def three(server: Server) -> Server:
-    """A stream s with the entries 1-0, 2-0, 3-0."""
+    """Return a server with a stream s that has the entries 1-0, 2-0, 3-0."""
     server.given(*(f"XADD s {n}-0 n {n}" for n in range(1, 4)))
     return server
 
@@ -37,7 +37,7 @@ def three(server: Server) -> Server:
     ],
 )
 def test_deleting(three: Server, ids: str, deleted: int, left: list[int], max_deleted: str, first: str) -> None:
-    """XDEL returns the number of removed entries, and records the greatest of their IDs."""
+    """XDEL returns the number of removed entries and records the greatest of their IDs."""
     three.expect(f"XDEL s {ids}", deleted)
     three.expect("XRANGE s - +", entries(*(f"{n}-0 n {n}" for n in left)))
     seen = info(three)
@@ -49,12 +49,12 @@ def test_deleting(three: Server, ids: str, deleted: int, left: list[int], max_de
 
 
 def test_the_greatest_deleted_id_stays(three: Server) -> None:
-    """Deleting a smaller ID later does not lower the greatest deleted one."""
+    """Deleting a smaller ID later does not lower the greatest deleted ID."""
     three.given("XDEL s 2-0", "XDEL s 1-0")
     assert info(three)[b"max-deleted-entry-id"] == b"2-0"
 
 
-def test_all_ids_are_read_first(three: Server) -> None:
+def test_all_ids_are_parsed_first(three: Server) -> None:
     """A single invalid ID prevents all deletions."""
     three.expect("XDEL s 1-0 x 2-0", INVALID_ID)
     three.expect("XLEN s", 3)
@@ -86,7 +86,7 @@ def test_setting_the_last_id(three: Server) -> None:
 
 
 def test_a_zero_deleted_id_changes_nothing(three: Server) -> None:
-    """MAXDELETEDID 0-0 leaves the value unchanged."""
+    """MAXDELETEDID 0-0 keeps the previous value."""
     three.given("XDEL s 2-0")
     three.expect("XSETID s 9-0 ENTRIESADDED 3 MAXDELETEDID 0-0", OK)
     assert info(three)[b"max-deleted-entry-id"] == b"2-0"
@@ -128,15 +128,15 @@ TOP = Error("ERR The ID specified in XSETID is smaller than the target stream to
         ("XSETID s 9-0 ENTRIESADDED", SYNTAX),
     ],
 )
-def test_refusals(three: Server, command: str, reply: Error) -> None:
-    """XSETID's errors, in the order of its checks; nothing changes."""
+def test_errors(three: Server, command: str, reply: Error) -> None:
+    """XSETID makes its checks in Redis's order, and changes nothing after an error."""
     three.expect(command, reply)
     three.expect("XLEN s", 3)
     assert info(three)[b"last-generated-id"] == b"3-0"
 
 
 def test_the_deleted_id_is_a_bound(server: Server) -> None:
-    """The last ID cannot be set below the last deleted ID; 7.0 allows it."""
+    """XSETID rejects a last ID below the last deleted ID, except in 7.0."""
     server.given("XADD s 1-0 f v", "XADD s 5-0 f v", "XDEL s 5-0")
     below = Error("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
     server.expect("XSETID s 3-0", server.newest(below, before={"7.2": OK}))
@@ -144,7 +144,7 @@ def test_the_deleted_id_is_a_bound(server: Server) -> None:
 
 # -- XINFO STREAM ---------------------------------------------------------------------------------------------------
 
-#: The fields since 8.6; releases before do not have them.
+#: The fields since 8.6; earlier releases do not have them.
 IDEMPOTENCE = {
     "idmp-duration": 100,
     "idmp-maxsize": 100,
@@ -194,12 +194,12 @@ def test_an_empty_stream(server: Server) -> None:
     "command", ["XINFO STREAM s", "XINFO STREAM s FULL", "XINFO STREAM s WAT", "XINFO GROUPS s", "XINFO CONSUMERS s g"]
 )
 def test_info_needs_a_key(server: Server, command: str) -> None:
-    """XINFO on a missing key is an error, which comes before the syntax."""
+    """XINFO of a missing key is an error that comes before syntax errors."""
     server.expect(command, NO_KEY)
 
 
 def test_help(server: Server) -> None:
-    """HELP of a container is an array of simple strings that names its subcommands."""
+    """HELP returns an array of simple strings that names the subcommands."""
     for container, subcommands in {
         "XINFO": [b"CONSUMERS", b"GROUPS", b"STREAM", b"HELP"],
         "XGROUP": [b"CREATE", b"CREATECONSUMER", b"DELCONSUMER", b"DESTROY", b"SETID", b"HELP"],

@@ -11,7 +11,9 @@ from tests.harness.marks import since
 
 @pytest.fixture
 def listener(server: Server) -> Client:
-    """A client that receives all events of key s, on a server with a stream s (1-0, 2-0), group g and consumer c."""
+    """Return a client that receives all events of key s, on a server with a stream s (1-0, 2-0), group g and consumer
+    c.
+    """
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >")
     server.config("notify-keyspace-events", "KAn")
     client = server.client()
@@ -20,7 +22,7 @@ def listener(server: Server) -> Client:
 
 
 def heard(server: Server, listener: Client) -> list[str]:
-    """The events up to now, as ``event`` for key s and ``key event`` for others."""
+    """Return the events so far, as ``event`` for key s and ``key event`` for other keys."""
     server.given("PUBLISH __keyspace@0__:end end")
     events = []
     while True:

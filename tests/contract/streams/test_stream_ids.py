@@ -1,4 +1,4 @@
-"""Entry IDs: accepted forms, where each special form is allowed, and how they are written."""
+"""Entry IDs: accepted forms, the special forms that each argument accepts, and their text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_ID = f"{U64MAX}-{U64MAX}"
 SMALLER = Error("ERR The ID specified in XADD is equal or smaller than the target stream top item")
 EXHAUSTED = Error("ERR The stream has exhausted the last possible ID, unable to add more items")
 
-#: Positions that take a plain ID, as commands with a place for it. Each runs on a stream s with a group g.
+#: Arguments that take a plain ID, as commands with a placeholder. Each runs on a stream s with a group g.
 PLAIN = [
     "XADD s {} f v",
     "XTRIM s MINID {}",
@@ -23,7 +23,7 @@ PLAIN = [
     "XSETID s {}",
     "XSETID s 9-9 ENTRIESADDED 5 MAXDELETEDID {}",
 ]
-#: Positions that also take ``-`` and ``+``, and ``(``.
+#: Arguments that also take ``-`` and ``+``, and ``(``.
 BOUNDS = [
     "XRANGE s {} +",
     "XREVRANGE s + {}",
@@ -52,49 +52,49 @@ NOT_IDS = [
 
 @pytest.fixture
 def stream(server: Server) -> Server:
-    """A stream s with two entries and a group g."""
+    """Return a server with a stream s of two entries and a group g."""
     server.given("XADD s 1-1 a 1", "XADD s 2-1 b 2", "XGROUP CREATE s g 0")
     return server
 
 
 @pytest.mark.parametrize("word", NOT_IDS)
 @pytest.mark.parametrize("command", PLAIN + BOUNDS)
-def test_what_is_no_id(stream: Server, command: str, word: str) -> None:
-    """Invalid IDs are rejected with the same error everywhere."""
+def test_invalid_ids(stream: Server, command: str, word: str) -> None:
+    """Every argument rejects invalid IDs with the same error."""
     stream.expect(command.format(word), INVALID_ID)
 
 
 @pytest.mark.parametrize("word", ["$", ">", "(1-1"])
 @pytest.mark.parametrize("command", PLAIN)
 def test_special_ids_are_not_plain_ones(stream: Server, command: str, word: str) -> None:
-    """A position for a plain ID takes none of the special forms."""
+    """An argument for a plain ID accepts none of the special forms."""
     stream.expect(command.format(word), INVALID_ID)
 
 
 @pytest.mark.parametrize("word", ["-", "+"])
 @pytest.mark.parametrize("command", [row for row in PLAIN if "MINID" not in row] + ["XTRIM s MINID {}"])
 def test_range_ends_are_not_plain_ids(stream: Server, command: str, word: str) -> None:
-    """``-`` and ``+`` are for ranges only."""
+    """An argument for a plain ID rejects ``-`` and ``+``."""
     stream.expect(command.format(word), INVALID_ID)
 
 
 @pytest.mark.parametrize("word", ["$", ">", "*", "1-*", "(", "(-", "(+", "((1-1"])
 @pytest.mark.parametrize("command", BOUNDS)
 def test_special_ids_are_not_range_ends(stream: Server, command: str, word: str) -> None:
-    """A range's end takes ``-``, ``+`` and ``(ID``, and no other special form."""
+    """An end of a range accepts ``-``, ``+`` and ``(ID``, and no other special form."""
     stream.expect(command.format(word), INVALID_ID)
 
 
 @pytest.mark.parametrize("word", ["*", "(1-1", ">", "x"])
 @pytest.mark.parametrize("command", ["XGROUP CREATE s new {}", "XGROUP SETID s g {}"])
 def test_group_positions(stream: Server, command: str, word: str) -> None:
-    """A group's ID is a plain ID or ``$``."""
+    """The ID of a group is a plain ID or ``$``."""
     stream.expect(command.format(word), INVALID_ID)
 
 
 @pytest.mark.parametrize("word", ["-", "+"])
 def test_range_ends_in_groups(stream: Server, word: str) -> None:
-    """XGROUP SETID takes ``-`` and ``+``, XGROUP CREATE does not."""
+    """XGROUP SETID accepts ``-`` and ``+``, XGROUP CREATE does not."""
     stream.expect(f"XGROUP CREATE s new {word}", INVALID_ID)
     stream.expect(f"XGROUP SETID s g {word}", OK)
 
@@ -104,7 +104,7 @@ def test_range_ends_in_groups(stream: Server, word: str) -> None:
     [("7", "7-0"), ("007-001", "7-1"), ("0-1", "0-1"), (f"{U64MAX}", f"{U64MAX}-0"), (MAX_ID, MAX_ID)],
 )
 def test_ids_are_written_canonically(server: Server, given: str, written: str) -> None:
-    """An ID is answered as milliseconds, dash, sequence, without leading zeros."""
+    """An ID is returned as milliseconds, dash and sequence number, without leading zeros."""
     server.expect(f"XADD s {given} f v", written)
     server.expect("XRANGE s - +", entries(f"{written} f v"))
 
@@ -127,20 +127,20 @@ def test_ids_are_written_canonically(server: Server, given: str, written: str) -
     ],
 )
 def test_incomplete_and_exclusive_ends(server: Server, command: str, ids: list[str]) -> None:
-    """A missing sequence is the lowest at a low end and the highest at a high end; ``(`` leaves the end itself out."""
+    """A missing sequence number is the lowest at a low end and the highest at a high end; ``(`` excludes the end."""
     server.given("XADD s 1-1 f v", "XADD s 1-2 f v", "XADD s 2-1 f v", "XADD s 2-2 f v")
     server.expect(command, entries(*(f"{entry_id} f v" for entry_id in ids)))
 
 
 @pytest.mark.parametrize("command", ["XRANGE s ({} +", "XREVRANGE s + ({}", "XPENDING s g ({} + 10"])
-def test_no_successor_of_the_last_id(stream: Server, command: str) -> None:
-    """Nothing comes after the greatest ID."""
+def test_no_id_follows_the_greatest_id(stream: Server, command: str) -> None:
+    """An exclusive low end at the greatest ID is an error."""
     stream.expect(command.format(MAX_ID), Error("ERR invalid start ID for the interval"))
 
 
 @pytest.mark.parametrize("command", ["XRANGE s - (0-0", "XREVRANGE s (0-0 -", "XPENDING s g - (0-0 10"])
-def test_no_predecessor_of_the_first_id(stream: Server, command: str) -> None:
-    """Nothing comes before the smallest ID."""
+def test_no_id_precedes_the_smallest_id(stream: Server, command: str) -> None:
+    """An exclusive high end at the smallest ID is an error."""
     stream.expect(command, Error("ERR invalid end ID for the interval"))
 
 
@@ -148,7 +148,7 @@ def test_no_predecessor_of_the_first_id(stream: Server, command: str) -> None:
 
 
 def test_automatic_ids_follow_the_clock(server: Server) -> None:
-    """``*`` gives the server's time in milliseconds, and sequence 0 for the first entry in a millisecond."""
+    """``*`` gives the server's time in milliseconds, and sequence number 0 for the first entry in a millisecond."""
     before = server.now
     made = server.run("XADD s * f v").decode()
     after = server.now
@@ -164,7 +164,7 @@ def test_automatic_ids_never_go_back(server: Server) -> None:
 
 
 def test_automatic_ids_carry_over(server: Server) -> None:
-    """The successor of a full sequence is the next millisecond."""
+    """The successor of the greatest sequence number is in the next millisecond."""
     server.given(f"XADD s 9999999999999-{U64MAX} f v")
     server.expect("XADD s * f v", "10000000000000-0")
 
@@ -181,14 +181,14 @@ def test_automatic_ids_carry_over(server: Server) -> None:
     ],
 )
 def test_automatic_sequence(server: Server, top: str | None, asked: str, reply: object) -> None:
-    """``ms-*`` asks for the next free sequence of that millisecond."""
+    """``ms-*`` gives the next free sequence number of that millisecond."""
     if top:
         server.given(f"XADD s {top} f v")
     server.expect(f"XADD s {asked} f v", reply)
 
 
 def test_automatic_sequence_does_not_carry_over(server: Server) -> None:
-    """If the sequence numbers of a millisecond are used up, ``ms-*`` is rejected (by 7.0 with a misleading error)."""
+    """If the sequence numbers of a millisecond are used up, ``ms-*`` is rejected, by 7.0 with a misleading error."""
     server.given(f"XADD s 5-{U64MAX} f v")
     too_large = Error("ERR Elements are too large to be stored")
     server.expect("XADD s 5-* f v", server.newest(SMALLER, before={"7.2": too_large}))
@@ -211,7 +211,7 @@ def test_an_exhausted_stream(server: Server, asked: str) -> None:
 
 @pytest.mark.parametrize("asked", ["1-1", "1-0", "1", "0-1"])
 def test_ids_must_grow(server: Server, asked: str) -> None:
-    """An ID that is not greater than the last one is refused."""
+    """An ID that is not greater than the last one is rejected."""
     server.given("XADD s 1-1 f v")
     server.expect(f"XADD s {asked} f v", SMALLER)
 
@@ -224,15 +224,15 @@ def test_ids_must_grow_after_a_deletion(server: Server) -> None:
 
 
 @pytest.mark.parametrize("asked", ["0-0", "0", "00-00"])
-def test_zero_is_no_id_for_an_entry(server: Server, asked: str) -> None:
-    """0-0 cannot be added, and no key is made."""
+def test_zero_is_rejected_as_an_id(server: Server, asked: str) -> None:
+    """0-0 cannot be added, and no key is created."""
     server.expect(f"XADD s {asked} f v", Error("ERR The ID specified in XADD must be greater than 0-0"))
     server.expect("EXISTS s", 0)
 
 
 @since("7.4")
 def test_plus_in_xread(stream: Server) -> None:
-    """``+`` in XREAD is the last entry; other words are no IDs."""
+    """``+`` in XREAD is the last entry, and other words are invalid IDs."""
     stream.expect("XREAD STREAMS s -", INVALID_ID)
     stream.expect("XREAD STREAMS s *", INVALID_ID)
     stream.expect("XREAD STREAMS s (1-1", INVALID_ID)

@@ -10,7 +10,7 @@ from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, entries
 
 @pytest.fixture
 def five(server: Server) -> Server:
-    """A stream s with the entries 1-0 to 5-0."""
+    """Return a server with a stream s that has the entries 1-0 to 5-0."""
     server.given(*(f"XADD s {n}-0 n {n}" for n in range(1, 6)))
     return server
 
@@ -42,13 +42,13 @@ def five_entries(*numbers: int) -> list[object]:
     ],
 )
 def test_ranges(five: Server, command: str, numbers: tuple[int, ...]) -> None:
-    """Both ends are included; COUNT limits from the start of the range; of two COUNTs the last one counts."""
+    """Both ends are included; COUNT counts from the start of the range; the last of several COUNTs applies."""
     five.expect(command, five_entries(*numbers))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "-100"])
 @pytest.mark.parametrize("command", ["XRANGE s - +", "XREVRANGE s + -"])
-def test_count_of_nothing(five: Server, command: str, count: str) -> None:
+def test_count_of_zero(five: Server, command: str, count: str) -> None:
     """COUNT 0 or less returns the null array for a stream, and an empty array for a missing key."""
     null = b"_\r\n" if five.proto == 3 else b"*-1\r\n"
     assert five.wire(f"{command} COUNT {count}") == null
@@ -77,7 +77,7 @@ def test_errors_come_before_the_key(server: Server, command: str, reply: object,
 
 
 def test_no_key(server: Server) -> None:
-    """A missing key is an empty stream."""
+    """A missing key gives the reply of an empty stream."""
     server.expect("XRANGE s - +", [])
     server.expect("XREVRANGE s + -", [])
     server.expect("EXISTS s", 0)
@@ -94,7 +94,7 @@ def test_deleted_entries_are_not_returned(five: Server) -> None:
 
 
 def test_a_long_stream(server: Server) -> None:
-    """A range is right anywhere among thousands of entries, forward and backward."""
+    """Ranges anywhere among thousands of entries are right, forwards and backwards."""
     for n in range(1, 3001):
         server.main.send(f"XADD s {n}-{n % 7} n {n}")
     for _ in range(3000):
@@ -108,7 +108,7 @@ def test_a_long_stream(server: Server) -> None:
 
 
 def test_the_wire_form_of_entries(server: Server) -> None:
-    """Entries look the same in both protocols: arrays of an ID and an array of fields and values."""
+    """Entries have the same form in both protocols: an array of an ID and an array of fields and values."""
     server.given("XADD s 1518951480106-0 sensor-id 1234 temperature 19.8")
     assert server.wire("XRANGE s - +") == (
         b"*1\r\n*2\r\n$15\r\n1518951480106-0\r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n1234\r\n$11\r\ntemperature\r\n$4\r\n19.8\r\n"

@@ -11,7 +11,7 @@ from tests.harness.replies import INVALID_ID, NOT_AN_INTEGER, SYNTAX, WRONGTYPE,
 
 @pytest.fixture
 def two(server: Server) -> Server:
-    """Streams a (1-0, 2-0, 3-0) and b (1-0, 9-0)."""
+    """Return a server with streams a (1-0, 2-0, 3-0) and b (1-0, 9-0)."""
     server.given("XADD a 1-0 f 1", "XADD a 2-0 f 2", "XADD a 3-0 f 3", "XADD b 1-0 g 1", "XADD b 9-0 g 9")
     return server
 
@@ -55,12 +55,12 @@ def test_a_key_named_twice(two: Server) -> None:
     "command", ["XREAD STREAMS a 3", "XREAD STREAMS a $", "XREAD STREAMS missing 0", "XREAD STREAMS missing $"]
 )
 def test_nothing_new(two: Server, command: str) -> None:
-    """If no stream has entries the reply is the null array."""
+    """If no stream has new entries, the reply is the null array."""
     assert two.wire(command) == (b"_\r\n" if two.proto == 3 else b"*-1\r\n")
 
 
 def test_the_wire_form(two: Server) -> None:
-    """RESP2: an array of pairs. RESP3: a map."""
+    """In RESP2 the reply is an array of pairs, in RESP3 a map."""
     entries_of_a = b"*1\r\n*2\r\n$3\r\n3-0\r\n*2\r\n$1\r\nf\r\n$1\r\n3\r\n"
     head = b"%1\r\n" if two.proto == 3 else b"*1\r\n*2\r\n"
     assert two.wire("XREAD STREAMS a 2") == head + b"$1\r\na\r\n" + entries_of_a
@@ -90,14 +90,14 @@ GREATER = "The > ID can be specified only when calling XREADGROUP using the GROU
     ],
 )
 def test_errors(two: Server, command: str, reply: Error) -> None:
-    """XREAD's errors."""
+    """XREAD rejects invalid arguments with Redis's errors."""
     two.given("SET text v")
     two.expect(command, reply)
 
 
 @pytest.mark.parametrize("command", ["XREAD STREAMS a b 0", "XREAD STREAMS a b c 0 0", "XREAD BLOCK 0 STREAMS a b 0"])
 def test_unbalanced(two: Server, command: str) -> None:
-    """Each key needs an ID; newer releases list the IDs in the error."""
+    """Each key needs an ID; the error of newer releases shows the expected form."""
     two.expect(
         command,
         two.newest(
@@ -115,14 +115,14 @@ def test_unbalanced(two: Server, command: str) -> None:
 
 
 @since("7.2")
-def test_a_timeout_beyond_time(two: Server) -> None:
-    """A timeout that ends beyond the largest time is rejected."""
+def test_a_timeout_that_is_too_large(two: Server) -> None:
+    """A timeout that ends after the greatest time is rejected."""
     two.expect("XREAD BLOCK 9223372036854775807 STREAMS a $", Error("ERR timeout is out of range"))
 
 
 @since("7.4")
 def test_the_last_entry(two: Server) -> None:
-    """``+`` asks for the last entry of a stream, whatever has been deleted before or after."""
+    """``+`` returns the last entry of a stream, whatever was deleted before or after it."""
     two.expect("XREAD STREAMS a +", Streams({"a": A[2:]}))
     two.expect("XREAD COUNT 10 STREAMS a b + +", Streams({"a": A[2:], "b": B[1:]}))
     two.given("XDEL a 3-0")
@@ -132,12 +132,12 @@ def test_the_last_entry(two: Server) -> None:
 
 @since("8.10")
 def test_the_last_entry_of_an_empty_stream(two: Server) -> None:
-    """``+`` on a stream without entries finds nothing."""
+    """``+`` on a stream without entries returns nothing."""
     two.given("XDEL b 1-0 9-0")
     two.expect("XREAD STREAMS b +", None)
 
 
 @since("8.4")
 def test_claim_is_for_groups(two: Server) -> None:
-    """XREAD does not take CLAIM."""
+    """XREAD rejects CLAIM."""
     two.expect("XREAD CLAIM 10 STREAMS a 0", Error(f"ERR {GROUP_ONLY.format('CLAIM')}"))

@@ -46,7 +46,7 @@ SUBCOMMANDS = [
 
 @pytest.mark.parametrize(("name", "arity", "flags"), [*TABLE, *NEWER, *SUBCOMMANDS])
 def test_arity_and_flags(server: Server, name: str, arity: int, flags: set[str]) -> None:
-    """COMMAND INFO gives each command's arity and flags as the specification's table has them."""
+    """COMMAND INFO has each command's arity and flags as in the table of the specification."""
     (info,) = server.run("COMMAND", "INFO", name)
     assert info[:2] == [name.encode(), arity]
     assert {flag.decode() for flag in info[2]} & OF_THESE == flags
@@ -66,5 +66,5 @@ def test_arity_and_flags(server: Server, name: str, arity: int, flags: set[str])
     ],
 )
 def test_keys(server: Server, command: str, keys: list[str]) -> None:
-    """COMMAND GETKEYS finds the keys, also after STREAMS."""
+    """COMMAND GETKEYS finds the keys, including those after STREAMS."""
     server.expect(f"COMMAND GETKEYS {command}", keys)

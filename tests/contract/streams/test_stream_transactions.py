@@ -1,4 +1,4 @@
-"""Streams in transactions: which changes WATCH detects, and how errors in MULTI behave."""
+"""Streams in transactions: which changes WATCH detects, and errors in MULTI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARITY = Error("ERR wrong number of arguments for 'xadd' command")
 
 @pytest.fixture
 def stream(server: Server) -> Server:
-    """A stream s with 1-0 and 2-0; group g, whose consumer c has got 1-0."""
+    """Return a server with a stream s (1-0 and 2-0), and group g, whose consumer c has received 1-0."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >")
     return server
 
@@ -47,8 +47,8 @@ LEAVES_ALONE = [
 
 
 @pytest.mark.parametrize("command", TOUCHES)
-def test_what_a_watcher_hears_of(stream: Server, command: str) -> None:
-    """A change of the entries or of the key makes EXEC return nil for the clients that watch it."""
+def test_changes_that_fail_a_watching_transaction(stream: Server, command: str) -> None:
+    """After a change of the entries or of the key, EXEC returns nil for the clients that watch it."""
     stream.given("WATCH s", "MULTI", "PING")
     other = stream.client()
     other.run(command)
@@ -56,23 +56,23 @@ def test_what_a_watcher_hears_of(stream: Server, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", LEAVES_ALONE)
-def test_what_a_watcher_does_not_hear_of(stream: Server, command: str) -> None:
-    """WATCH ignores groups and last IDs, and commands that change nothing."""
+def test_changes_that_watch_ignores(stream: Server, command: str) -> None:
+    """WATCH ignores groups, last IDs, and commands that change nothing."""
     stream.given("WATCH s", "MULTI", "PING")
     other = stream.client()
     other.run(command)
     stream.expect("EXEC", ["PONG"])
 
 
-def test_making_a_stream_is_heard(server: Server) -> None:
-    """XGROUP CREATE MKSTREAM makes a key, which is a change."""
+def test_creating_a_stream_is_a_change(server: Server) -> None:
+    """XGROUP CREATE MKSTREAM creates a key, which is a change."""
     server.given("WATCH s", "MULTI", "PING")
     server.client().run("XGROUP CREATE s g $ MKSTREAM")
     server.expect("EXEC", None)
 
 
 def test_a_transaction(server: Server) -> None:
-    """Commands are queued, then run together; an error of one does not stop the others."""
+    """Commands are queued and run together; an error of one does not stop the others."""
     server.given("SET text v")
     server.expect("MULTI", OK)
     for command in (
@@ -99,8 +99,8 @@ def test_a_command_that_cannot_be_queued(server: Server) -> None:
 
 
 @pytest.mark.parametrize("queued", [True, False])
-def test_exec_with_words(server: Server, queued: bool) -> None:
-    """EXEC that cannot run ends the transaction with its own error."""
+def test_exec_with_arguments(server: Server, queued: bool) -> None:
+    """EXEC with arguments is an error that ends the transaction."""
     if queued:
         server.given("MULTI", "XADD s 1-0 f v")
     text = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
@@ -120,7 +120,7 @@ def test_one_time_for_a_transaction(server: Server) -> None:
 
 @since("8.2")
 @pytest.mark.parametrize("command", ["XDELEX s IDS 1 1-0", "XACKDEL s g IDS 1 1-0"])
-def test_newer_deletions_are_heard(stream: Server, command: str) -> None:
+def test_newer_deletions_are_changes(stream: Server, command: str) -> None:
     """XDELEX and XACKDEL that delete an entry are changes."""
     stream.given("WATCH s", "MULTI", "PING")
     stream.client().run(command)
@@ -129,15 +129,15 @@ def test_newer_deletions_are_heard(stream: Server, command: str) -> None:
 
 @since("8.8")
 @pytest.mark.parametrize("command", ["XNACK s g FAIL IDS 1 1-0", "XCFGSET s IDMP-MAXSIZE 5"])
-def test_newer_commands_that_are_not_heard(stream: Server, command: str) -> None:
-    """XNACK and XCFGSET do not touch the entries."""
+def test_xnack_and_xcfgset_are_no_changes(stream: Server, command: str) -> None:
+    """XNACK and XCFGSET do not fail a watching transaction."""
     stream.given("WATCH s", "MULTI", "PING")
     stream.client().run(command)
     stream.expect("EXEC", ["PONG"])
 
 
-def test_a_stream_after_flushall(stream: Server) -> None:
-    """Nothing of a stream is left when its key is deleted."""
+def test_a_stream_after_a_deletion(stream: Server) -> None:
+    """A stream that replaces a deleted one has neither its entries nor its groups."""
     stream.given("DEL s", "XADD s 1-0 g 9")
     stream.expect("XRANGE s - +", entries("1-0 g 9"))
     stream.expect("XINFO GROUPS s", [])

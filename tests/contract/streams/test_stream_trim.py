@@ -1,4 +1,4 @@
-"""Trimming: exact and approximate, by length and by ID, with a limit; nodes as clients see them."""
+"""Exact and approximate trimming by length and by ID, with a limit; nodes as clients see them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.harness.replies import as_sent
 
 
 def fill(server: Server, count: int) -> None:
-    """Entries 1-0 to count-0."""
+    """Add the entries 1-0 to count-0."""
     for n in range(1, count + 1):
         server.main.send(f"XADD s {n}-0 f v")
     for n in range(1, count + 1):
@@ -53,7 +53,7 @@ def info(server: Server) -> dict[bytes, object]:
     ],
 )
 def test_trimming_a_hundred_entries_in_nodes_of_ten(server: Server, options: str, removed: int) -> None:
-    """``=`` removes exactly the requested entries, ``~`` only whole nodes, LIMIT as many nodes as fit into it."""
+    """``=`` removes exactly the requested entries, ``~`` only whole nodes, and LIMIT as many nodes as fit into it."""
     server.config("stream-node-max-entries", 10)
     fill(server, 100)
     server.expect(f"XTRIM s {options}", removed)
@@ -65,7 +65,7 @@ def test_trimming_a_hundred_entries_in_nodes_of_ten(server: Server, options: str
     ("options", "left"), [("MAXLEN ~ 55", 61), ("MAXLEN = 55", 55), ("MINID ~ 55", 51), ("MINID 55", 47)]
 )
 def test_adding_trims_by_nodes_too(server: Server, options: str, left: int) -> None:
-    """XADD trims as XTRIM would, with its own entry counted."""
+    """XADD trims like XTRIM, including its own entry."""
     server.config("stream-node-max-entries", 10)
     fill(server, 100)
     server.given(f"XADD s {options} 101-0 f v")
@@ -83,7 +83,7 @@ def test_the_default_limit(server: Server, options: str, removed: int) -> None:
 
 
 def test_the_default_limit_without_a_node_limit(server: Server) -> None:
-    """If nodes have no limit of entries, the default limit is 10000."""
+    """If nodes have no limit of entries, the default limit is 10,000."""
     server.config("stream-node-max-entries", 0)
     server.config("stream-node-max-bytes", 100)
     fill(server, 300)
@@ -95,7 +95,7 @@ def test_the_default_limit_without_a_node_limit(server: Server) -> None:
     [(4096, 100, 3), (4096, 50, 5), (0, 0, 1), (0, 100, 3), (2, 0, 250), (1000000, 0, 1)],
 )
 def test_nodes(server: Server, max_bytes: int, max_entries: int, keys: int) -> None:
-    """A node is full by the number of its entries or by its bytes; 0 is no limit."""
+    """A node is full at a number of entries or of bytes; 0 means no limit."""
     server.config("stream-node-max-bytes", max_bytes)
     server.config("stream-node-max-entries", max_entries)
     fill(server, 250)
@@ -103,7 +103,9 @@ def test_nodes(server: Server, max_bytes: int, max_entries: int, keys: int) -> N
 
 
 def test_nodes_by_bytes(server: Server) -> None:
-    """The number of entries per node depends on Redis's packing: here ten nodes of 256 bytes."""
+    """With a limit of bytes, the number of entries per node follows from Redis's packing: here ten nodes
+    of 256 bytes.
+    """
     server.config("stream-node-max-bytes", 256)
     fill(server, 200)
     assert info(server)[b"radix-tree-keys"] == 10
@@ -122,7 +124,7 @@ def test_deleted_entries_count_for_their_node(server: Server) -> None:
 
 
 def test_a_node_is_kept_for_a_deleted_last_entry(server: Server) -> None:
-    """MINID compares the last entry of a node, deleted or not, to decide whether to remove the node."""
+    """MINID compares the last entry of a node, even if deleted, to decide whether to remove the node."""
     server.config("stream-node-max-entries", 5)
     fill(server, 10)
     server.given("XDEL s 5-0")
@@ -131,7 +133,7 @@ def test_a_node_is_kept_for_a_deleted_last_entry(server: Server) -> None:
 
 
 def test_limit_counts_live_entries(server: Server) -> None:
-    """LIMIT compares with the live entries of a node."""
+    """LIMIT is compared with the number of live entries of a node."""
     server.config("stream-node-max-entries", 10)
     fill(server, 20)
     server.given(("XDEL", "s", *(f"{n}-0" for n in range(1, 6))))
@@ -147,8 +149,8 @@ def test_a_missing_key(server: Server) -> None:
     server.expect("EXISTS s", 0)
 
 
-def test_what_trimming_leaves_alone(server: Server) -> None:
-    """Trimming moves the first entry; the last ID, the number of entries added and the greatest deleted ID stay."""
+def test_trimming_keeps_the_counters(server: Server) -> None:
+    """Trimming changes the first entry; the last ID, entries-added and the greatest deleted ID stay."""
     fill(server, 10)
     server.given("XDEL s 2-0", "XTRIM s MAXLEN 3")
     seen = info(server)
@@ -174,7 +176,7 @@ def test_trimming_keeps_pending_entries(server: Server) -> None:
 
 
 def test_trimming_nodes_one_by_one(server: Server) -> None:
-    """An exact trim in the middle of a node leaves the rest of that node."""
+    """An exact trim in the middle of a node keeps the rest of that node."""
     server.config("stream-node-max-entries", 4)
     fill(server, 20)
     server.expect("XTRIM s MAXLEN 13", 7)
@@ -184,8 +186,8 @@ def test_trimming_nodes_one_by_one(server: Server) -> None:
     assert ids(server)[0] == "9-0"
 
 
-def test_a_node_does_not_inherit_what_stood_behind_it(server: Server) -> None:
-    """If the newest node's entries are all deleted, the node before it takes the new entries."""
+def test_a_node_takes_new_entries_after_a_deletion(server: Server) -> None:
+    """If all entries of the newest node are deleted, new entries go to the node before it."""
     server.config("stream-node-max-entries", 4)
     fill(server, 5)
     server.given("XDEL s 5-0", "XADD s 6-0 f v")
