@@ -1,1 +1,1 @@
-"""The structure of the packages: allowed imports, a core without I/O, and the drawing in the docs."""
+"""The structure of the packages: allowed imports, a core without I/O, and the drawing on the architecture page."""

@@ -1,4 +1,4 @@
-"""The rooms and the arrows between them: the contracts hold, can fail, name every room, and are drawn in the docs."""
+"""Rooms and their imports: the contracts hold, can fail, cover every room, and are drawn on the architecture page."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LINT = str(Path(sys.executable).with_name("lint-imports"))
 
 
 def test_the_page_shows_todays_rooms() -> None:
-    """`python scripts/architecture.py` regenerates the drawing."""
+    """The drawing on the page equals the output of `python scripts/architecture.py`."""
     page = architecture.PART.page.read_text()
     assert architecture.PART.replaced(page, architecture.written()) == page
 
 
-def test_every_room_stands_in_a_contract() -> None:
-    """A new room or module at a package's top is placed in the layers before it is used."""
+def test_every_room_has_a_layer() -> None:
+    """Every room and every top-level module of a package has a layer in the contracts."""
     named = {module for _, rows in architecture.layers() for row in rows for module in row}
     rooms = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -45,13 +45,13 @@ def test_every_room_stands_in_a_contract() -> None:
 
 
 def test_every_room_says_what_it_owns() -> None:
-    """Each room's docstring has a first sentence, which the page shows."""
+    """Every room's docstring has a first sentence, which the page shows."""
     rooms = [module for _, rows in architecture.layers() for row in rows for module in row]
     assert [module for module in rooms if not architecture.summary(module)] == []
 
 
 def test_the_pages_name_files_that_exist() -> None:
-    """Every path on a page is a file or folder of the checkout, or is made by a run."""
+    """Every path on a page is a file or folder of the checkout, or is created by a run."""
     folders = "streamwire|streamclient|engine|spark_streams|pystreams|tests|scripts|jobs|conf|benchmarks|docs"
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     paths = {path for page in pages for path in re.findall(rf"`((?:{folders})/[\w/.]*)`", page.read_text())}
@@ -66,7 +66,7 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_conditions_of_errors_are_in_one_table_per_package() -> None:
-    """No other module makes a condition of an error, or a table of them."""
+    """Each package defines its error conditions in one module."""
     makers = {
         str(path.relative_to(ROOT))
         for path in files()
@@ -118,7 +118,7 @@ _FORBIDDEN = [
 
 
 def test_contracts_can_fail(tmp_path: Path) -> None:
-    """An import that goes up, across or in a circle fails the check, even one for the type checker alone."""
+    """An import upwards, across or in a cycle fails the check, even one under TYPE_CHECKING."""
     for name in ("streamwire", "streamclient", "engine", "spark_streams", "pystreams"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

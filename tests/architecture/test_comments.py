@@ -1,4 +1,4 @@
-"""There is one way to document a constant, and no markup of another tool in docstrings."""
+"""Documentation of constants in one form, and docstrings without the markup of another tool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_constants_are_documented_by_comments() -> None:
 
 
 def test_docstrings_have_no_roles() -> None:
-    """Names in docstrings and comments stand in backticks, without a role of Sphinx."""
+    """Names in docstrings and comments are in backticks, without Sphinx roles."""
     found = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in files()

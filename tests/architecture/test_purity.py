@@ -1,4 +1,4 @@
-"""Which package may import which, and that the core does no I/O, reads no clock, draws no number and logs nothing."""
+"""Imports between packages, and a core that does no I/O, reads no clock, uses no random numbers and does not log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def modules(package: str) -> list[Path]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Return the full names of a module's imports, including those only for the type checker."""
+    """Return the full names of a module's imports, including those under TYPE_CHECKING."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -103,22 +103,22 @@ ASKS = {"streamclient.streams.model", "streamclient.streams.rounds"}
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_plan_is_pure(path: Path) -> None:
-    """A module that plans reads imports nothing that could do I/O, read the clock, draw a number or log."""
+    """Modules that plan reads import nothing that does I/O, reads the clock, generates random numbers or logs."""
     assert [name for name in imports(path) if not ours(name) and name not in PURE] == []
     assert [name for name in imports(path) if within(name, {"streamclient"}) and name not in ASKS] == []
 
 
 @pytest.mark.parametrize("path", modules("engine/core"), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_core_is_pure(path: Path) -> None:
-    """A module of the core imports nothing that could do I/O, read the clock, draw a number or log."""
+    """Modules of the core import nothing that does I/O, reads the clock, generates random numbers or logs."""
     assert [name for name in imports(path) if not ours(name) and name not in PURE] == []
     names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
     assert names & FORBIDDEN_NAMES == set()
 
 
 @pytest.mark.parametrize("package", list(ARROWS))
-def test_arrows_between_packages_go_one_way(package: str) -> None:
-    """A package imports of our packages only itself and those that the layout allows."""
+def test_imports_between_packages_go_one_way(package: str) -> None:
+    """A package imports only itself and those of our packages that the layout allows."""
     own = package.replace("/", ".")
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"

@@ -1,4 +1,4 @@
-"""A folder is a room: its `__init__` has a docstring that describes its responsibility."""
+"""A folder is a room: the docstring of its `__init__` describes its responsibility."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TOPS = ("streamwire", "streamclient", "engine", "spark_streams", "pystreams", "
 
 
 def files() -> list[Path]:
-    """All Python files of the checkout."""
+    """Return all Python files of the checkout."""
     found = [path for top in _TOPS for path in (ROOT / top).rglob("*.py") if "node_modules" not in path.parts]
     assert len(found) > 500
     return found

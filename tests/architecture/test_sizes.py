@@ -1,4 +1,4 @@
-"""Long functions and classes with much state have a comment why they are not divided."""
+"""Long functions, and classes with many mutable attributes, have a comment that says why they are not divided."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REASON = re.compile(r"# A single (?:class|function), because")
 
 
 def _changed(node: ast.ClassDef) -> set[str]:
-    """The attributes of `self` that methods besides `__init__` assign."""
+    """Return the attributes of `self` that methods other than `__init__` assign."""
     found: set[str] = set()
     for method in node.body:
         if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
@@ -29,7 +29,7 @@ def _changed(node: ast.ClassDef) -> set[str]:
 
 
 def _large() -> Iterator[tuple[str, str]]:
-    """Name and source of each function that is long, and each class with much state."""
+    """Return the name and source of each long function and of each class with many mutable attributes."""
     for top in (*TOPS, "jobs"):
         for path in sorted((ROOT / top).rglob("*.py")):
             text = path.read_text()
@@ -42,6 +42,6 @@ def _large() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "text"), list(_large()))
-def test_what_is_large_says_why(name: str, text: str) -> None:
-    """A function above sixty lines, and a class that changes over twelve attributes, has a comment `# A single ...`."""
+def test_large_functions_and_classes_say_why(name: str, text: str) -> None:
+    """A function above sixty lines, or a class with over twelve mutable attributes, has a comment `# A single ...`."""
     assert _REASON.search(text), name

@@ -1,1 +1,1 @@
-"""The benchmarks measure what their names say, and refuse to count work that was not done."""
+"""The benchmarks: they measure what their names say, and do not count work that was not done."""

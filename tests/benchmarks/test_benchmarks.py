@@ -1,4 +1,4 @@
-"""The benchmarks' framework: it records what was measured, and where, and refuses to count work that was not done."""
+"""The benchmarks' framework: it records the measurements and the machine, and does not count work that was not done."""
 
 import json
 import math
@@ -57,22 +57,22 @@ def test_an_error_reply_ends_the_measurement(engine_process: Running) -> None:
 
 
 def test_a_command_that_blocks_the_server_is_seen_by_the_second_client(engine_process: Running) -> None:
-    """Its PINGs wait as long as the server does nothing else, and no longer than the command."""
+    """The second client's PINGs wait while the command blocks the server, and no longer."""
     blocked, _ = pings.measure(engine_process.port, command("DEBUG", "SLEEP", "0.2"))
     # On a busy machine this process may see the last reply late.
     assert 150 <= blocked.p99 <= blocked.worst <= blocked.own + 1000
     assert blocked.own >= 200
 
 
-def test_what_happens_behind_the_reply_is_measured_apart(engine_process: Running) -> None:
-    """PINGs sent after the reply do not count for the command."""
+def test_stalls_after_the_reply_are_counted_separately(engine_process: Running) -> None:
+    """PINGs sent after the reply are not attributed to the command."""
     quick, later = pings.measure(engine_process.port, command("PING"), after=0.05)
     assert later is not None
     assert later.own == quick.own
 
 
 def test_a_command_that_is_refused_has_no_pause(engine_process: Running) -> None:
-    """The error has the server's text."""
+    """A refused command raises an error with the server's text instead of giving a figure."""
     with pytest.raises(pings.RefusedError, match="unknown command 'NOTHING'"):
         pings.measure(engine_process.port, command("NOTHING"))
 
@@ -80,7 +80,7 @@ def test_a_command_that_is_refused_has_no_pause(engine_process: Running) -> None
 @long_only
 @pytest.mark.parametrize("scene", [scene for scene, _ in CASES], ids=lambda scene: scene.name)
 def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scene) -> None:
-    """Each scene can be prepared, and no case of it is refused; at a thousandth of the sizes."""
+    """Every scene can be prepared on the engine, and none of its commands is refused, at a thousandth of the sizes."""
     with table.stages(scene, 0.001, "engine", rests=False) as (stage,):
         for case in next(cases for one, cases in CASES if one is scene):
             answered, _ = table.run_case(replace(case, after=0.0, spoils=False), [stage], 1)
@@ -88,7 +88,7 @@ def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scen
 
 
 def soaked(**grows: float) -> list[samples.Sample]:
-    """Samples of twenty minutes in which the named values grow from sample to sample."""
+    """Samples of twenty minutes in which the named values grow."""
     constant = dict.fromkeys(samples.NAMES, 100)
     return [
         samples.Sample(**{**constant, "seconds": 5.0 * at, **{name: 100 + at * by for name, by in grows.items()}})
@@ -97,7 +97,9 @@ def soaked(**grows: float) -> list[samples.Sample]:
 
 
 def test_a_soak_tells_what_grows() -> None:
-    """Memory that grows by a megabyte per minute and open descriptors are reported, a log's sawtooth is not."""
+    """Growing memory (a megabyte per minute) and growing descriptors are reported; a log that is rewritten regularly is
+    not.
+    """
     assert samples.grown(soaked()) == []
     assert [line.split()[0] for line in samples.grown(soaked(memory=(1 << 20) / 12))] == ["memory"]
     assert [line.split()[0] for line in samples.grown(soaked(descriptors=1, commands=1000))] == ["descriptors"]
@@ -107,7 +109,9 @@ def test_a_soak_tells_what_grows() -> None:
 
 
 def test_a_soak_counts_files_of_both_formats(tmp_path: Path) -> None:
-    """Bases and snapshots count in Redis's format and in the engine's own, unfinished files separately."""
+    """Bases and snapshots are counted in Redis's format and in the engine's own; unfinished files are counted
+    separately.
+    """
     (tmp_path / "appendonlydir").mkdir()
     for name, size in (
         ("appendonlydir/appendonly.aof.2.base.psb", 1),
@@ -123,19 +127,19 @@ def test_a_soak_counts_files_of_both_formats(tmp_path: Path) -> None:
 
 
 def test_a_soak_is_drawn(tmp_path: Path) -> None:
-    """The picture is well-formed, and has a line of every sample for each value that is shown."""
+    """The picture is well-formed XML, and has a line through all samples for each value."""
     root = ElementTree.fromstring(plot.svg(soaked(memory=1000), "<soak>"))
     assert lines_of(root, 240) == sum(len(lines) for lines in plot.PANELS.values())
 
 
 def lines_of(root: ElementTree.Element, points: int) -> int:
-    """How many lines of a picture have as many points."""
+    """Return the number of lines in the picture that have this many points."""
     paths = [path.get("d") or "" for path in root.iter("{http://www.w3.org/2000/svg}path") if path.get("clip-path")]
     return sum(len(re.findall("[ML]", path)) == points for path in paths)
 
 
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:
-    """Every target names an existing measurement, so that a renamed one cannot go unnoticed."""
+    """Every target of the Spark benchmarks names an existing measurement, so that a renamed measurement is noticed."""
     connection = cast(Connection, None)  # none is needed before a way is gone
     servers = dict.fromkeys(("engine", "redis"), connection)
     ways = {way.name for way in spark.ways(servers, 1000)}
@@ -143,7 +147,7 @@ def test_every_target_of_spark_is_that_of_a_measurement() -> None:
 
 
 def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
-    """The same for `make bench-kafka`."""
+    """Every target of `make bench-kafka` names an existing measurement."""
     connection = cast(Connection, None)
     sides = [
         kafka.Kafka("nowhere"),
@@ -157,7 +161,7 @@ def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
 def test_kafka_is_not_measured_without_its_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If Spark's configured repositories are unreachable, the measurement says so, and succeeds."""
+    """If Spark's configured repositories are unreachable, the program says so and exits successfully."""
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(
         '<ivysettings><settings defaultResolver="here"/><resolvers>'
@@ -172,7 +176,7 @@ def test_kafka_is_not_measured_without_its_jars(
 
 
 def test_every_target_of_the_server_is_that_of_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for the engine's targets, some of which redis-benchmark measures."""
+    """Every target of the engine names an existing measurement, including those of redis-benchmark."""
     needed("redis-benchmark")
     for module in (cases, stream_cases):  # the names alone are wanted, not a million commands
         monkeypatch.setattr(module, "command", lambda *_: b"")
@@ -181,7 +185,7 @@ def test_every_target_of_the_server_is_that_of_a_measurement(monkeypatch: pytest
 
 
 def test_a_ratio_is_judged_by_its_target() -> None:
-    """At least, at most, or not at all."""
+    """A target is a minimum, a maximum, or absent."""
     assert "reached" in report.with_target(0.8, least=0.8)
     assert "MISSED" in report.with_target(0.79, least=0.8)
     assert "reached" in report.with_target(0.6, most=0.6)
@@ -193,7 +197,7 @@ def test_a_ratio_is_judged_by_its_target() -> None:
 @pytest.mark.redis
 @pytest.mark.slow
 def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: Running, tmp_path: Path) -> None:
-    """The fixture is used for its rule: without a redis-server there is nothing to compare with."""
+    """The figures are stored with a description of the machine. (The fixture skips the test without a redis-server.)"""
     output = tmp_path / "figures.json"
     words = ["--repetitions", "2", "--only", "pipeline of 100", "--output", str(output)]
     result = subprocess.run(
@@ -209,7 +213,7 @@ def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: R
 
 
 def test_a_synchronisation_is_measured_up_to_its_end() -> None:
-    """The replica has all entries when the time is taken; the processor time of both is counted."""
+    """The measured time ends when the replica has all entries; the processor time of both servers is counted."""
     engine = [*servers.engine_command(), "--repl-diskless-sync-delay", "0"]
     found = replication.synchronised(engine, engine, 2500)
     assert 0 < found.seconds < 20
@@ -219,7 +223,7 @@ def test_a_synchronisation_is_measured_up_to_its_end() -> None:
 
 @pytest.mark.parametrize("axis", AXES)
 def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
-    """Each axis gives figures at each size, and a picture that is XML with a line and its name for each server."""
+    """Each axis gives figures at each size, and a picture in XML with a labelled line for each server."""
     monkeypatch.setattr(axes, "settled_memory", resident_bytes)
     monkeypatch.setattr(axes, "_REPEATS", 3)
     monkeypatch.setattr(axes, "_IN_STREAMS", 20_000)
@@ -243,7 +247,7 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
 
 
 def test_an_exponent_is_the_slope_between_logarithms() -> None:
-    """It is 0 for a constant cost, 1 for a proportional one, and absent for a single size."""
+    """The exponent is 0 for a constant cost, 1 for a proportional cost, and absent if there is one size."""
     sizes = (1, 10, 1000)
     assert exponent([(size, 7.0) for size in sizes]) == pytest.approx(0)
     assert exponent([(size, 3.0 * size) for size in sizes]) == pytest.approx(1)
@@ -251,7 +255,9 @@ def test_an_exponent_is_the_slope_between_logarithms() -> None:
 
 
 def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:
-    """The share of more masters follows from one; an idle cluster is limited by executors, a busy one by masters."""
+    """The simulation predicts the share of several masters from one; executors limit an idle cluster, and masters a
+    busy one.
+    """
     runs = {(one.what, one.cores, one.masters): one for one in cluster.measured()}
     assert {masters for _, _, masters in runs} > {1}
     for (what, cores, masters), run in runs.items():
@@ -266,7 +272,7 @@ def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:
 def test_what_many_streams_cost_the_driver(
     engine_process: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each of the calls is timed, without a group and with one, and the streams are deleted afterwards."""
+    """Each of the driver's calls is timed with and without a group, and the streams are deleted afterwards."""
     words = ["--url", engine_process.url, "--streams", "20", "--entries", "2"]
     monkeypatch.setattr(sys, "argv", ["driver", *words])
     driver.main()

@@ -1,1 +1,1 @@
-"""The project's own documentation: the site is built and whole, its tables are today's, its examples run."""
+"""The project's documentation: the site is complete, its generated tables are current, and its examples run."""

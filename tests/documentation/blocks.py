@@ -1,7 +1,7 @@
-"""The code blocks on a page, and how each is tested.
+"""The code blocks of a page, and how each is tested.
 
-A block runs unless the comment before it says why it cannot: ``<!-- not run: REASON -->``. A block of text with the
-title "Output" is the output of the block before it; one with a file name as its title is that file.
+A block runs unless the comment before it gives a reason why it cannot: ``<!-- not run: REASON -->``. A block of text
+with the title "Output" is the output of the block before it. A block whose title is a file name is that file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _MARKER = re.compile(r"<!-- not run: ((?:(?!-->).)+) -->\s*\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code. ``excuse``: why it does not run; ``output``: its output according to the page.
-
-    ``file``: name of the file that it is, in the reader's directory; empty if it is none.
+    """A block of code. ``excuse``: why it does not run; ``output``: its output according to the page; ``file``: the
+    name of the file that it shows, in the reader's directory, or an empty text.
     """
 
     page: str
@@ -47,12 +46,12 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """All pages: those of the site and the README."""
+    """Return all pages: those of the site, and the README."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The page's blocks from its beginning to its end."""
+    """Return the page's blocks in order."""
     text = page.read_text()
     name = str(page.relative_to(ROOT))
     found: list[Block] = []

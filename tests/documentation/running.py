@@ -1,7 +1,8 @@
-"""Runs a page: its blocks one after another, as a reader would, on one server and in one directory.
+"""Execution of a page: its blocks run one after another, as a reader would run them, on one server and in one
+directory.
 
-``127.0.0.1:6379`` on a page is the server under test, which ``pystreams`` and Spark find by PYSTREAMS_URL. If the page
-shows a block's output, that is compared except for IDs, times, sizes and rates.
+``127.0.0.1:6379`` on a page stands for the server under test, which ``pystreams`` and Spark find by PYSTREAMS_URL. If
+the page shows a block's output, it is compared, except for IDs, times, sizes and rates.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _HERE = "127.0.0.1:6379"
 
 
 def steady(text: str) -> str:
-    """The text without what differs from run to run: IDs, times, sizes, rates, and the width of columns."""
+    """Return the text without parts that differ between runs: IDs, times, sizes, rates, and the width of columns."""
     for pattern, word in _VARYING:
         text = re.sub(pattern, word, text, flags=re.MULTILINE)
     return text.strip()
@@ -59,9 +60,9 @@ def steady(text: str) -> str:
 
 @contextlib.contextmanager
 def server_of_session(spark: SparkSession, url: str) -> Iterator[None]:
-    """Make the session find the server as by its environment variable: planning runs in processes of the JVM.
+    """Make the session find the server as if by its environment variable.
 
-    Spark stores the variables of such a process when a format is registered.
+    Planning runs in processes of the JVM, and Spark stores their environment when a format is registered.
     """
     environment = spark.sparkContext.environment
     environment["PYSTREAMS_URL"] = url
@@ -75,7 +76,7 @@ def server_of_session(spark: SparkSession, url: str) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """A reader who follows a page in an empty directory, with a server without keys."""
+    """A reader who follows a page in an empty directory, with an empty server."""
 
     server: Running
     directory: Path
@@ -104,7 +105,7 @@ class Reader:
         }
 
     def follow(self, block: Block) -> None:
-        """Run the block, or parse it; compare its output with the page's."""
+        """Run or parse the block, and compare its output with the page's."""
         text = block.text.replace(_HERE, f"{self.server.host}:{self.server.port}")
         if block.file:
             (self.directory / block.file).write_text(text)
@@ -157,7 +158,7 @@ class Reader:
         return ""
 
     def _line(self, line: str) -> str:
-        """Return the output of a shell line; ``pystreams`` runs in this process, without its start-up time."""
+        """Return the output of a shell line. ``pystreams`` runs in this process, which saves its start-up time."""
         line = line.split("  #", maxsplit=1)[0]
         parts = re.split(r" \| | >/dev/null \|\| | \|\| ", line)
         (number, verb), *others = [

@@ -1,4 +1,4 @@
-"""The tables that scripts write into the reference are today's."""
+"""The generated tables of the reference are current."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scripts.generated import Part
         pytest.param(engine_docs.DIRECTIVES_PART, engine_docs.directives(), id="directives"),
     ],
 )
-def test_the_tables_are_todays(part: Part, written: str) -> None:
-    """`python scripts/option_docs.py`, `engine_docs.py` and `metrics_docs.py` regenerate them."""
+def test_the_tables_are_current(part: Part, written: str) -> None:
+    """The tables equal the output of `python scripts/option_docs.py`, `engine_docs.py` and `metrics_docs.py`."""
     page = part.page.read_text()
     assert part.replaced(page, written) == page

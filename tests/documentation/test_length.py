@@ -1,4 +1,4 @@
-"""Paragraphs and table cells stay short enough to be read at a glance."""
+"""The length of paragraphs and table cells is limited."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARAGRAPH, _CELL = 600, 330
 
 
 def _longer(page: Path) -> Iterator[str]:
-    """Yield the start of each paragraph and cell of ``page`` above its bound."""
+    """Yield the start of each paragraph and cell of ``page`` that exceeds its limit."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\]\([^)]*\)|<a id=[^>]*></a>", "", text)
     for line in text.splitlines():

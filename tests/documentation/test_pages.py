@@ -1,6 +1,6 @@
-"""Every example on every page runs, in the order of the page, and gives the output that the page shows.
+"""Every example on every page runs, in order, and has the output that the page shows.
 
-Those of slow pages run only with `make test-long`.
+The examples of slow pages run only in `make test-long`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONG = {"concepts/from-redis.md", "reference/columns.md", *(f"guides/{name}.md"
 
 
 def _with_examples(spark: bool) -> list[object]:
-    """Pages with something to run: those with examples of Spark, or the others."""
+    """Return the pages with executable examples: those that use Spark, or the others."""
     found = {
         str(page.relative_to(ROOT / "docs")): [block for block in blocks_of(page) if _runs(block)] for page in _SITE
     }
@@ -49,14 +49,14 @@ def _empty(server: servers.Running) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory to work in."""
+    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("blocks", _with_examples(spark=False))
 def test_the_examples_of_a_page(blocks: list[Block], engine_process: servers.Running, here: Path) -> None:
-    """Commands, transcripts and settings, on an empty engine, which is restored for other tests."""
+    """Commands, transcripts and settings of a page work on an empty engine, which is restored afterwards."""
     _empty(engine_process)
     reader = Reader(engine_process, here)
     with redis.Redis(host=engine_process.host, port=engine_process.port) as client:
@@ -80,7 +80,7 @@ def test_the_examples_of_a_page_with_spark(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The same with Python and SQL, in the one session of all tests."""
+    """Python and SQL of a page work as well, in the Spark session shared by all tests."""
     _empty(spark_engine)
     monkeypatch.setenv("PYSTREAMS_URL", spark_engine.url)  # for what the page does outside of Spark
     reader = Reader(spark_engine, here)
@@ -98,13 +98,15 @@ def test_the_examples_of_a_page_with_spark(
 
 
 def test_every_block_is_of_a_language_that_runs_or_says_why_not() -> None:
-    """A block without a language, or of one that is not run, would be an untested example."""
+    """Every block has a language that runs, or a reason why it does not run, so that no example is untested by
+    accident.
+    """
     known = RUN | PARSED | SHOWN
     assert [block.place for page in pages() for block in blocks_of(page) if block.language not in known] == []
 
 
 def test_few_blocks_do_not_run() -> None:
-    """Each has its reason before it, and every reason belongs to a block."""
+    """Few blocks do not run. Each has its reason before it, and every reason belongs to a block."""
     excused = [block for page in pages() for block in blocks_of(page) if block.excuse]
     assert all(len(block.excuse) > 15 and block.language in RUN | PARSED for block in excused)
     markers = sum(len(re.findall(r"^<!-- not run: ", page.read_text(), re.MULTILINE)) for page in pages())

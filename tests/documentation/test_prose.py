@@ -1,4 +1,4 @@
-"""Texts that users see are free of the phrases that scripts/prose.py looks for."""
+"""Texts for users do not contain the phrases that scripts/prose.py searches for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripts import prose
 
 
 def test_texts_of_this_checkout_have_no_problems() -> None:
-    """Help texts, options, metrics, errors, logs, the dashboard and the documentation pass."""
+    """Help texts, options, metrics, errors, logs, the dashboard and the documentation contain none of the phrases."""
     assert prose.problems() == []
 
 
@@ -25,7 +25,9 @@ def test_texts_of_this_checkout_have_no_problems() -> None:
     ],
 )
 def test_a_phrase_is_found_with_its_place(tmp_path: Path, name: str, text: str, number: int) -> None:
-    """In strings of the product, the help of jobs, scripts of pages, and pages."""
+    """A phrase is reported with file and line in strings of the product, the help of jobs, scripts
+    of pages, and pages.
+    """
     (tmp_path / "README.md").write_text("A README.\n")
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text(text)
@@ -34,7 +36,7 @@ def test_a_phrase_is_found_with_its_place(tmp_path: Path, name: str, text: str, 
 
 
 def test_comments_docstrings_and_fenced_code_are_not_read(tmp_path: Path) -> None:
-    """Only texts for users count."""
+    """Comments, docstrings and fenced code are not searched."""
     (tmp_path / "README.md").write_text("```\nnobody is left\n```\n")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "core.py").write_text('"""Nobody is left."""\nx = 1  # nobody is left\n')

@@ -25,7 +25,9 @@ print("RESULT", json.dumps({
 
 
 def examples() -> dict[str, str]:
-    """Return the blocks of Python by the bold words that introduce them; the first, which has none, is the session."""
+    """Return the Python blocks by the bold words before them; the first block, without such words,
+    creates the session.
+    """
     found: dict[str, str] = {}
     before, *blocks = README.read_text().split("```python\n")
     for block in blocks:
@@ -45,7 +47,7 @@ def test_an_example_has_about_ten_lines() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -> None:
-    """Pasted one after another into a Python with only the installed package."""
+    """The examples work if they are pasted one after another into a Python that has only the installed package."""
     script = tmp_path / "readme.py"
     script.write_text("\n".join(examples().values()) + EPILOGUE)
     environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}

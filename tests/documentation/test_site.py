@@ -1,4 +1,4 @@
-"""The site is built, every link in it leads somewhere, and reading it asks no other machine."""
+"""The site can be built, its links are valid, and its pages request nothing from other machines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class _Quiet(SimpleHTTPRequestHandler):
     """Serves files without logging."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method it replaces
-        """Nothing."""
+        """Do nothing."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the site's configuration, and no pages yet."""
+    """A folder with the site's configuration and no pages."""
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "docs").mkdir()
     return tmp_path
@@ -44,8 +44,10 @@ def _with_pages(folder: Path, **pages: str) -> Path:
     return folder
 
 
-def test_the_site_is_whole(folder: Path) -> None:
-    """Strict build: no broken link, anchor or picture, no page left out, nothing loaded from another host."""
+def test_the_site_is_complete(folder: Path) -> None:
+    """A strict build succeeds: links, anchors and pictures exist, every page is in the navigation, and nothing is
+    loaded from another host.
+    """
     shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
     assert docs_site.build(folder) == []
     assert (folder / "site" / "index.html").exists()
@@ -66,14 +68,14 @@ def test_the_site_is_whole(folder: Path) -> None:
     ],
     ids=["links between pages", "files and other machines"],
 )
-def test_what_leads_nowhere_fails_the_build(folder: Path, text: str, faults: list[str]) -> None:
-    """Each kind of mistake is named."""
+def test_a_broken_link_fails_the_build(folder: Path, text: str, faults: list[str]) -> None:
+    """A broken link, anchor or picture fails the build, and each kind is named."""
     found = "\n".join(docs_site.build(_with_pages(folder, index=f"# Start\n\n{text}\n", other="# Other\n")))
     assert [fault for fault in faults if fault not in found] == []
 
 
 def test_a_page_that_the_navigation_leaves_out_is_named(folder: Path) -> None:
-    """And an entry of the navigation that is no page."""
+    """The build names a page that is missing from the navigation, and an item of the navigation without a page."""
     _with_pages(folder, index="# Start\n", gone="# Gone\n")
     (folder / "docs" / "gone.md").rename(folder / "docs" / "lost.md")
     assert list(docs_site.unlisted(folder)) == [
@@ -84,7 +86,7 @@ def test_a_page_that_the_navigation_leaves_out_is_named(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _served(site: Path) -> Iterator[str]:
-    """The address of ``site`` behind a web server."""
+    """Serve ``site`` with a web server; yields its address."""
     handler = functools.partial(_Quiet, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -98,7 +100,9 @@ def _served(site: Path) -> Iterator[str]:
 
 @long_only
 def test_the_search_finds_a_page_and_asks_no_other_machine(folder: Path) -> None:
-    """In a browser, over HTTP and in pages opened as files: words lead to the page about them."""
+    """In a browser, over HTTP and with files, the search finds the page about a word without requests to other
+    machines.
+    """
     shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
     assert docs_site.build(folder) == []
     path = needed("chromium")
@@ -128,7 +132,9 @@ _BROKEN = """() => [...document.querySelectorAll("td code, th code")]
 
 @long_only
 def test_names_in_tables_do_not_break(folder: Path) -> None:
-    """An option, a directive or a condition is on one line, so that it can be found and copied."""
+    """The name of an option, a directive or a condition is never divided between two lines, so that
+    it can be copied.
+    """
     shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
     assert docs_site.build(folder) == []
     with (

@@ -1,4 +1,6 @@
-"""How much of the tests of jobs runs: all with LONG_TESTS=1 (`make test-jobs`), else each on one server."""
+"""The extent of the tests of jobs: with LONG_TESTS=1 (`make test-jobs`) each test runs on both servers, otherwise on
+one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from tests.suite.long import FULL
 
 
 def on(server: str) -> pytest.MarkDecorator:
-    """The test runs on that server; in the full form on redis and engine."""
+    """Run the test on this server, and in the full form on redis and engine."""
     names = ["redis", "engine"] if FULL else [server]
     marks = {"redis": [pytest.mark.redis], "engine": []}
     return pytest.mark.parametrize("jobs", [pytest.param(name, marks=marks[name]) for name in names], indirect=True)

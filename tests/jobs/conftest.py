@@ -27,7 +27,7 @@ FILES = 3
 
 @dataclass
 class Jobs:
-    """A server without keys, its client, and a directory. `output`: the last job's output."""
+    """A server without keys, its client, and a directory. `output`: the output of the last job."""
 
     url: str
     client: redis.Redis
@@ -36,7 +36,7 @@ class Jobs:
     output: str = ""
 
     def run(self, job: Job, *words: object, status: int = 0) -> str:
-        """Run a job in this process; it must end with that status. Return both of its outputs."""
+        """Run a job in this process, which must end with this status; return its stdout and stderr."""
         found = job.main([*map(str, words), "--url", self.url], standalone_mode=False) or 0
         captured = self.capture.readouterr()
         self.output = captured.out + captured.err
@@ -47,12 +47,12 @@ class Jobs:
         return self.directory / name
 
     def entries(self, stream: str) -> list[tuple[str, dict[str, str]]]:
-        """All entries of a stream."""
+        """Return all entries of a stream."""
         found: Any = self.client.xrange(stream)
         return found
 
     def rows(self, stream: str) -> list[dict[str, str]]:
-        """The fields of all entries of a stream, in its order."""
+        """Return the fields of all entries of a stream, in order."""
         return [fields for _, fields in self.entries(stream)]
 
 
@@ -73,7 +73,7 @@ class Departures:
 def jobs(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Jobs]:
-    """Jobs on the server that the test's parameter names."""
+    """Jobs on the server that is named by the test's parameter."""
     server = request.getfixturevalue(f"spark_{request.param}")
     with redis.Redis(host=server.host, port=server.port, decode_responses=True, protocol=2) as client:
         client.flushall()
@@ -83,7 +83,7 @@ def jobs(
 
 @pytest.fixture(scope="session")
 def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
-    """The first departures of 2013, in three files."""
+    """The first departures of 2013 in three files."""
     table = data.departures().slice(0, ROWS)
     directory = tmp_path_factory.mktemp("departures")
     files = []
@@ -95,7 +95,7 @@ def departures(tmp_path_factory: pytest.TempPathFactory) -> Departures:
 
 
 def archived(directory: Path) -> list[tuple[str, dict[str, str]]]:
-    """The rows of an archive in the order of their IDs, read without Spark: ID and fields."""
+    """Return ID and fields of an archive's rows in the order of IDs, read without Spark."""
     found = []
     for file in directory.glob("day=*/*.parquet"):
         table = pq.read_table(file, partitioning=None)

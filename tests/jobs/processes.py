@@ -1,4 +1,4 @@
-"""Jobs as processes: started by `pystreams jobs run`, asked to end, or killed with all that they started."""
+"""Jobs as processes: started by `pystreams jobs run`, and stopped, or killed with all their descendants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Submitted:
         return self.output.read_text()
 
     def wait_for(self, *words: str) -> None:
-        """Wait until it has written one of these, or has ended."""
+        """Wait until the job has written one of these texts, or has ended."""
         wait_for(lambda: any(word in self.text for word in words) or self.ended, f"{words}", PATIENCE)
         assert any(word in self.text for word in words), self.text
 
@@ -39,14 +39,14 @@ class Submitted:
         return self.process.poll() is not None
 
     def kill(self) -> None:
-        """Kill spark-submit, Python and the workers at once."""
+        """Kill spark-submit, Python and the workers."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 @contextmanager
 def submitted(directory: Path, job: str, *words: object) -> Iterator[Submitted]:
-    """A job by spark-submit, as the command line starts it; it does not outlive the block."""
+    """A job run by spark-submit, as the command line starts it. It is killed when the block ends."""
     output = directory / "output.txt"
     environment = {
         **os.environ,

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_read_without_a_schema(bench: Bench) -> None:
-    """Without a schema a row has the entry's ID, stream, time and fields."""
+    """Without a schema, a row has the entry's ID, stream, time and fields."""
     bench.client.xadd("s", {"a": "1", "b": ""}, id="1526919030474-55")
     bench.client.xadd("s", {b"\xc3\xa9": "ü"}, id="1526919030474-56")
     rows = bench.reader(stream="s").load().collect()
@@ -49,7 +49,9 @@ def test_a_read_with_a_schema(bench: Bench) -> None:
 
 
 def test_entries_removed_between_two_actions_are_an_error(bench: Bench) -> None:
-    """A DataFrame keeps its plan: an action fails if entries are gone, also in a union, or warns if so configured."""
+    """A DataFrame keeps its plan: an action fails (or, if so configured, warns) if entries were removed, also in a
+    union.
+    """
     plans: list[dict[str, object]] = [{}, {"minPartitions": 3}, {"startingOffsets": "201-1"}]
     for said in plans:
         bench.client.delete("s")
@@ -81,7 +83,7 @@ def test_entries_removed_between_two_actions_are_an_error(bench: Bench) -> None:
     ],
 )
 def test_a_read_with_both_ends_given(bench: Bench, starting: str, ending: str, numbers: list[int]) -> None:
-    """A batch holds exactly the entries between its ends."""
+    """A batch has exactly the entries between its starting and ending positions."""
     for n in range(4):
         bench.client.xadd("s", {"n": n}, id=f"{n + 1}-1")
     frame = bench.reader(stream="s", startingOffsets=starting, endingOffsets=ending).schema("n int").load()
@@ -89,7 +91,7 @@ def test_a_read_with_both_ends_given(bench: Bench, starting: str, ending: str, n
 
 
 def test_a_read_with_its_ends_as_times(bench: Bench) -> None:
-    """From the first entry of a time to the last one before another, for all streams or for each its own."""
+    """A batch can start and end at times, for all streams together or for each stream."""
     for stream in ("a", "b"):
         for n in range(6):
             bench.client.xadd(stream, {"n": n}, id=f"{1000 * n}-{n + 1}")
@@ -106,7 +108,9 @@ def test_a_read_with_its_ends_as_times(bench: Bench) -> None:
 
 
 def test_many_streams_in_small_pages(bench: Bench) -> None:
-    """Streams are read together, page by page; one that does not exist is empty, if that is allowed."""
+    """Many streams are read in small pages; with the option for missing streams, one that does not exist counts as
+    empty.
+    """
     bench.add("a", 250)
     bench.add("b", 7)
     frame = bench.reader(streams="a,b,c", pageSize=10, failOnMissingStream=False).schema("_stream string, n int").load()
@@ -118,7 +122,7 @@ def test_many_streams_in_small_pages(bench: Bench) -> None:
 
 
 def test_a_table_comes_back_as_it_was_written(bench: Bench) -> None:
-    """Every type, unicode, empty strings, line ends in values, a megabyte and nulls are read as they were written."""
+    """Values of every type, Unicode, empty texts, line ends, a megabyte and nulls are read as they were written."""
     schema = (
         "k int, s string, b binary, flag boolean, tiny byte, short short, long long, f float, d double, "
         "dec decimal(20,6), day date, at timestamp, local timestamp_ntz"
@@ -161,7 +165,9 @@ def test_a_table_comes_back_as_it_was_written(bench: Bench) -> None:
 
 
 def test_a_stream_is_copied_with_its_ids(bench: Bench) -> None:
-    """Rows can be written as they were read: the map becomes fields, `_stream` routes, `_id` stays."""
+    """Rows can be written as they were read: the map becomes fields, `_stream` selects the stream,
+    and `_id` is kept.
+    """
     bench.client.xadd("a", {"x": "1", "y": b"2"}, id="5-1")
     bench.client.xadd("b", {"z": ""}, id="6-1")
     frame = bench.reader(streams="a,b").load().withColumn("_stream", f.concat(f.lit("copy-"), "_stream"))
@@ -171,7 +177,7 @@ def test_a_stream_is_copied_with_its_ids(bench: Bench) -> None:
 
 
 def test_trimming_and_nomkstream(bench: Bench) -> None:
-    """`maxlen` trims exactly when not `approximate`; `nomkstream` refuses to make a stream."""
+    """`maxlen` trims exactly if `approximate` is false; with `nomkstream` a missing stream is an error."""
     frame = bench.spark.range(2500).select(f.col("id").alias("n"))
     bench.write(frame.coalesce(1), stream="s", maxlen=10, approximate="false", chunkSize=100)
     assert bench.numbers("s") == list(range(2490, 2500))
@@ -181,7 +187,7 @@ def test_trimming_and_nomkstream(bench: Bench) -> None:
 
 
 def test_a_refused_row_fails_the_write_with_its_place(bench: Bench) -> None:
-    """The error names the row's place among its task's rows and gives the server's words."""
+    """The error gives the row's number within its task, and the server's text."""
     rows = bench.spark.createDataFrame([(f"{n}-1", n) for n in (1, 2, 3, 3, 5)], "_id string, n int").coalesce(1)
     with pytest.raises(PySparkException, match=r"ROW_REFUSED.* Row 3 .*equal or smaller than the stream's last ID"):
         bench.write(rows, stream="s")
@@ -190,8 +196,10 @@ def test_a_refused_row_fails_the_write_with_its_place(bench: Bench) -> None:
         bench.write(empty, stream="t")
 
 
-def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None:
-    """Wrong options, wrong types, keys of another kind and unreachable servers: the first line says so."""
+def test_invalid_reads_are_refused_with_a_headline(bench: Bench) -> None:
+    """Invalid options and types, keys of another type and unreachable servers are errors whose first line names the
+    problem.
+    """
     bench.client.set("text", "x")
     for load, condition in (
         (lambda: bench.reader(stream="s").schema("a interval year to month").load().collect(), "UNSUPPORTED_TYPE"),
@@ -221,7 +229,9 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
 
 @pytest.mark.parametrize("bench", ["engine"], indirect=True)
 def test_load_and_start_refuse_wrong_options(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that has registered the format gets the error from `load()` or `start()`, with a schema as without."""
+    """If a program has registered the format, `load()` and `start()` raise the error for invalid options, with and
+    without a schema.
+    """
     for kind, methods in ((DataFrameReader, ["load"]), (DataStreamReader, ["load"]), (DataStreamWriter, ["start"])):
         for method in methods:
             monkeypatch.setattr(kind, method, getattr(kind, method))

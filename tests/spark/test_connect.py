@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis, long_only]
 
 
 def test_a_client_with_the_server_in_its_own_process(redis_process: servers.Running, tmp_path: Path) -> None:
-    """With `remote("local")` all that works too; this client is the driver's program, and has its engine."""
+    """With `remote("local")`, reads, writes and queries work, and the client has the embedded engine because it is the
+    driver's program.
+    """
     found = run_client("local[2]", redis_process.url + "/6", tmp_path)
     assert_all_works(found)
     assert found["embedded"] == "unix://"

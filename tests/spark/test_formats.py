@@ -32,7 +32,9 @@ COLUMNS = ["k", "tags", "place", "marks", "at"]
 
 
 def test_rows_of_every_format_come_back(bench: Bench) -> None:
-    """A batch write registers a schema; a query reads by it and writes on, once only; a malformed entry is told."""
+    """A batch write registers a schema; a query reads with it and writes exactly once; a malformed
+    entry is reported.
+    """
     frame = bench.spark.sql(
         "select 1 k, array('a', 'é') tags, named_struct('lat', 1.5D) place, map('x', 5L) marks, "
         "timestamp'2026-01-01 05:00:00.5' at union all select 2, array(), null, map(), null"
@@ -66,7 +68,7 @@ def test_rows_of_every_format_come_back(bench: Bench) -> None:
 
 @pytest.mark.parametrize("form", ["avro", "protobuf", "json"])
 def test_hostile_values_follow_the_mode(bench: Bench, form: str) -> None:
-    """Among 200 hostile values, valid ones arrive; each mode has its way, and counts and `_rescued` agree."""
+    """Valid values among 200 hostile ones arrive in every mode, and counts and `_rescued` agree with the mode."""
     draw = random.Random(1)
     make = fuzz.formats()[form].make
     valid = make(random.Random(9)) if form != "json" else b'{"id": 7, "note": "valid"}'

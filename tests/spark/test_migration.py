@@ -1,4 +1,4 @@
-"""A job whose server changes under it: a redis-server hands over to the engine and back, and the url is switched."""
+"""A job whose server is replaced: redis-server hands over to the engine and back, and the url changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.redis, long_only]
 
 
 def hand_over(old: Member, new: Member) -> None:
-    """``new`` leads, with all that ``old`` has."""
+    """Make ``new`` the master once it has all data of ``old``."""
     wait_for(lambda: new.has_all_of(old), "the replica", 60)
     wait_for(lambda: "'state': 'online'" in str(old.info()), "the replica to be online", 60)
     old.run("FAILOVER", "TO", "127.0.0.1", new.port, "TIMEOUT", 30_000)
@@ -25,8 +25,10 @@ def hand_over(old: Member, new: Member) -> None:
 
 
 def test_a_job_moves_to_the_engine_and_back(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch half written on Redis is finished on the engine, and the next ones again on Redis: with one checkpoint
-    each row is written once, in order, and another group's pending entries keep their consumer.
+    """With one checkpoint, each row is written once and in order, first on Redis, then on the engine, then on Redis
+    again.
+
+    The first move happens in the middle of a batch. Pending entries of another group keep their consumer.
     """
     checkpoint = tmp_path / "checkpoint"
     with members("redis", "engine") as (production, engine):

@@ -23,7 +23,7 @@ _BROKEN_AT = 590  # in the first half of the second batch
 
 
 def start(spark: SparkSession, url: str, checkpoint: Path, *, breaks: bool) -> StreamingQuery:
-    """The job: `in` through the group g to `out`, in two parts, exactly once."""
+    """Start the job: it copies `in` through the group g to `out`, in two parts, exactly once."""
 
     def checked(number):  # type: ignore[no-untyped-def]  # Spark takes annotations for a kind of function
         if breaks and number == _BROKEN_AT:
@@ -46,7 +46,9 @@ def numbers(client: redis.Redis | redis.RedisCluster, stream: str) -> list[int]:
 def test_a_job_moves_from_the_engine_to_a_cluster(
     spark: SparkSession, spark_engine: servers.Running, redis_process: servers.Running, tmp_path: Path
 ) -> None:
-    """It continues from its checkpoint after a batch that was half written and pending: each row is written once."""
+    """The job continues from its checkpoint after a half-written batch with pending entries, and
+    writes each row once.
+    """
     client = redis.Redis(port=spark_engine.port, protocol=2)
     client.flushall()
     with client.pipeline(transaction=False) as pipeline:

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.spark
 
 
 def test_nulls_and_zones_in_spark(bench: Bench) -> None:
-    """Spark's session defines the zone if no option does, in batches and in queries; nulls come back as nulls."""
+    """In batches and queries, Spark's session time zone applies unless the option is set, and nulls
+    are read as nulls.
+    """
     bench.client.xadd("s", {"at": "2013-07-04 12:30:00", "n": "-"})
     schema = "at timestamp, n string"
 

@@ -1,4 +1,4 @@
-"""Declarative pipelines (`spark-pipelines`, Spark 4.1): the project of the guide, and one without a server."""
+"""Declarative pipelines (`spark-pipelines`, Spark 4.1): the guide's project, and one without a server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GUIDE = ROOT / "docs" / "guides" / "declarative-pipelines.md"
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    """A pipeline's directory, with a name that leaves room for a socket's path below it."""
+    """A pipeline's directory, whose short name leaves room for the path of a socket in it."""
     with tempfile.TemporaryDirectory(prefix="ps-") as made:
         yield Path(made)
 
@@ -74,7 +74,7 @@ def spark_pipelines(project: Path, *words: str) -> subprocess.CompletedProcess[s
 
 
 def run_pipeline(project: Path, **options: str) -> str:
-    """Run a pipeline without tables until it fails, or until the test's patience is over."""
+    """Run a pipeline without tables until it fails or the deadline passes."""
     (project / "spark-pipeline.yml").write_text(
         f"name: numbers\nstorage: file://{project}/storage\nlibraries:\n  - glob:\n      include: flows/**\n"
     )
@@ -120,7 +120,7 @@ class Shop:
 
 @pytest.fixture
 def shop(project: Path, engine_process: servers.Running) -> Iterator[Shop]:
-    """The project of the guide, word for word but for the server's address and the directory."""
+    """The guide's project, unchanged except for the server's address and the directory."""
     text = GUIDE.read_text().replace("/data/shop", str(project)).replace("redis://localhost:6379", engine_process.url)
     blocks = dict(re.findall(r"^```(yaml|text|python)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
     (project / "transformations").mkdir()
@@ -136,7 +136,9 @@ def shop(project: Path, engine_process: servers.Running) -> Iterator[Shop]:
 
 
 def test_the_guides_pipeline(shop: Shop) -> None:
-    """Runs are incremental and exactly once, a full refresh reads all again, and a failing flow fails the run alone."""
+    """Runs are incremental and exactly once, a full refresh reads everything again, and a failing flow fails only its
+    run.
+    """
     add = lambda entry, customer, price: shop.client.xadd("orders", {"customer": customer, "price": price}, id=entry)  # noqa: E731
     add("1-0", "ann", 50)
     add("2-0", "bob", 150)
@@ -170,7 +172,9 @@ def test_the_guides_pipeline(shop: Shop) -> None:
 
 
 def test_a_pipeline_without_a_server_is_refused(project: Path) -> None:
-    """Its rows would be gone with the pipeline's process, so it fails, and the error names the three remedies."""
+    """A pipeline on the embedded engine in memory fails with three remedies, because its rows would be lost with the
+    process.
+    """
     said = run_pipeline(project)
     assert "[EMBEDDED_NOT_KEPT] No server is named, and a declarative pipeline (spark-pipelines) cannot use" in said
     assert "'url'" in said

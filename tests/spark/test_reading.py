@@ -1,4 +1,4 @@
-"""Reading through Spark: what only Spark can show. The logic is tested without it."""
+"""Reading through Spark, as far as tests without Spark cannot cover it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
-    """One stream in several tasks: every good row once, those dropped are reported, and nothing stays pending."""
+    """If several tasks read one stream, every valid row arrives once, dropped rows are reported, and nothing stays
+    pending.
+    """
     bench.add("in:a", 400)
     bench.client.xadd("in:a", {"n": "many"})
     reports: list[StreamReport] = []
@@ -44,7 +46,7 @@ def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
 
 
 def test_values_that_do_not_parse_are_counted_and_kept(bench: Bench) -> None:
-    """The monitor has them by column for each batch, and the rows have their texts."""
+    """The monitor counts unparsable values by column and batch, and the rows contain their texts."""
     bench.add("s", 10)
     bench.client.xadd("s", {"n": 2**40})
     bench.client.xadd("s", {"n": "many"})
@@ -65,7 +67,9 @@ def test_values_that_do_not_parse_are_counted_and_kept(bench: Bench) -> None:
 
 
 def test_a_shared_group(bench: Bench) -> None:
-    """Next to a redis-py consumer, a query takes the rest in batches, also after a restart; nothing stays pending."""
+    """A query shares a group with a redis-py consumer and reads the remaining entries, also after a restart; nothing
+    stays pending.
+    """
     bench.add("s", 50)
     bench.client.xgroup_create("s", "g", "0")
     bench.client.xreadgroup("g", "python", {"s": ">"}, count=10)
@@ -82,8 +86,8 @@ def test_a_shared_group(bench: Bench) -> None:
 
 
 def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
-    """Without a schema the columns are the fields; with Spark's setting on, filters on streams and times are pushed
-    down.
+    """Without a schema, columns are inferred from the fields; if Spark's setting is on, filters on streams and times
+    are pushed down.
     """
     for n in range(6):
         bench.client.xadd(f"s{n % 2}", {"n": n, "x": n / 2, "tags": '["a"]'}, id=f"{1_700_000_000_000 + n}-1")
@@ -108,7 +112,7 @@ def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
 
 @pytest.mark.parametrize("moment", ["earliest", "in the middle"])
 def test_an_entry_deleted_between_two_scans_of_a_batch_is_an_error(bench: Bench, moment: str) -> None:
-    """A batch that foreachBatch scans twice has the same rows both times, or the query fails."""
+    """If foreachBatch scans a batch twice, both scans have the same rows, or the query fails."""
     bench.add("s", 500)
     ids = [entry for entry, _ in bench.client.xrange("s", count=400)]
     start = "earliest" if moment == "earliest" else ids[100].decode()
@@ -126,7 +130,7 @@ def test_an_entry_deleted_between_two_scans_of_a_batch_is_an_error(bench: Bench,
 
 
 def test_lost_entries_end_the_query_with_advice(bench: Bench) -> None:
-    """Through Spark, too, the error names the stream, the range, the number and the option."""
+    """The error for lost entries names the stream, the range, their number and the option, also through Spark."""
     bench.add("s", 10)
 
     def frame(**said: Any) -> Any:

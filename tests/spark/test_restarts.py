@@ -1,4 +1,4 @@
-"""Queries restarted with other plans: exactly the right rows, or an error that says what to do."""
+"""Queries restarted with other plans: the rows are exact, or an error says what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.spark
 
 
 def shuffled(bench: Bench, partitions: int, died: Path) -> DataFrame:
-    """Return the entries of s in this many partitions; once, the last task dies after another has written."""
+    """Return the entries of s in this many partitions; in the first attempt, the last task fails after another one has
+    written.
+    """
     url, mark, last = bench.url, str(died), partitions - 1
 
     def die_once(batches: Any) -> Any:
@@ -42,7 +44,9 @@ def shuffled(bench: Bench, partitions: int, died: Path) -> DataFrame:
 
 
 def test_a_batch_that_broke_off_and_comes_in_other_partitions(bench: Bench, tmp_path: Path) -> None:
-    """One task had ended: three partitions instead of two are refused with the remedy; two bring all rows, once."""
+    """After one finished task, a repetition in three partitions instead of two is refused with a remedy; in two, each
+    row is written once.
+    """
     bench.add("s", 40)
     died = tmp_path / "died"
     with pytest.raises(PySparkException, match="on purpose"):
@@ -63,9 +67,10 @@ def test_a_batch_that_broke_off_and_comes_in_other_partitions(bench: Bench, tmp_
 
 
 def test_writes_from_foreach_batch_need_no_name(bench: Bench) -> None:
-    """Two equal writes of a batch to one stream both come through; the batch repeated in other partitions adds none.
+    """Two equal writes of a batch to one stream are both written, and repeating the batch in other partitions adds
+    nothing.
 
-    That holds also where the user's function sets a job group.
+    This also holds if the user's function sets a job group.
     """
     bench.add("s", 20)
 
@@ -88,7 +93,7 @@ def test_writes_from_foreach_batch_need_no_name(bench: Bench) -> None:
 
 
 class IntoList:
-    """A sink of `foreach` that adds each n to the list `out`: Spark allows it with asynchronous progress tracking."""
+    """A `foreach` sink that adds each n to the list `out`; Spark allows it with asynchronous progress tracking."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -106,7 +111,7 @@ class IntoList:
 
 @pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark refuses it for foreach")
 def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
-    """With asynchronous progress tracking a restart loses nothing, though entries are acknowledged and trimmed."""
+    """With asynchronous progress tracking, a restart loses no entry, although entries are acknowledged and trimmed."""
     # Each consume mode on one server only: their behaviour there is tested without Spark.
     consume = {"redis": "shared", "engine": "range"}[request.node.callspec.params["bench"]]
     said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "trimOnCommit": "true"}

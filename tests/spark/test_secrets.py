@@ -1,6 +1,6 @@
-"""Secrets in Spark: all ways to pass one, and all places where Spark shows or keeps text.
+"""Secrets in Spark: each way to pass a secret, and each place where Spark shows or stores texts.
 
-The programs are separate sessions, with a UI, an event log and a log at INFO. Every secret contains MARK.
+The programs run in separate sessions with a UI, an event log, and a log at level INFO. Every secret contains MARK.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ SETTINGS = {
 
 
 def allow(client: redis.Redis) -> None:
-    """Let the user `job` in with each of the passwords."""
+    """Allow the user `job` to log in with each of the passwords."""
     client.flushall()
     client.set("text", "no stream")
     words = [f">{password}" for password in PASSWORDS]
@@ -136,7 +136,9 @@ def allow(client: redis.Redis) -> None:
 
 
 def submitted(directory: Path, *words: str, **environment: str) -> dict[str, str]:
-    """Have spark-submit run something. Where a secret may be: its output, and all files but those in `secrets`."""
+    """Run a program with spark-submit; return all places where a secret may be: its output, and all files outside
+    `secrets`.
+    """
     (directory / "events").mkdir()
     settings = {**SETTINGS, "spark.eventLog.dir": (directory / "events").as_uri()}
     submit = Path(sys.executable).with_name("spark-submit")
@@ -169,7 +171,7 @@ def submitted(directory: Path, *words: str, **environment: str) -> dict[str, str
 
 
 def shown_in(places: dict[str, str], *secrets: str) -> list[str]:
-    """Return each place with one of the secrets, and a little of its context."""
+    """Return each place that contains one of the secrets, with some context."""
     return [
         f"{name}: {text[max(0, at - 120) : at + 60]}"
         for name, text in places.items()
@@ -179,7 +181,7 @@ def shown_in(places: dict[str, str], *secrets: str) -> list[str]:
 
 
 def test_no_secret_is_in_plans_logs_checkpoints_or_the_ui(redis_process: servers.Running, tmp_path: Path) -> None:
-    """For reads and writes, in batches, queries and foreachBatch, no secret is anywhere that a person can look."""
+    """Reads and writes in batches, queries and foreachBatch show no secret in plans, logs, checkpoints or the UI."""
     hidden = tmp_path / "secrets"
     hidden.mkdir()
     in_url, in_option, in_environment, in_file, in_vault, in_sentinels_url = PASSWORDS
@@ -230,7 +232,9 @@ def test_no_secret_is_in_plans_logs_checkpoints_or_the_ui(redis_process: servers
 
 
 def test_a_jobs_secrets_are_in_no_log_and_no_file(redis_process: servers.Running, tmp_path: Path) -> None:
-    """Even those on its command line, which Spark's event log and UI have as a property of the JVM."""
+    """The secrets of a job are in no log or file, even secrets on its command line, which Spark stores as a JVM
+    property.
+    """
     in_url, in_option, *_ = PASSWORDS
     (tmp_path / "secrets").mkdir()
     settings = tmp_path / "secrets" / "replay.toml"

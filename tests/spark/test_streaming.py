@@ -26,7 +26,7 @@ def stream_of(bench: Bench, **options: Any) -> DataFrame:
 
 
 def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
-    """Stopped and restarted, a query continues without loss or repetition; it leaves nothing pending, and its group."""
+    """A restarted query continues without loss or repetition, and leaves nothing pending."""
     bench.add("s", 100)
     bench.run(stream_of(bench), stream="out")
     wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the group to be given up")
@@ -40,7 +40,7 @@ def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
 
 
 def test_two_streams_of_different_volume_within_a_limit(bench: Bench) -> None:
-    """Each batch has exactly the limit, both streams in proportion; the last one has the rest."""
+    """Each batch has exactly the limit, with both streams in proportion; the last batch has the rest."""
     bench.add("big", 900)
     bench.add("small", 100)
     sizes: list[dict[str, int]] = []
@@ -58,7 +58,7 @@ def test_two_streams_of_different_volume_within_a_limit(bench: Bench) -> None:
 
 
 def test_connections_are_as_many_as_processes_whatever_the_streams(bench: Bench) -> None:
-    """Twenty streams in six partitions: at most a reader's and a writer's connection per core, and the driver's."""
+    """Twenty streams in six partitions need at most a reader's and a writer's connection per core, and the driver's."""
     for number in range(20):
         bench.add(f"s:{number:02}", 2)
     login = {"user": "counted", "password": "pw"}
@@ -82,7 +82,7 @@ def test_connections_are_as_many_as_processes_whatever_the_streams(bench: Bench)
 
 
 def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
-    """During a batch its entries, and no others, are pending under the partition's consumer."""
+    """During a batch, exactly its entries are pending, under the partition's consumer."""
     bench.add("s", 30)
     seen: list[tuple[int, list[dict[str, Any]]]] = []
 
@@ -96,7 +96,7 @@ def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
 
 
 def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
-    """Once a batch is done, the next trigger acknowledges it, though nothing new has come."""
+    """After a batch, the next trigger acknowledges its entries even if no new entries have arrived."""
     query = bench.start(stream_of(bench), stream="out")
     wait_for(lambda: bench.client.exists("s"), "the group to be made")
     bench.add("s", 10)
@@ -111,8 +111,8 @@ def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
     assert bench.numbers("out") == list(range(15))
 
 
-def test_latest_begins_where_the_stream_is(bench: Bench) -> None:
-    """A query that starts at the latest entry reads later ones, also if it is stopped before its first batch."""
+def test_latest_starts_at_the_end_of_the_stream(bench: Bench) -> None:
+    """A query that starts at the latest entry reads later entries, also if it was stopped before its first batch."""
     bench.add("s", 10)
     query = bench.start(stream_of(bench, startingOffsets="latest"), stream="out")
     wait_for(lambda: bench.client.xinfo_groups("s"), "the group to be made")
@@ -124,8 +124,8 @@ def test_latest_begins_where_the_stream_is(bench: Bench) -> None:
     assert bench.numbers("out") == [10, 11, 12, 13, 14]
 
 
-def test_a_first_batch_that_fails_begins_where_it_began(bench: Bench) -> None:
-    """With `latest`, entries that came for a first batch that failed are not lost: the next run reads them."""
+def test_the_entries_of_a_failed_first_batch_are_not_lost(bench: Bench) -> None:
+    """With `latest`, the entries of a first batch that failed are read by the next run."""
     bench.client.xgroup_create("s", "g", "$", mkstream=True)
     bench.add("s", 10)
     done: list[int] = []
@@ -143,7 +143,7 @@ def test_a_first_batch_that_fails_begins_where_it_began(bench: Bench) -> None:
 
 
 def test_without_a_group(bench: Bench) -> None:
-    """A query without a group reads the same and leaves no trace in the stream."""
+    """A query without a group reads the same entries, and does not change the stream."""
     bench.add("s", 20)
     bench.run(stream_of(bench, group=None, maxEntriesPerTrigger=7), stream="out")
     assert bench.numbers("out") == list(range(20))
@@ -160,7 +160,7 @@ def undo_last_batch(checkpoint: Path) -> None:
 
 
 def test_a_replayed_batch_reads_the_same_entries(bench: Bench) -> None:
-    """A batch that is run again has the same rows, though they were delivered, and more have come."""
+    """A repeated batch has the same rows, although they were delivered and newer entries have arrived."""
     bench.add("s", 25)
     batches: list[tuple[int, list[int]]] = []
 
@@ -181,7 +181,7 @@ def test_a_replayed_batch_reads_the_same_entries(bench: Bench) -> None:
 
 
 def test_a_failed_batch_is_repeated_whole(bench: Bench) -> None:
-    """A batch that fails midway, its entries delivered and pending, is read again in full by the next run."""
+    """A batch that failed midway with delivered and pending entries is read again completely by the next run."""
     bench.add("s", 10)
     done: list[int] = []
 
@@ -221,7 +221,7 @@ def test_a_stream_that_appears_later_is_read_from_its_first_entry(bench: Bench) 
 
 
 def test_a_stream_that_was_lost_is_an_error(bench: Bench) -> None:
-    """A stream that was deleted or recreated is an error that names it; rows are never left out silently."""
+    """A deleted or recreated stream is an error that names it."""
     bench.add("s", 10)
     bench.run(stream_of(bench), stream="out")
     bench.client.delete("s")

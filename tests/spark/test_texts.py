@@ -1,4 +1,4 @@
-"""Meaning of texts: as in Spark's CSV source, or as the documentation says if it differs."""
+"""Conversion of texts: as in Spark's CSV source, except where the documentation says otherwise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BEYOND = {"20130704": ("date", "timestamp"), "20130704T123000Z": ("date", "times
 
 
 def test_texts_mean_what_they_mean_in_csv(spark: SparkSession, tmp_path: Path) -> None:
-    """Each text as each type is what Spark's CSV source makes of it; compact ISO dates alone are more."""
+    """Each text converts to each type as in Spark's CSV source, except that compact ISO dates are also accepted."""
     path = tmp_path / "texts.csv"
     texts = [*WORDS.split(), *BEYOND]
     path.write_text("".join(f"{text}\n" for text in texts))

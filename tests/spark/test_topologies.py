@@ -1,7 +1,7 @@
-"""Streaming queries while their servers move: a slot of a cluster, a master that dies; and queries over TLS.
+"""Streaming queries whose servers change: a slot of a cluster moves, or a master dies; and queries over TLS.
 
-`tests/streamclient/test_topologies.py` tests the connection itself. The session's tasks are tried once (`local[2]`), so
-a query that continues has had no failed task.
+`tests/streamclient/test_topologies.py` tests the connection itself. The session tries each task once (`local[2]`), so a
+query that continues had no failed task.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PATIENCE = 60
 
 @pytest.fixture(autouse=True)
 def _needs_redis(redis_process: servers.Running) -> None:
-    """These servers are Debian's."""
+    """These tests use Debian's redis-server."""
 
 
 @contextmanager
 def copying(spark: SparkSession, checkpoint: Path, url: str, **said: Any) -> Iterator[StreamingQuery]:
-    """A running query that copies the stream `in` to `out`, through the group g."""
+    """A running query that copies the stream `in` to `out` through the group g."""
     options = {"url": url, "retryTimeoutMs": 40_000}
     frame = spark.readStream.format("pystreams").options(
         **options, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=1000
@@ -52,7 +52,7 @@ def copying(spark: SparkSession, checkpoint: Path, url: str, **said: Any) -> Ite
 class Producer(threading.Thread):
     """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID identifies it.
 
-    `connect` returns a client of the current master; with `replicas` an entry counts when that many have it.
+    `connect` returns a client of the current master. With `replicas`, an entry counts once this many replicas have it.
     """
 
     def __init__(self, connect: Any, replicas: int = 0) -> None:
@@ -88,7 +88,7 @@ class Producer(threading.Thread):
                 raise
 
     def _counts(self, client: redis.Redis) -> bool:
-        """Whether as many replicas have it as are wanted; waited for unless it is over."""
+        """Return whether enough replicas have the entry; wait for them unless the producer is stopping."""
         while self._replicas and client.wait(self._replicas, 500) < self._replicas:
             if self._ended.is_set():
                 return False
@@ -115,9 +115,9 @@ def wait_for_more(client: Any, query: StreamingQuery, more: int = 100) -> None:
 
 
 def assert_all_once(client: Any, query: StreamingQuery, count: int) -> None:
-    """All entries come out, each once and in order, and nothing stays pending.
+    """Assert that every entry is copied once and in order, and that nothing stays pending.
 
-    The producer has counted `count`; of the last one that it added it may not have learned that a replica has it.
+    The producer has counted `count` entries. It may not know yet whether a replica has the last one.
     """
     added = client.xlen("in")
     assert count <= added <= count + 1
@@ -130,7 +130,7 @@ def assert_all_once(client: Any, query: StreamingQuery, count: int) -> None:
 
 
 def test_slots_move_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """In a cluster the streams that a query reads and writes move to other nodes: every entry comes out once."""
+    """Every entry is copied once although the slots of a query's streams move to other nodes."""
     with (
         topologies.cluster() as cluster,
         cluster.client() as client,
@@ -153,8 +153,8 @@ def test_slots_move_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> N
 def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
     """Return whether a query continues until this many rows are written.
 
-    If not, it reports that rows are lost which no replica had yet, and that its task must run again. That needs Spark
-    with more than one attempt per task, or a restart.
+    Otherwise the query reports that rows were lost before a replica had them, and that its task must run again. That
+    requires a Spark with several attempts per task, or a restart.
     """
     wait_for(lambda: not query.isActive or client.xlen("out") >= rows, "the query to go on", _PATIENCE)
     problem = query.exception()
@@ -163,7 +163,9 @@ def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
 
 
 def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """The master is killed, a replica takes over: the query continues or restarts; rows on the replica count once."""
+    """After the master is killed and a replica takes over, the query continues or restarts; rows that the replica has
+    are written once.
+    """
     with (
         topologies.watched(replicas=2) as watched,
         Producer(watched.client, replicas=1) as producer,
@@ -194,7 +196,7 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
 
 
 def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
-    """A query reads and writes with a client's certificate; with an untrusted one it fails and says why."""
+    """A query reads and writes with a client's certificate; with an untrusted certificate it fails with the reason."""
     with topologies.encrypted() as server:
         said = server.options
         spark.range(200).toDF("n").write.format("pystreams").mode("append").options(**said, stream="in").save()

@@ -1,4 +1,4 @@
-"""Features that work on every supported Spark: `scripts/test-matrix` runs this on each."""
+"""Features of every supported Spark release; `scripts/test-matrix` runs these tests on each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if RELEASE < (4, 2):  # the sockets of its py4j, where Python 3.13 notices
 
 
 def test_all_that_every_spark_can_do(bench: Bench) -> None:
-    """Batches are written and read with a filter, queries are written directly and by foreachBatch, all once."""
+    """Batches are written and read with a filter, and queries are written directly and by
+    foreachBatch, each row once.
+    """
     options = {"url": bench.url}
     spark = bench.spark
     rows = spark.range(100).selectExpr("id AS n", "TIMESTAMP '2024-05-01 12:00:00' AS at")
@@ -49,7 +51,7 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
     RELEASE >= (4, 2), reason="the other tests here prove it, and this Spark acknowledges the last batch"
 )
 def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None:
-    """With both triggers, over restarts and a batch that is repeated, each entry is in the other stream once."""
+    """With both triggers, over restarts and a repeated batch, each entry is copied once."""
     said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "minPartitions": 2}
 
     def frame() -> DataFrame:

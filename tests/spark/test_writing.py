@@ -1,4 +1,4 @@
-"""Writes through Spark: once and only once, whatever is repeated; in every mode, and without showing a password."""
+"""Writes through Spark: exactly once under repetition, in every mode, without showing a password."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ pytestmark = pytest.mark.spark
 
 
 def copy(bench: Bench, **options: Any) -> None:
-    """Copy the stream s to `out`, in batches of twenty, with a query that uses the bench's checkpoint."""
+    """Copy the stream s to `out` in batches of twenty, with a query that uses the bench's checkpoint."""
     frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest", maxEntriesPerTrigger=20)
     bench.run(frame.schema("n int, _stream string").load().withColumnRenamed("_stream", "origin"), **options)
 
 
 def test_a_replayed_batch_is_not_written_twice(bench: Bench) -> None:
-    """The last entry of the commit log removed, the batch runs again: nothing is added, and the next batch is."""
+    """If the last record of the commit log is removed, the batch runs again without adding rows, and the next batch is
+    written.
+    """
     bench.add("s", 50)
     copy(bench, stream="out")
     undo_last_batch(bench.checkpoint)
@@ -36,7 +38,7 @@ def test_a_replayed_batch_is_not_written_twice(bench: Bench) -> None:
 
 
 def test_a_replay_with_other_rows_is_refused(bench: Bench) -> None:
-    """A query changed under its checkpoint raises an error instead of writing wrong rows."""
+    """If a query is changed under its checkpoint, a replay with other rows raises an error and writes nothing."""
     bench.add("s", 10)
     copy(bench, stream="out")
     undo_last_batch(bench.checkpoint)
@@ -47,7 +49,7 @@ def test_a_replay_with_other_rows_is_refused(bench: Bench) -> None:
 
 
 def test_a_write_that_is_repeated_adds_nothing_twice(bench: Bench, tmp_path: Path) -> None:
-    """A write whose tasks die midway, tried again under its name until it is through, and once more: all rows once."""
+    """A named write whose tasks fail midway is repeated until it succeeds, and once more: each row is written once."""
     marks = str(tmp_path)
 
     def die_once(rows: Any) -> Any:
@@ -79,7 +81,9 @@ def test_a_write_that_is_repeated_adds_nothing_twice(bench: Bench, tmp_path: Pat
 
 
 def test_batch_modes(bench: Bench) -> None:
-    """append adds, overwrite replaces and keeps the groups, error refuses and ignore leaves a stream that exists."""
+    """append adds rows, overwrite replaces them and keeps the groups, error refuses an existing stream, and ignore
+    leaves it unchanged.
+    """
     ten, three = bench.spark.range(10).toDF("n"), bench.spark.range(100, 103).toDF("n").coalesce(1)
     bench.write(ten, stream="out")
     bench.write(three, stream="out")
@@ -108,7 +112,9 @@ def test_batch_modes(bench: Bench) -> None:
 
 
 def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> None:
-    """Trimmed entries stay pending, are removed from groups, or are kept; a server without policies writes nothing."""
+    """Trimmed entries stay pending, are removed from groups, or are kept; on a server without policies nothing is
+    written.
+    """
     knows = "engine" in request.node.name
     left = {"keepref": ([8, 9], 4), "delref": ([8, 9], 0), "acked": ([2, 3, 4, 5, 6, 7, 8, 9], 4)}
     modes = ("exactlyOnce", "append")
@@ -131,7 +137,7 @@ def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> Non
 
 
 def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
-    """Arrays, structs and maps come back from their fields, and rows from one field that holds all of them."""
+    """Arrays, structs and maps are read back from their fields, and rows from one field that contains all of them."""
     schema = "k int, tags array<string>, place struct<lat:double,lon:decimal(9,4)>, marks map<string,timestamp>"
     frame = bench.spark.sql(
         "select 1 k, array('a', null, 'é') tags, named_struct('lat', 1.5D, 'lon', 2.25BD) place, "
