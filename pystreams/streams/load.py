@@ -22,7 +22,8 @@ _PAGE = 100
 class Measured:
     """Durations and entries of one kind of work.
 
-    `seconds`: durations of the requests in seconds, ascending. `entries`: total number of entries.
+    `seconds`: durations of the requests in seconds, ascending, without a last request that returns no entries.
+    `entries`: total number of entries.
     """
 
     work: str
@@ -72,7 +73,8 @@ def _read(connection: Connection, stream: bytes) -> Measured:
     while True:
         begin = time.perf_counter()
         page = ask(connection, "XRANGE", stream, after, "+", "COUNT", _PAGE)
-        seconds.append(time.perf_counter() - begin)
+        if page:
+            seconds.append(time.perf_counter() - begin)
         count += len(page)
         if len(page) < _PAGE:
             return Measured(f"XRANGE, {_PAGE} at a time", count, sorted(seconds))

@@ -77,15 +77,16 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
     shown: list[Letter] = []
     for page in dead_letters.find(run.connection, stream, Which((), origin, reason), whole.generated):
         shown += page
-        if limit and len(shown) >= limit:
+        if limit and len(shown) > limit:
             break
+    more = bool(limit) and len(shown) > limit
     shown = shown[:limit] if limit else shown
     if run.out.structured:
         for letter in shown:
             run.out.record(_document(letter))
         return
     run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letter matches.")
-    if limit and len(shown) == limit < whole.length:
+    if more:
         run.out.note(f"Only {limit} letters are shown (--limit). The stream has {whole.length:,} entries.")
 
 

@@ -48,6 +48,18 @@ def test_letters_are_listed_and_shown(cli_of: Cli, letters: redis.Redis) -> None
     assert "[NO_SUCH_STREAM]" in cli_of.failure("dlq", "ls", "nope", status=4)
 
 
+def test_a_note_says_that_more_letters_match_than_are_shown(cli_of: Cli, letters: redis.Redis) -> None:
+    """Entries that are not letters, and letters that the options exclude, do not count."""
+    letters.xadd("failed", {"n": 5}, id="500-0")
+    for words, note in (
+        (("--limit", "3"), "Only 3 letters are shown (--limit). The stream has 5 entries.\n"),
+        (("--limit", "4"), ""),
+        (("--limit", "3", "--from-stream", "orders"), ""),
+        (("--limit", "0"), ""),
+    ):
+        assert cli_of.result("dlq", "ls", "failed", *words).stderr == note, words
+
+
 def test_letters_go_back_to_where_they_came_from(cli_of: Cli, letters: redis.Redis) -> None:
     """The original's fields are added again, and the letter is removed; the letters must be named."""
     assert cli_of.result("dlq", "replay", "failed", "-y").exit_code == 2

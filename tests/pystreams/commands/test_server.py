@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import redis
 from click.testing import CliRunner
 
 from pystreams.commands.root import cli
+from pystreams.connect.target import Wanted, connect
+from pystreams.streams import load
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.suite.waiting import wait_for
@@ -66,6 +69,14 @@ def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: ser
     assert all(each["per_second"] > 0 and each["p50_ms"] <= each["p99_ms"] for each in results)
     assert client.dbsize() == 0
     assert len(cli_of(*words).splitlines()) == 9
+
+
+def test_a_load_test_measures_no_empty_replies(client: redis.Redis, place: servers.Running) -> None:
+    """Reads of 1,100 entries, 100 at a time, have eleven durations: the reply that shows the end is not counted."""
+    with closing(connect(Wanted(place.url), "")) as connection:
+        found = list(load.measure(connection, 1000, 10, 100))
+    assert [(each.entries, len(each.seconds)) for each in found] == [(100, 100), (1000, 10), (1100, 11), (1100, 11)]
+    assert client.dbsize() == 0
 
 
 def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, place: servers.Running) -> None:
