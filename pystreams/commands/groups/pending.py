@@ -79,13 +79,15 @@ def ls(
     Entries that were given back ('pending nack') have neither consumer nor IDLE. --json writes one line per entry.
     """
     total = pending.total(run.connection, stream, group)
-    shown = 0
+    shown, more = 0, False
     rows: list[list[str]] = []
     with run.out.progress("pending entries", total) as advance:
         for page in pending.find(run.connection, stream, group, which):
             advance(len(page))
-            for entry in page[: limit - shown] if limit else page:
-                shown += 1
+            kept = page[: limit - shown] if limit else page
+            more = len(kept) < len(page)
+            shown += len(kept)
+            for entry in kept:
                 if run.out.structured:
                     run.out.record(_document(entry))
                 else:
@@ -97,11 +99,11 @@ def ls(
                             numbers.count(entry.deliveries),
                         ]
                     )
-            if shown == limit and limit:
+            if more:
                 break
     if not run.out.structured:
         run.out.table(_COLUMNS, rows, empty="No pending entry matches.")
-        if limit and shown == limit < total:
+        if more:
             run.out.note(f"Only {limit} entries are shown (--limit). The group has {total:,} pending entries.")
 
 

@@ -51,6 +51,8 @@ def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> No
     result = cli_of.result("pending", "ls", "orders", "billing", "--limit", "2")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["1-0", "c1"], ["2-0", "c1"]]
     assert "The group has 6 pending entries." in result.stderr
+    for words in (("--limit", "6"), ("--limit", "2", "--consumer", "c2"), ("--limit", "0")):
+        assert cli_of.result("pending", "ls", "orders", "billing", *words).stderr == "", words
 
 
 def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
