@@ -3,8 +3,8 @@
     spark-submit jobs/archive.py --stream orders --to s3a://lake/orders --trigger 30s --trim-behind
 
 Each entry becomes a row with its ID, its stream, the time in its ID, and its fields (a map, or columns with --schema).
-Rows are in the archive exactly once, by the UTC day of `_timestamp`: ARCHIVE/day=2024-06-01/. Small files of a day are
-merged (--compact). With --trim-behind, the job removes entries from the stream once their batch is stored and
+Each row is stored exactly once, in the directory of the UTC day of that time: ARCHIVE/day=2024-06-01/. Small files of a
+day are merged (--compact). With --trim-behind, the job removes entries from the stream once their batch is stored and
 committed. It keeps entries that another group has yet to read, and entries of a batch that a restart would repeat.
 Delta and Iceberg tables are written by their own sinks, if the session has the package.
 """

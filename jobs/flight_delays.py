@@ -79,7 +79,7 @@ def visibility_band(miles: Column) -> Column:
 
 
 def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Add to each departure the visibility at its airport in the scheduled hour (or null), and its band."""
+    """Add the visibility (or null) at each departure's airport in the scheduled hour, and the visibility's band."""
     readings = F.broadcast(weather.select("origin", "time_hour", "visib"))
     return flights.join(readings, ["origin", "time_hour"], "left").withColumn(
         "visibility", visibility_band(F.col("visib"))
@@ -87,7 +87,7 @@ def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def delay_statistics(departures: DataFrame) -> DataFrame:
-    """Aggregate the delays in minutes by airport and visibility band. Without a delay, a departure was cancelled."""
+    """Aggregate the delays in minutes by airport and visibility band. A null delay means a cancelled departure."""
     delay = F.col("dep_delay")
     return departures.groupBy("origin", "visibility").agg(
         F.count("*").alias("scheduled"),
@@ -194,8 +194,8 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
         for start_query, group in ((start_statistics, STATISTICS_GROUP), (start_alerts, ALERTS_GROUP)):
             departures = with_weather(read_stream(job, group), readings)
             queries.append(start_query(job, departures, checkpoint))
-            # Start one query after the other: sources that start simultaneously can break a table in Spark that they
-            # share, and then every task of the format fails as "not serializable".
+            # Start one query after the other: sources that start simultaneously can corrupt a table inside Spark that
+            # all sources share. Then every task of the data source fails as "not serializable".
             queries[-1].processAllAvailable()
         replay(job, data.departures().slice(0, limit).slice(before[FLIGHTS]), start)
         for query in queries:
@@ -248,7 +248,8 @@ def groups(job: Run) -> dict[str, tuple[int, int | None]]:
 def wait_for_acknowledgement(job: Run) -> None:
     """Wait until no group has pending or unread entries, or until the timeout.
 
-    Spark commits a batch to its source at the next trigger.
+    Spark commits a batch to its source only at the next trigger, so the entries of the last batch stay pending until
+    then.
     """
     deadline = time.monotonic() + DEADLINE_SECONDS
     while any(state != (0, 0) for state in groups(job).values()) and time.monotonic() < deadline:

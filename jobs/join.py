@@ -4,9 +4,9 @@ r"""Two streams to one: entries with equal keys whose times are close together.
         --right payments --right-schema 'order string, amount double' --on order --within 10m \
         --to stream:paid --checkpoint checkpoints/paid
 
-Results contain the key once. Other columns that both streams have are called `left_...` and `right_...`. With
---kind left, an unmatched entry of the left stream is written alone after the watermark has passed. Until then, Spark
-keeps the entries of both streams.
+Results contain each key column once. Other columns that both streams have are called `left_...` and `right_...`. With
+--kind left, an unmatched entry of the left stream is written alone, as soon as the watermark rules out a match. Until
+then, Spark keeps the entries of both streams.
 """
 
 from __future__ import annotations
@@ -125,7 +125,10 @@ def join(
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Return the keys once, both IDs, and the other columns, which keep the prefix only if both sides have them."""
+    """Return the keys once, the IDs of both entries, and their other columns without `_stream` and `_timestamp`.
+
+    A column keeps its prefix only if both streams have a column of that name.
+    """
     sides = {
         prefix: [name.removeprefix(prefix) for name in joined.columns if name.startswith(prefix)]
         for prefix in ("left_", "right_")

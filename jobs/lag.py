@@ -35,12 +35,16 @@ from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
 
 _KINDS = ("console", "stream", "metrics")
-_SAMPLES = 5
+_SAMPLES = 5  # number of last samples of a group that determine its status
 
 
 @dataclass(frozen=True)
 class Lag:
-    """State of a group at one time. Times are in milliseconds. Unknown values are None."""
+    """State of a group at one time. Times are in milliseconds. Unknown values are None.
+
+    `at`: time of the sample, since 1970. `lag`: exact, or an estimate between `least` and `most`. `behind_ms`: age of
+    the first undelivered entry.
+    """
 
     at: int
     stream: str
@@ -151,7 +155,10 @@ def _sample(
     history: dict[tuple[bytes, bytes], list[status.Sample]],
     budget: Budget,
 ) -> list[GroupRow]:
-    """Return the groups with their status, which is computed from `history`, the last samples of each group."""
+    """Sample the groups, and return them with their status.
+
+    `history`: the last samples of each group, from which the status is computed. The new samples are added to it.
+    """
     chosen = map(names.from_shell, streams) if streams else inventory.scan(connection, names.from_shell(pattern))
     now = paged_calls.now_ms(connection)
     found = [

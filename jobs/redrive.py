@@ -55,7 +55,7 @@ def redrive(
     rate: float | None,
     dry_run: bool,
 ) -> None:
-    """Put dead letters back into their original streams."""
+    """Put dead letters back into their original streams, or into the stream --to."""
     name, to = names.from_shell(stream), None if target is None else names.from_shell(target)
     told: Counter[tuple[str, str]] = Counter()
     size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))

@@ -155,7 +155,10 @@ def _plan(
     rate: float | None,
     speed: float | None,
 ) -> dict[str, Any]:
-    """Return the plan of chunks from the checkpoint; the first run creates it. Raises REPLAY_OTHER."""
+    """Return the plan of chunks from the checkpoint; the first run creates it.
+
+    Raises REPLAY_OTHER if the checkpoint belongs to a replay with other flags.
+    """
     path = f"{checkpoint}/plan.json"
     if run.files.exists(path):
         plan: dict[str, Any] = json.loads(run.files.read_text(path))
@@ -198,7 +201,7 @@ def _second() -> Column:
 
 
 def _chunks(rows: DataFrame, size: int, span: int | None) -> Iterator[Chunk]:
-    """Yield chunks of at most `size` entries that span at most `span` seconds."""
+    """Yield chunks of at most `size` entries and at most `span` seconds; a `span` of None is no limit."""
     counted = rows.groupBy(_second().alias("second")).count().orderBy("second")
     first, last, count = 0, 0, 0
     for second, entries in counted.toLocalIterator():

@@ -111,7 +111,7 @@ FAILURES: dict[str, Failure] = {
     ),
     "ID_NOT_RISING": Failure(
         CommandError,
-        "The stream '{stream}' rejects the ID {id} because it already has a later ID.",
+        "The stream '{stream}' rejects the ID {id} because it already has this ID or a later one.",
         "Sort the file by ID and make sure that no other program adds to the stream, or use --ids new.",
         Status.FAILED,
     ),

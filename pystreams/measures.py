@@ -129,7 +129,7 @@ class Measure(Generic[Row]):
     `read`: returns the value of a row. `key`: JSON key, by default `name` with the form's unit. `metric`: name in
     Prometheus; names of counters end with `_total`. `help`: HELP of the metric, and the tooltip in the dashboard
     if `hint` is empty. `order`: returns the sort key of a row, by default its value. `kept`: whether the dashboard
-    keeps the values of the last hour. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
+    keeps a history of the values. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
     `optional`: whether the column is hidden on narrow screens.
     """
 

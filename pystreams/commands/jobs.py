@@ -1,4 +1,4 @@
-"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel. Neither they nor Spark are imported."""
+"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel. No script is imported, nor Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
 def _directory(kind: str, beside: str) -> Path:
-    """Return the directory of files of a kind: in the installed wheel, or else `beside` the package in a checkout."""
+    """Return the directory of files of a kind: inside the package in a wheel, or next to the package in a checkout.
+
+    `beside`: name of the directory in a checkout.
+    """
     inside = _PACKAGE / "jobs" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / beside
 
@@ -135,7 +138,10 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
 
 
 def _quiet(submit: str) -> list[str]:
-    """Return the arguments that set Spark's log level to WARN: the default INFO would hide the job's output."""
+    """Return the arguments that set Spark's log level to WARN: the default INFO would hide the job's output.
+
+    Returns none if `submit` sets the level, or if SPARK_CONF_DIR or SPARK_HOME may name another configuration.
+    """
     configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]
 

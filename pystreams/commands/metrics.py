@@ -125,7 +125,7 @@ def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:
 
 
 def _document(sample: Sample) -> dict[str, object]:
-    """Return a sample for programs."""
+    """Return the name, the labels and the value of a sample."""
     labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
     if sample.node:
         labels["node"] = sample.node

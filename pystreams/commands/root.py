@@ -65,7 +65,7 @@ class Root(InOrder):
             return super().make_context(*given, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Parse the other words and run the verb."""
+        """Parse the remaining words, and run the verb."""
         with _legible():
             return super().invoke(ctx)
 

@@ -27,7 +27,7 @@ def matching(run: Run, word: str) -> Iterable[bytes]:
 
 
 def no_more_than(limit: int, things: str, found: Iterable[T]) -> list[T]:
-    """Return the items of `found`. Raises TOO_MANY as soon as more than `limit` items were read (0: no limit)."""
+    """Return the items of `found`. Raises TOO_MANY if there are more than `limit` items and `limit` is not 0."""
     first = list(itertools.islice(found, limit + 1) if limit else found)
     if limit and len(first) > limit:
         fail("TOO_MANY", things=things, limit=limit)

@@ -25,7 +25,7 @@ from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
 _SORTS = {each.name: each for each in measures.STREAMS_LISTED if each.form.right}
-#: Labels in `info` of measures, if they differ from the names.
+#: Labels of measures in `info` that differ from the names of the measures.
 _WORDS = {
     "name": "stream",
     "length": "entries",
@@ -170,9 +170,10 @@ def _group(row: GroupRow) -> str:
     help="Number of groups and streams to show.",
 )
 def report(run: Run, top: int) -> None:
-    """Show totals of all streams and groups, and the groups that need attention.
+    """Show totals of all streams and groups, the groups with unread or pending entries, and the largest streams.
 
-    All streams and groups are examined, in pages, while 'ls' and 'groups lag' have limits.
+    Groups whose status is not ok come first. All streams and groups are examined, in pages, while 'ls' and 'groups lag'
+    have limits.
     """
     totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
     statuses = dict.fromkeys((status.value for status in Status), 0)

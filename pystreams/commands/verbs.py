@@ -31,7 +31,7 @@ from streamclient.errors import error as client_error
 from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
-_COMPLETIONS = 50
+_COMPLETIONS = 50  # maximum number of names from the server that a shell offers
 _NAMED = 5  # maximum number of streams that a warning names
 
 
@@ -80,7 +80,7 @@ class Run:
 
     @property
     def now(self) -> int:
-        """The server's time at the first call, in milliseconds since 1970."""
+        """The server's time when this property was first read, in milliseconds since 1970."""
         if self._now is None:
             self._now = paged_calls.now_ms(self.connection)
         return self._now
@@ -337,8 +337,9 @@ def verb(
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Return a decorator that turns a function into a verb.
 
-    `needs`: ACL rules that the verb requires. `options_need`: additional rules by the parameter name of an option.
-    Every verb also needs ECHO, which the client sends when it connects. `examples`: command lines for the help.
+    `needs`: ACL rules that the verb requires. `options_need`: additional rules that an option requires, by
+    the name of its parameter. Every verb also needs ECHO, which the client sends when it connects. `examples`: command
+    lines for the help.
     """
     needs = f"+echo {needs}".rstrip()
 

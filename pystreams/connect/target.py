@@ -86,7 +86,10 @@ def _embedded() -> str:
 
 
 def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
-    """Return advice for the error that the default server does not reply; empty if no embedded engine is running."""
+    """Return advice for the error that the default server does not reply.
+
+    Empty if the user chose another server, or if no embedded engine is running.
+    """
     if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
         return ""
     running = launcher.running()

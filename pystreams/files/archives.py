@@ -22,10 +22,8 @@ from pystreams.values.fields import Entry
 from pystreams.values.names import from_shell
 from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells, is_text
 
-_PART_ENTRIES = 100_000
-_PART_BYTES = 64 << 20
-_GROUP_ENTRIES = 10_000  # per row group in a single file
-_GROUP_BYTES = 8 << 20
+_PART_ENTRIES, _PART_BYTES = 100_000, 64 << 20  # maximum entries and bytes of one file in a directory
+_GROUP_ENTRIES, _GROUP_BYTES = 10_000, 8 << 20  # maximum entries and bytes of a row group in a single file
 _TAIL = 1 << 16  # number of bytes first read from the end of a file, to find its last line
 
 

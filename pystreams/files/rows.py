@@ -1,7 +1,7 @@
 """Rows of files as entries: field names and values, and an ID if the file has one.
 
     jsonl    one object per line. `tail -o json` and `export` write entries as `{"id": ..., "fields": ...}`. In any
-             other object each member is a field, and `_id` is the ID
+             other object each member that is not null is a field, and `_id` is the ID
     csv      a header with field names. `_id` is the ID; an empty value means that the entry does not have the field
     parquet  a column for each field. `_id` is the ID; null means that the entry does not have the field
     lines    each line is the value of one field

@@ -37,7 +37,7 @@ class Found:
 
 
 class Files:
-    """The file systems of a session. Raises FILE_UNUSABLE if one refuses an operation."""
+    """The file systems of a session. Raises FILE_UNUSABLE if a file system refuses an operation."""
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
@@ -99,7 +99,7 @@ class Files:
                 os.close(handle)
 
     def delete(self, uri: str) -> None:
-        """Remove a file, or a directory with its contents. A missing one is ignored."""
+        """Remove a file, or a directory with its contents. Nothing happens if it is missing."""
         with self._at(uri) as (system, path):
             system.delete(path, True)
 

@@ -221,7 +221,7 @@ def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
 def split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Return the common options, those only for reading, and those only for writing.
 
-    Options of connections, shared options and unknown options are common.
+    Options of connections, options for both reading and writing, and unknown options are common.
     """
     reading: dict[str, str] = {}
     writing: dict[str, str] = {}

@@ -32,7 +32,8 @@ from streamclient.wire_errors import BROKEN
 
 #: A condition of Spark in a message. STREAM_FAILED is excluded, since it only states that a query failed.
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
-#: The text after this line describes the query with all its expressions. They may contain the text of a job's error.
+#: Line before the description of the query in a message. The description is ignored, because the query's expressions
+#: may contain the text of an error that a job could raise.
 _PLAN = "=== Streaming Query ==="
 
 

@@ -68,7 +68,7 @@ class Run:
         self.rows = 0
         #: Number of the last committed batch with rows, or -1. Set at the query's end.
         self.committed = -1
-        #: Error of a failed batch. Spark's error does not include its causes.
+        #: Error of a failed batch, with its causes, which Spark's error does not include.
         self._of_batch: Exception | None = None
         of_connector.check_names(options)
         common, self._reading, self._writing = split(options)

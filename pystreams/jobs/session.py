@@ -26,8 +26,8 @@ def session(name: str) -> tuple[SparkSession, bool]:
     """Return a session with `pystreams` registered, and whether a new application was started, which the job must stop.
 
     Unless the user configures it differently, the time zone is UTC, and a shuffle has as many partitions as there are
-    cores: Spark's default would cause 200 tasks per batch. Spark's event log and UI do not show logins in URLs of the
-    command line.
+    cores, but at least two: Spark's default would cause 200 tasks per batch. Spark's event log and UI do not show
+    logins in URLs of the command line.
     """
     active = SparkSession.getActiveSession()
     running = SparkContext._active_spark_context is not None  # a session is active only in its own thread

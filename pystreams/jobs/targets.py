@@ -14,7 +14,7 @@ from pystreams.errors import fail
 from pystreams.jobs.parquet import Parquet, check_place
 from pystreams.jobs.run import Run, Work
 
-_SHOWN = 1000
+_SHOWN = 1000  # maximum number of rows of a batch on the console
 
 
 @dataclass(frozen=True)

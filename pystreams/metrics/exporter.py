@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.table import METRICS, Metric, Sample
 
-#: Prometheus times out after ten seconds by default.
+#: Less than the default timeout of Prometheus, which is ten seconds.
 TIMEOUT_SECONDS = 9.0
 
 _FRESH_SECONDS = 1.0  # younger samples are reused, regardless of the number of requests

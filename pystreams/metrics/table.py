@@ -29,7 +29,7 @@ class Metric:
 
 
 class Sample(NamedTuple):
-    """One value. `node`: the server of a cluster to which it belongs; empty for a single server."""
+    """One value. `node`: the server of a cluster that the value describes; empty for a single server."""
 
     metric: Metric
     value: float

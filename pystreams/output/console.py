@@ -39,7 +39,8 @@ class Form(StrEnum):
     JSON = "json"
     #: One line of JSON for each record.
     JSONL = "jsonl"
-    #: A header, and one row for each record. Lists and maps are JSON in their cells; an empty cell means null.
+    #: A header, and one row for each record. Lists and maps are JSON in their cells. Null and an empty text are
+    #: empty cells.
     CSV = "csv"
 
 

@@ -23,8 +23,8 @@ from streamclient.reply_maps import info_lines
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
-_CLOCK_MS = 2000
-_WAIT_MS = 50
+_CLOCK_MS = 2000  # difference of two clocks from which on they are reported as a warning
+_WAIT_MS = 50  # timeout of WAIT
 # Purposes that most users have; the others depend on options of the connector.
 _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
@@ -96,7 +96,7 @@ def _clock(connection: Connection) -> Finding:
 
 
 def _clocks(connection: Connection) -> Iterator[Finding]:
-    """Yield the servers that do not answer, and the difference between the clocks of the others.
+    """Yield a finding for each server that does not answer, and one for the clocks of the servers that do.
 
     Each clock is measured against the clock of this machine.
     """
@@ -262,7 +262,7 @@ def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
     count = int(facts.get("connected_slaves", 0))
     if not count:
         advice = (
-            "If the machine fails, all data since the last backup are lost. Add a replica, and Sentinels for failover."
+            "If the machine fails, all data since the last backup is lost. Add a replica, and Sentinels for failover."
         )
         yield Finding("replicas", Verdict.WARNING, "none", advice)
         return

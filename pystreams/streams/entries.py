@@ -91,7 +91,10 @@ def _bytes(page: list[Entry]) -> int:
 
 
 def after_of(connection: Connection, stream: Stream, position: Position, now: int) -> StreamId:
-    """Return the ID before the first entry at or after the position. A number of entries is counted from the end."""
+    """Return the ID after which the position begins: all later entries are at or after the position.
+
+    A number of entries is counted from the stream's end.
+    """
     if position.kind == "start":
         return ZERO
     if position.kind == "end":

@@ -24,7 +24,7 @@ _MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE samples
 @dataclass(frozen=True)
 class Stream:
     """State of a stream at one moment. `first`, `last`: IDs of existing entries; `generated`: the last ID ever
-    generated.
+    generated; `deleted`: the largest ID of a deleted entry, or 0-0.
 
     `added` is None before Redis 7. `bytes` is the server's estimate, None if not requested or not permitted. `rate`:
     entries per second, if measured.
@@ -55,10 +55,10 @@ class Stream:
         return self.first is not None and self.deleted > self.first
 
     def average_rate(self, now: int) -> float | None:
-        """Return entries per second from the first existing entry until now; None if the IDs are not times.
+        """Return entries per second from the first existing entry until now.
 
-        `now`: milliseconds since 1970. The average includes the time since the last entry, so it falls while the stream
-        is idle.
+        Returns None if the stream has no entries, or if their IDs are not times. `now`: milliseconds since 1970. The
+        average includes the time since the last entry, so it falls while the stream is idle.
         """
         if self.first is None or self.last is None or now <= self.first.ms or self.first.ms < now // 2:
             return None

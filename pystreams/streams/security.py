@@ -19,7 +19,7 @@ from streamclient.reply_maps import pairs
 from streamclient.wire_errors import ResponseError
 
 _FILES = 1000  # maximum number of checked files in the data directory
-_LISTED = 5
+_LISTED = 5  # maximum number of files that a finding names
 
 
 def check(connection: Connection, facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Finding]:

@@ -159,7 +159,7 @@ class User:
 
 
 def users(connection: Connection, node: Endpoint, names: Sequence[bytes]) -> list[User]:
-    """Return the ACL users with these names, or all. Raises NO_SUCH_USER."""
+    """Return the ACL users with these names, or all users if there are no names. Raises NO_SUCH_USER."""
     known: list[bytes] = ask_one(connection, node, "ACL", "USERS")
     for name in names:
         if name not in known:
@@ -272,7 +272,7 @@ def _accept_writes(connection: Connection, node: Endpoint) -> None:
 
 
 def _wait_for_replicas(connection: Connection, master: Endpoint, end: float, seconds: float) -> None:
-    """Wait until every connected replica has processed all that the master has written so far."""
+    """Wait until every connected replica has acknowledged all that the master had written when the wait began."""
     written: int | None = None
     while time.monotonic() < end:
         facts = info_lines(ask_one(connection, master, "INFO", "replication"))

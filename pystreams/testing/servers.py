@@ -28,7 +28,7 @@ _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
 
 @dataclass(frozen=True)
 class Running:
-    """A running server. ``unixsocket`` and ``clock`` are None if it has none."""
+    """A running server. ``unixsocket`` and ``clock`` are None if the server has none."""
 
     process: subprocess.Popen[bytes]
     host: str

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_streams import register
 
-# On a local disk Spark's default checkpoint file manager starts about twenty processes per trigger; this one four.
+# On a local disk Spark's default checkpoint file manager starts about twenty processes per trigger, this one four.
 _PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
 SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."

@@ -2,8 +2,9 @@
 
 The language is a small part of Python's expressions: field names, numbers, texts, comparisons, `in`, `and`, `or` and
 `not`. `doc.card.number` names a member of a decoded value. A name that is not an identifier is written
-`field('my-field')`. A field that is compared with a number is converted. The comparison is false if the field is
-missing or not a number. A field name on its own is true if the field exists and is not empty. Nothing is ever executed.
+`field('my-field')`. Any comparison is false if the field is missing. A field that is compared with a number is
+converted; if it is not a number, only `not in` is true. A field name on its own is true if the field exists and is not
+empty. Nothing is ever executed.
 """
 
 from __future__ import annotations

@@ -22,9 +22,10 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Position:
-    """Parsed position. `id`: smallest ID, for the kind "id". `ago`: age in milliseconds, for "ago".
+    """Parsed position. `id`: the ID, or the smallest ID of a time, for the kind "id".
 
-    `entries`: signed number of entries, for "entries"; the caller decides from where it counts.
+    `ago`: age in milliseconds, for "ago". `entries`: signed number of entries, for "entries"; the caller decides from
+    where it counts.
     """
 
     kind: Literal["start", "end", "id", "ago", "entries"]

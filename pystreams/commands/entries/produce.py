@@ -139,9 +139,10 @@ def _pairs(fields: tuple[str, ...]) -> list[bytes]:
 
 
 def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[list[bytes] | None]:
-    """Yield generated entries with a number, the time in milliseconds, and random letters.
+    """Yield `count` generated entries, each with a number and the time in milliseconds; endlessly if `count` is None.
 
-    Yields None when the buffered entries should be sent.
+    `payload`: number of random letters in a further field, the same in every entry; 0 omits the field. Yields None when
+    the buffered entries should be sent.
     """
     letters = "".join(random.choices(string.ascii_letters, k=payload)).encode()
     number = 0
@@ -179,9 +180,10 @@ def _standard_input() -> BinaryIO:
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
-    """Yield the words of rows, at the rate if there is one.
+    """Yield the words of rows, at most `rate` rows per second if it is given.
 
-    Yields None when the buffered rows should be sent: after a pause of the input, and with a rate after each group.
+    Yields None when the buffered rows should be sent: after a pause of the input, and with a `rate` after the rows that
+    were due.
 
     A thread reads the rows, since a read from a pipe may block for a long time.
     """

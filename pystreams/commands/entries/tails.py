@@ -148,7 +148,7 @@ def _decoder(run: Run, form: Format, schema: str | None, message: str | None, re
 
 
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
-    """Return the range of existing entries to show, before following the stream."""
+    """Return the range (after, upto] of the existing entries to show."""
     if follow:
         found = next(inventory.read_streams(run.connection, [name], memory=False), None)
         if found is None:
@@ -188,7 +188,7 @@ def consume(
 ) -> None:
     """Read new entries as a consumer of a group. Entries stay pending for the consumer until they are acknowledged.
 
-    A named consumer first receives its pending entries.
+    With --consumer, reading starts with the pending entries of that consumer.
     """
     if create:
         seeks.create_if_missing(run.connection, stream, group)

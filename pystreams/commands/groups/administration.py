@@ -124,7 +124,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 @click.option(
     "--fail-behind",
     metavar="DURATION",
-    help="Maximum age of undelivered entries. Ends with status 3 if an entry is older.",
+    help="Maximum age of undelivered entries. Ends with status 3 if an entry is older, or would never be delivered.",
 )
 @click.option("--fail-status", is_flag=True, help="End with status 3 if a group has the status stop, stall or rewind.")
 def lag(
@@ -149,7 +149,7 @@ def lag(
     STATUS, as Burrow judges Kafka's groups:
       ok       no backlog, or the group advances
       warning  the group advances, but its lag grew at every sample (--watch)
-      stop     there is a backlog, and no consumer has called for a minute
+      stop     unread or pending entries wait, and no consumer has called for a minute
       stall    consumers call, but the position or the pending entries have not changed for a minute
       rewind   the position moved back (--watch)
     """

@@ -37,7 +37,7 @@ _all_groups = click.option("--all-groups", is_flag=True, help="Select all groups
 _force_future = click.option(
     "--force-future",
     is_flag=True,
-    help="Allow a position beyond the end. Smaller IDs are never delivered.",
+    help="Allow a position beyond the end. Entries with smaller IDs are then never delivered.",
 )
 
 

@@ -28,9 +28,9 @@ _COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A stream in a checkpoint, compared with the server. `difference` is empty if they agree.
+    """A stream in a checkpoint, compared with the server. `difference` is empty if checkpoint and server agree.
 
-    `left`: entries after the last committed batch.
+    `left`: number of entries after the last committed batch; None if the server does not have the stream.
     """
 
     name: str

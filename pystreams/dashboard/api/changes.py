@@ -55,7 +55,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Change:
-    """A kind of change."""
+    """A kind of change: its two functions, and the names of the request parameters that belong to it."""
 
     plan: Callable[[Connection, Asked], Plan]
     act: Callable[[Connection, Asked], Done]

@@ -20,7 +20,10 @@ _REASON = 160  # maximum number of bytes of a reason in the overview
 
 
 def holders(asked: Asked) -> dict[str, Any]:
-    """Return the streams whose last entry is a dead letter, according to the last sample."""
+    """Return the longest streams (at most 200) whose last entry is a dead letter, and the number of all such streams.
+
+    The sampler has found the streams, in one of its last samples.
+    """
     snapshot = asked.snapshot
     rows = [snapshot.streams[name] for name in snapshot.letters]
     seen = asked.access.visible([row.stream.name for row in rows])

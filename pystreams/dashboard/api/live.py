@@ -23,10 +23,10 @@ from pystreams.values.fields import Entry
 from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
-_COUNT = 200
-_SHOWN = 100  # maximum number of entries sent per step; older ones are skipped
-_PAUSE = 0.4
-_HEARTBEAT = 15.0
+_COUNT = 200  # maximum number of entries read per step
+_SHOWN = 100  # maximum number of entries sent per step; older entries are skipped
+_PAUSE = 0.4  # seconds between two steps, unless more entries are waiting
+_HEARTBEAT = 15.0  # seconds without an event, after which a comment keeps the connection alive
 
 
 def event(kind: str, document: dict[str, Any]) -> bytes:
@@ -104,9 +104,9 @@ class Tail:
         self._reader = asked.reader(self._name)
 
     def read_new(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return the new entries (None without any), and whether the stream may already have more.
+        """Return a document with the new entries, or None if there are none; and whether there may be more already.
 
-        If the request has no `after`, the first call returns no entries, only the end of the stream.
+        If the request has no `after`, the document of the first call has only the end of the stream.
         """
         with self._asked.access.lend() as connection:
             if self._after is None:

@@ -29,7 +29,7 @@ class Rules:
     token: str
     changes: bool
     open_here: bool
-    #: Name of the server's profile; empty if it was given by URL.
+    #: Name of the server's profile; empty if the server has no profile.
     name: str = ""
     masks: Masks = NOTHING
     decoders: Decoders = AUTOMATIC
@@ -82,7 +82,7 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
     try:
         let_in = _may(address)
     except BaseException:
-        sessions.succeeded(host, user)  # the server did not check the password
+        sessions.succeeded(host, user)  # not a failed login: the server did not check the password
         raise
     if not let_in:
         raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")

@@ -15,7 +15,7 @@ from pystreams.dashboard.sampling.snapshot import ATTENTION, SORTS, Snapshot
 from pystreams.measures import GroupRow
 from pystreams.streams.groups.status import Status
 
-_ATTENTION = 6
+_ATTENTION = 6  # maximum number of groups that need attention in the overview
 #: Names of the curves of totals over all streams.
 _SUMS = ("rate", "lag", "pending", "entries")
 #: Maximum number of streams for totals of a user who may see only some streams, since each name must be checked.
@@ -71,7 +71,7 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return the current totals and their curves, the group furthest behind, and the groups that need attention."""
+    """Return the current totals and their curves, the group furthest behind, and groups that need attention."""
     every, _ = _behind(asked)
     furthest = next((row for row in every if row.group.behind_ms), None)
     attention, number = _behind(asked, ATTENTION)
@@ -87,9 +87,9 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def _behind(asked: Asked, status: str = "") -> tuple[list[GroupRow], int | None]:
-    """Return the groups that are furthest behind in time, and the number of groups.
+    """Return the requested page of groups, furthest behind in time first, and the total number of groups.
 
-    Only visible groups are included.
+    `status`: a status, or `ATTENTION`; empty for all. Only groups that the session may see are included.
     """
     rows = asked.snapshot.ordered("groups", "behind", falling=True, status=status)
     return shown(asked, rows, lambda row: row.names[0])

@@ -18,7 +18,7 @@ from streamwire.stream_id import LAST, StreamId
 _TREND = 60  # number of last batches in the curve of a query
 _SILENT_MS = 60_000  # minimum age of a silent query's last report
 _SILENT_GAPS = 5  # minimum age of that report, in median intervals between reports
-_GAPS = 20  # number of last intervals that determine the median
+_GAPS = 20  # number of last reports; the intervals between them determine the median
 _MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 

@@ -14,6 +14,7 @@ from pystreams.streams import paged_calls
 from streamclient.connection import Command
 from streamclient.reply_maps import info_lines, line_fields, pairs
 
+# Maximum numbers: rows of each table, and of a slow command its words and the bytes of a word.
 _MOST_CLIENTS = 100
 _SLOW = 50
 _COMMANDS = 25

@@ -16,7 +16,7 @@ from pystreams.streams.groups.group_states import Consumer
 from pystreams.values import fields, names
 from pystreams.values.fields import Entry
 
-_NAME_CHARACTERS = 300
+_NAME_BYTES = 300
 _VALUE_BYTES = 2_000
 _FIELDS = 60
 _TREND_POINTS = 60
@@ -25,7 +25,7 @@ _GROUP = tuple(dict.fromkeys((*measures.GROUP_DETAILS, *measures.GROUPS_IN_BROWS
 
 def name(value: bytes) -> dict[str, str]:
     """Return the JSON form of a name, which may contain any bytes."""
-    return {"key": quote_from_bytes(value, safe=""), "text": cut(value, _NAME_CHARACTERS)}
+    return {"key": quote_from_bytes(value, safe=""), "text": cut(value, _NAME_BYTES)}
 
 
 def cut(value: bytes, most: int = _VALUE_BYTES) -> str:
@@ -73,6 +73,6 @@ def entry(found: Entry) -> dict[str, Any]:
     pairs = fields.pairs(words or [])
     return {
         "id": entry_id.decode("ascii", "replace"),
-        "fields": [[cut(key, _NAME_CHARACTERS), cut(value)] for key, value in pairs[:_FIELDS]],
+        "fields": [[cut(key, _NAME_BYTES), cut(value)] for key, value in pairs[:_FIELDS]],
         "more": max(0, len(pairs) - _FIELDS),
     }

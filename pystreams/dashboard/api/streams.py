@@ -27,15 +27,15 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 _MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "behind", "pending", "status"))
 _CURVES = tuple(each.name for each in measures.STREAM if each.kept)
 _MOST_GROUPS = 200
-_STEP_SECONDS = 0.5
+_STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
-_SAMPLE = 1_000
-_CONDITION = 1_000
+_SAMPLE = 1_000  # maximum number of last entries in field statistics
+_CONDITION = 1_000  # maximum number of characters
 _ENTRY_BYTES = 1 << 20  # maximum size of an entry's values that are sent untruncated
-_LEAST_BYTES = 2_000  # number of bytes that are sent of each further value
+_LEAST_BYTES = 2_000  # number of bytes that are still sent of each value beyond that size
 _MOST_FIELDS = 100
-_MOST_FREQUENT = 5
-_BARS = 16
+_MOST_FREQUENT = 5  # number of most frequent values shown per field
+_BARS = 16  # number of bars of a histogram
 
 
 def stream(asked: Asked) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> Stre
 
 @dataclass
 class _Step:
-    """Result of one step of a search. `last`: the last examined entry; `more`: whether there may be further entries."""
+    """Result of one step of a search. `last`: ID of the last examined entry; `more`: whether others may follow."""
 
     found: list[Entry] = field(default_factory=list)
     scanned: int = 0

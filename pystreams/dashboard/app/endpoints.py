@@ -229,7 +229,10 @@ class Endpoints:
         return await self._answered(request, lambda: changes.change(action, asked))
 
     async def metrics(self, request: Request) -> Response:
-        """Return the metrics of the server and its streams to Prometheus, which sends the token as a bearer token."""
+        """Return the metrics of the server and its streams.
+
+        The request must have the dashboard's token as a bearer token, or a session of the dashboard's own user.
+        """
         session = self.session_of(request)
         if session is None or not session.whole:
             kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -246,7 +249,7 @@ class Endpoints:
         return Response(page, headers={"content-type": content_type})
 
     async def events(self, request: Request) -> Response:
-        """Send the news after each sample."""
+        """Send the document of `overview.news` after each sample."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN

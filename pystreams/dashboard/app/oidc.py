@@ -2,8 +2,8 @@
 
 At the start of a login the browser gets a cookie with a number, under which this process keeps the state and nonce. The
 ID token must be signed by one of the provider's keys, name this client as its audience, come from the configured issuer
-and be valid. One of its claims has the user's roles. Viewers see everything that the dashboard's own user may read.
-Operators may also make changes, if the dashboard allows changes.
+and not be expired. One of its claims has the user's roles. Viewers see everything that the dashboard's own user may
+read. Operators may also make changes, if the dashboard allows changes.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ with warnings.catch_warnings():
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_MOST_STARTED, _STARTED_SECONDS = 1_000, 600.0
+_MOST_STARTED, _STARTED_SECONDS = 1_000, 600.0  # maximum number of unfinished logins, and their maximum duration
 _LEEWAY_SECONDS = 30
 _PROVIDER_SECONDS = 10.0
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-_NAMES = ("preferred_username", "email", "sub")
+_NAMES = ("preferred_username", "email", "sub")  # claims that name a user; the first claim that exists is shown
 _MOST_CHARACTERS = 200
 
 

@@ -1,7 +1,7 @@
 """The dashboard as a process: an HTTP server that runs until it receives a signal.
 
-Connections without progress are closed: those of browsers that never read a response, and those without a request. With
-a certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
+Connections without progress are closed: those of browsers that stop reading a response, and those without a request.
+With a certificate, the server uses HTTPS, and reloads the certificate on SIGHUP or when the file has changed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_CHECK_SECONDS = 5.0
+_CHECK_SECONDS = 5.0  # interval of checks of the connections and of the certificate
 _HEADER_CHECKS = 3  # number of checks within which a connection must send a request
 _MOST_CONNECTIONS = 500
-_HISTORY_BYTES = 48 << 20
+_HISTORY_BYTES = 48 << 20  # maximum size of the history in memory, of all servers together
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -56,6 +56,7 @@ class Settings:
     port: int = 8379
     token: str = ""
     names: Collection[str] = ()
+    #: Minimum time between two samples of a server, in seconds.
     interval: float = INTERVAL
     #: Whether the printed URL contains the token. If not, and if no token was set, logins by token are impossible.
     says_token: bool = True

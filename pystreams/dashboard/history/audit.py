@@ -1,7 +1,8 @@
 """The audit log: a file of JSON lines to which records of changes are appended.
 
-A change has two lines with the same `id`. The first, `begun`, is written before anything is sent to the server, so a
-change that cannot be recorded is refused. The second, `done` or `failed`, has the result. The file is opened for every
+All lines of a change have the same `id`. The first, `begun`, is written before anything is sent to the server, so a
+change that cannot be recorded is refused. Each further line, `done` or `failed`, has the result of one request; a long
+change takes several requests. The file is opened for every
 line, so a program that rotates the file only has to rename it. Values of entries are never recorded.
 """
 

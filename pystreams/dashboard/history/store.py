@@ -30,7 +30,7 @@ STEP_MS = 60_000
 BUDGET = 256 << 20
 _MOST_SERIES = 200_000
 _QUEUE = 8  # maximum number of minutes that wait to be written; further minutes are dropped
-_PATIENCE = 5.0
+_PATIENCE = 5.0  # timeout in seconds: for a lock of the file, and for the writer to stop
 _CELL = np.dtype("<f4")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS series (number INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, since INTEGER NOT NULL,
@@ -227,7 +227,7 @@ class Store:
 
 
 def _text(key: Hashable) -> str:
-    """Return the text form of a key."""
+    """Return a key as JSON."""
     parts: Any = key
     return json.dumps([part.decode("latin-1") if isinstance(part, bytes) else part for part in parts])
 

@@ -24,7 +24,7 @@ from streamclient.errors import PystreamsError
 INTERVAL = 2.0
 HOUR_MS = 3_600_000
 _FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
-_PAUSE_GONE = 1.0
+_PAUSE_GONE = 1.0  # pause after a failure, in seconds
 _RETRY_MS = 500
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
 _PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the preceding sample
@@ -37,7 +37,7 @@ class State:
     """State of the sampling.
 
     `number` grows with every sample and every failure; `problem` is None after a successful sample. `answered`: start
-    of the last complete sample, or else of the sampler, in seconds of the monotonic clock.
+    time of the last complete sample, or of the sampler before the first one, in seconds of the monotonic clock.
     """
 
     number: int
@@ -99,14 +99,15 @@ class Sampler:
         return HOUR_MS if self._store is None else max(HOUR_MS, self._store.span_ms)
 
     def hurry(self) -> None:
-        """Take a sample at once, including a search for new streams. It is called after a change."""
+        """Take a sample at once, including a search for new streams. The dashboard calls this after a change."""
         self._changed = True
         self._wake.set()
 
     def curve(self, *key: Hashable, span_ms: int = HOUR_MS) -> Curve:
         """Return the curve of one number over the last hour or a longer period. `numbers_of` defines the keys.
 
-        For longer periods, and before the start of the history in memory, points are one-minute means from disk.
+        Points before the start of the history in memory are one-minute means from disk. For a longer period, so are all
+        points except the newest.
         """
         with self._history_lock:
             recent = self._history.of(key)

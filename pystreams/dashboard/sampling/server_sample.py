@@ -37,7 +37,7 @@ _OF_STREAM = tuple(each for each in measures.STREAM if each.kept)
 _OF_GROUP = tuple(each for each in measures.GROUP if each.kept)
 #: Lines of INFO that are summed over the masters of a cluster.
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
-_OVER_MS = 8_000
+_OVER_MS = 8_000  # period over which rates are averaged
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -183,7 +183,7 @@ def _row(now: int, stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
 def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
     """Return the numbers of a snapshot for the history.
 
-    A key is a measure, followed by stream and group if it has them.
+    A key is the name of a measure, followed by the names of the stream and the group that it describes, if any.
     """
     totals, facts = snapshot.totals, snapshot.facts
     kept: dict[Hashable, float | None] = {

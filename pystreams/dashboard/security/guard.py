@@ -40,12 +40,13 @@ HEADERS = {
 
 TOO_LARGE = f"A request may have at most {BODY_BYTES // 1024} KiB."
 _HOST = re.compile(r"(?:\[([^\]]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
-#: Sent only for configured names: browsers apply it to all ports of a name, and localhost has other programs.
+#: Value of Strict-Transport-Security. Sent only for configured names: browsers apply it to all ports of a name, and
+#: localhost has other programs.
 STRICT_TRANSPORT = "max-age=31536000"
 
 
 class TooLargeError(Exception):
-    """A body is larger than the limit. The function that receives the body raises it."""
+    """A body is larger than the limit. Raised to the endpoint that reads the body."""
 
 
 def host_is_known(host: str, names: Collection[str]) -> bool:

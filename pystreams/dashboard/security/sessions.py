@@ -21,8 +21,9 @@ from streamclient.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-#: Maximum number of failed logins of a user from one address, and of all users from one address, and their period.
-_FAILURES, _FAILURES_OF_ADDRESS, _FAILURES_SECONDS = 8, 100, 60.0
+_FAILURES = 8  # maximum number of failed logins of one user from one address, within the period
+_FAILURES_OF_ADDRESS = 100  # the same for all users from one address
+_FAILURES_SECONDS = 60.0  # the period
 _MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
@@ -47,7 +48,7 @@ class Planned:
 
 @dataclass
 class Session:
-    """A login. `whole`: whether no names are hidden, as for the dashboard's own user.
+    """A login. `whole`: whether the session may see all names, as for the dashboard's own user.
 
     `csrf`: token required with every change, in a header that other sites cannot send. Times are on the clock of
     `Sessions`.
@@ -83,7 +84,7 @@ class Session:
         return number
 
     def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Planned | None:
-        """Return the plan to carry out; None unless exactly this change was shown with this number."""
+        """Return the plan that was shown with this number; None if it is another change or older than ten minutes."""
         plan = self.plans.get(number)
         if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
             return None

@@ -11,7 +11,7 @@ from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
 _APART_MS = 5_000  # minimum interval of stored samples; a sample that follows sooner is only judged
-_FORGET_MS = 10 * LIMIT_MS
+_FORGET_MS = 10 * LIMIT_MS  # age of a group's last sample after which the group is dropped
 
 
 class History:

@@ -11,8 +11,8 @@ from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 from streamclient.wire_errors import BROKEN, ResponseError
 
-_COUNT = 100
-_WAIT_MS = 1000
+_COUNT = 100  # maximum number of entries per read
+_WAIT_MS = 1000  # time for which a read waits for new entries
 
 
 class Reader:
@@ -21,7 +21,7 @@ class Reader:
     def __init__(self, connection: Connection, stream: bytes, group: bytes, consumer: bytes, *, again: bool) -> None:
         self._connection = connection
         self._stream, self._group, self._consumer = stream, group, consumer
-        self._last = b"0-0"  # the last entry that `read` returned
+        self._last = b"0-0"  # ID of the last entry that `read` returned
         self._again = again  # whether pending entries may exist that `read` has not returned
 
     def read(self, *, most: int | None, wait: bool, lost: Callable[[str], None]) -> list[Entry]:

@@ -29,7 +29,8 @@ from streamwire.stream_id import StreamId
 class Consumer:
     """A consumer of a group.
 
-    `idle_ms`: time since its last call. `inactive_ms`: time since it last received an entry (None before Redis 7.2).
+    `idle_ms`: time since its last call. `inactive_ms`: time since it last received an entry; None if it never received
+    any, and before Redis 7.2.
     """
 
     name: bytes
@@ -43,7 +44,7 @@ class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
     `lag`: number of undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown.
-    `behind_ms`: age of the first undelivered entry; 0 if there is none. `oldest`: the first pending entry;
+    `behind_ms`: age of the first undelivered entry; 0 if there is none. `oldest`: ID of the first pending entry;
     `oldest_idle_ms`: time since that entry's last delivery (None if the entry was given back). `consumers`: None if
     they were not requested. `rate`: entries delivered to the group per second, if measured.
     """
@@ -128,7 +129,7 @@ def _always(_: Group) -> bool:
 
 
 class ConsumerBudget:
-    """Selects the groups whose consumers are requested in one round, up to a total number of consumers.
+    """Selects the groups whose consumers are requested, up to a total number of consumers.
 
     XINFO CONSUMERS has no pages, so groups with very many consumers are skipped.
     """

@@ -20,7 +20,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # a query that owns the group or delivers to it
-_SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")
+_SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")  # a query that shares the group (consume=shared)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Move:
 def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int | None, bool]]:
     """Return the lag of each group after these moves, and whether it is exact.
 
-    Unknown lags are counted within a budget.
+    Unknown lags are counted within a budget, and otherwise estimated.
     """
     found: list[tuple[int | None, bool]] = [
         (None, False)
@@ -120,8 +120,9 @@ def carry_out(connection: Connection, moves: Sequence[Move]) -> list[PystreamsEr
 
 
 def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None, *, make: bool) -> None:
-    """Create a group positioned after an ID (None: after the last entry). Raises NO_SUCH_STREAM, GROUP_EXISTS,
-    NOT_A_STREAM.
+    """Create a group positioned after the ID `after`, or after the last entry if `after` is None.
+
+    `make`: whether to create a missing stream. Raises NO_SUCH_STREAM, GROUP_EXISTS and NOT_A_STREAM.
     """
     at = "$" if after is None else str(after)
     command: Command = ("XGROUP", "CREATE", stream, group, at, *(("MKSTREAM",) if make else ()))

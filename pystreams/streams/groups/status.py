@@ -3,9 +3,9 @@
     ok        nothing is left to deliver or acknowledge, or the group advances, or entries have waited only briefly
     warning   the group advances, but its lag grew at every sample
     stop      no consumer has called for longer than the limit, although entries wait for delivery or acknowledgement
-    stall     consumers call, but entries are undelivered and the position does not change; or delivered entries
-              have not been acknowledged for longer than the limit; or the position is beyond the stream's end, so that
-              entries are never delivered
+    stall     consumers call, but undelivered entries wait and the position has not changed for longer than the limit;
+              or delivered entries have not been acknowledged for longer than the limit; or the position is beyond the
+              stream's end, so that entries are never delivered
     rewind    the position went back
 
 Warning, rewind, and stall by an unchanged position need several samples; all else needs one. Pure: numbers in, a status
@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from streamwire.stream_id import StreamId
 
-#: Longest idle time of a group that still counts as ok, in milliseconds.
+#: The limit: time in milliseconds for which entries, consumers and the position may be idle without a problem.
 LIMIT_MS = 60_000
 
 

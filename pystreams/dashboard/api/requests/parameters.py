@@ -21,7 +21,7 @@ PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # maximum page number
 _MOST_DIGITS = 18  # maximum number of digits, including leading zeros
-_LONGEST_SPAN = 31 * 86_400_000
+_LONGEST_SPAN = 31 * 86_400_000  # in milliseconds
 _WALK, _STEP = 10_000, 500  # maximum number of rows checked for visibility, in total and per step
 
 Row = TypeVar("Row")
@@ -84,7 +84,7 @@ class Asked:
         return self.key(name) if self.given.get(name) else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        """Return an integer parameter within limits."""
+        """Return an integer parameter from `low` to `high`, or `default` if the parameter is missing."""
         value = self.given.get(name)
         if value is None or value == "":
             return default
@@ -94,7 +94,7 @@ class Asked:
         return int(text)
 
     def choice(self, name: str, choices: Iterable[str], default: str) -> str:
-        """Return a parameter that must be one of these words."""
+        """Return a parameter that must be one of `choices`, or `default` if the parameter is missing."""
         value = self.text(name) or default
         known = list(choices)
         if value not in known:
@@ -121,7 +121,7 @@ class Asked:
         return tuple(each.encode("ascii", "replace") for each in value)
 
     def span(self) -> int:
-        """Return the period of a chart, in milliseconds; an hour by default."""
+        """Return the period of a chart, in milliseconds: from an hour, the default, to 31 days."""
         text = self.text("span")
         return min(max(HOUR_MS, times.duration(text, "span")), _LONGEST_SPAN) if text else HOUR_MS
 
@@ -134,7 +134,8 @@ class Asked:
 def shown(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
     """Return the requested page of the rows that the session may see, and their total number.
 
-    Invisible rows are not counted. A limited number of rows is checked. If there are more rows, the total is None.
+    The total counts only rows that the session may see. At most `_WALK` rows are checked; the total is None if there
+    are more rows.
     """
     first, size = asked.page()
     if asked.access.session.whole:

@@ -62,7 +62,10 @@ class _Tolerant(Decoder):
 
 
 class Reader:
-    """Masks and decodes the entries of one stream. For a dead letter, the rules of the original stream also apply."""
+    """Masks and decodes the entries of one stream.
+
+    For a dead letter, the masks of the original stream apply too, and the rule for the original stream decodes values.
+    """
 
     def __init__(self, decoders: Decoders, masks: Masks, *streams: bytes) -> None:
         self._decoders, self._masks, self._streams = decoders, masks, streams
@@ -70,7 +73,7 @@ class Reader:
         self._decoding = Decoding(_Tolerant(self._decoder))
 
     def of(self, found: Entry) -> Reader:
-        """Return the reader for an entry. For a dead letter, the reader also has the rules of the original stream."""
+        """Return the reader for an entry: for a dead letter, a reader with the rules of the original stream."""
         letter = dead_letters.parsed(found)
         return self if letter is None else Reader(self._decoders, self._masks, *self._streams, letter.stream)
 
@@ -100,7 +103,7 @@ class Reader:
         return found
 
     def decoded(self, value: bytes) -> dict[str, Any] | None:
-        """Return a masked value's decoded form and format, or the problem; None for JSON and other plain text."""
+        """Return a masked value's decoded form and format, or the problem; None for JSON and for undecodable values."""
         try:
             found = self._decoder.decode(value)
         except UndecodableError:

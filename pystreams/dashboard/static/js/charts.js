@@ -68,7 +68,7 @@ export class Chart {
     this.plot.replaceChildren();
     const grid = { stroke: colour("grid-line"), width: 1 };
     const axis = { stroke: colour("muted"), font: "12px system-ui, sans-serif", grid, ticks: { show: false } };
-    const show = this.series[0].axis ?? this.series[0].show;
+    const { show } = this.series[0];
     this.drawn = new window.uPlot({
       width: this.plot.clientWidth,
       height: HEIGHT,

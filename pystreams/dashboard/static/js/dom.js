@@ -47,7 +47,8 @@ export function replace(element, ...children) {
   return element;
 }
 
-// Replaces the only child of an element, unless it is equal: a click that has started on it would be lost.
+// Replaces the only child of an element, unless the new child is equal: a click that has started on the old child would
+// be lost.
 export function replaceUnlessEqual(element, child) {
   if (!element.firstChild?.isEqualNode(child)) replace(element, child);
 }

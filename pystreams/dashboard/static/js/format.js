@@ -60,7 +60,7 @@ export function clock(ms, seconds = true) {
   return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? `:${two(at.getSeconds())}` : ""}`;
 }
 
-// Returns the date and time of an ID or of milliseconds since 1970; empty if there is no time.
+// Returns milliseconds since 1970 as date and time; empty if they are not a number, or after the year 9999.
 export function moment(ms) {
   const at = new Date(ms);
   if (Number.isNaN(at.getTime()) || ms > 253402300799999) return "";

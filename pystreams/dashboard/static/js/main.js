@@ -212,7 +212,7 @@ function focusSearch(event) {
   if (search) { event.preventDefault(); search.focus(); search.select(); }
 }
 
-// Moves the focus to the first link of the next row.
+// Moves the focus to the first link of the next row (`by` is 1) or the previous row (-1).
 function moveRow(by) {
   const links = [...document.querySelectorAll("main tbody tr a:first-of-type, main .attention a")].filter((link) => link.offsetParent);
   const rows = [...new Map(links.map((link) => [link.closest("tr, .attention a"), link]).reverse()).values()].reverse();

@@ -6,8 +6,8 @@ import { count } from "./format.js";
 
 // A column: {id, title, value: (row) => plain value, cell: (row) => node or text, right, sort, class, head}.
 export class Table {
-  constructor({ label, columns, key, sort = null, order = "rising", onsort = null, empty, onopen = null }) {
-    Object.assign(this, { columns, key, sort, order, onsort, empty, onopen });
+  constructor({ label, columns, key, sort = null, order = "rising", onsort = null, empty }) {
+    Object.assign(this, { columns, key, sort, order, onsort, empty });
     this.rows = new Map();
     this.heads = columns.map((column) => this.head(column));
     this.body = h("tbody", { role: "rowgroup" });

@@ -4,7 +4,7 @@ import { h, replace } from "./dom.js";
 import { things } from "./format.js";
 import { button, segments, toast } from "./parts.js";
 
-const LONG = 1000; // characters
+const LONG = 1000; // number of characters above which a value has a limited height
 const CHILDREN = 100; // maximum number of a node's children shown at a time
 
 // A JSON number with its original text, since large numbers would lose digits.
@@ -44,7 +44,8 @@ function node(name, value, opened) {
 const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
 
 // `shown`: the value with escapes, possibly truncated; `source`: the complete text, null if truncated or not text;
-// `decoded`: {format, name, schema_id, json} for a value in another format, {problem} if decoding failed, else null.
+// `decoded`: {format, name, schema_id, json} for a value decoded from a format other than JSON, {problem} if decoding failed,
+// null for other values.
 export function valueView(name, shown, source, decoded = null) {
   const place = h("div", { class: "value" });
   const json = parsed(decoded?.json ?? source);

@@ -39,7 +39,7 @@ export async function group({ keys: [stream, name], again }) {
     const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
     replace(meter, h("i", { css: { width: `${100 * share}%` } }));
     meter.setAttribute("aria-label", `${percent(share)} of the stream is delivered`);
-    replace(way, `Delivered: ${percent(share)} of the stream's ${things(found.length, "entry")}. It ends at `, h("span", { class: "mono" }, found.end), ".");
+    replace(way, `Delivered: ${percent(share)} of the stream's ${things(found.length, "entry")}. The stream ends at `, h("span", { class: "mono" }, found.end), ".");
     replace(note, found.query ? `A Spark query (${found.query.prefix}, consume=${found.query.consume}) uses this group.` : "");
     note.hidden = !found.query;
     lags.update(found.curves);

@@ -26,9 +26,9 @@ export function login(failed, entered) {
   h("div", {}, h("h1", {}, "Log in"), h("p", { class: "muted mono" }, state.server)),
   state.oidc ? h("a", { class: "button primary", href: "/oidc/login" }, "Log in with single sign-on") : null,
   field("User", user), field("Password", password),
-  h("p", { class: "hint" }, "A user of the server's ACL. Without a password on the server, leave both empty."),
+  h("p", { class: "hint" }, "A user of the server's ACL. If the server has no password, leave both empty."),
   h("details", {}, h("summary", {}, "Log in with a token"), field("Token", token),
-    h("p", { class: "hint" }, "'pystreams ui' prints it at the end of its URL when it starts.")),
+    h("p", { class: "hint" }, "'pystreams ui' prints the token at the end of the URL when it starts.")),
   problem, go, HERE ? h("p", { class: "hint" }, h("a", { href: "/#/servers" }, "All servers")) : null);
   return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
 }
