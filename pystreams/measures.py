@@ -50,7 +50,7 @@ class GroupRow:
 
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
-        """Return a group with the status that its one sample shows."""
+        """Return a group with the status that this single sample shows."""
         return cls(group, judge([group.sample]))
 
     @property

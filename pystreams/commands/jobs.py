@@ -1,4 +1,4 @@
-"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel. No script is imported, nor Spark."""
+"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel. Imports neither scripts nor Spark."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
 def _quiet(submit: str) -> list[str]:
     """Return the arguments that set Spark's log level to WARN: the default INFO would hide the job's output.
 
-    Returns none if `submit` sets the level, or if SPARK_CONF_DIR or SPARK_HOME may name another configuration.
+    Returns none if `submit` sets the level, or if SPARK_CONF_DIR or SPARK_HOME is set: their configuration may set it.
     """
     configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]

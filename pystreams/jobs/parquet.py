@@ -73,7 +73,7 @@ class Parquet:
         self._files.delete(place)
 
     def compact(self, before: int, count: int, size: int) -> int:
-        """Merge small files in each directory with at least `count` of them.
+        """Merge small files in each directory that has at least `count` small files, but at least two.
 
         Small files have less than `size` bytes, and belong to batches before `before`, the first batch that Spark has
         not committed. Returns the number of merged files.

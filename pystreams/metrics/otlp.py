@@ -39,8 +39,8 @@ class Push:
             make(metric.name, [partial(self._observed, metric)], description=metric.help)
 
     def _observed(self, metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
-        """Return the observations of one metric. OpenTelemetry requests all metrics in order; the first one triggers a
-        scrape.
+        """Return the observations of one metric. OpenTelemetry requests all metrics in order; the first metric
+        triggers a scrape.
         """
         if metric is self._first:
             self._of_metric = _grouped(self._exporter.samples())

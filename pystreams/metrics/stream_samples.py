@@ -8,7 +8,7 @@ from pystreams import measures
 from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics.table import METRICS, Sample
 
-#: Maximum number of a group's consumers that have their own samples: the ones with most pending entries.
+#: Maximum number of a group's consumers that have their own samples: those with the most pending entries.
 CONSUMERS = 1000
 
 

@@ -29,7 +29,7 @@ def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list
 
 
 def pending(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the number of these entries that are pending, for each group with pending ones."""
+    """Return the number of these entries that are pending, by group. Groups in which none is pending are omitted."""
     found: dict[bytes, int] = {}
     for info in map(pairs, ask(connection, "XINFO", "GROUPS", stream)):
         if info[b"pending"]:

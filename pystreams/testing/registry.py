@@ -45,7 +45,7 @@ class _Stored:
 
     def answer(self) -> dict[str, Any]:
         found: dict[str, Any] = {"schema": self.text, "references": list(self.references)}
-        if self.kind != "AVRO":  # registries omit the type AVRO, which was once the only one
+        if self.kind != "AVRO":  # registries omit the type AVRO, which was once the only type
             found["schemaType"] = self.kind
         return found
 

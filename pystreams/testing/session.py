@@ -35,8 +35,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """Run a session on two cores within a `with` block. At the end of the block, the JVM ends as well.
 
-    ``url``: server of queries that do not name one. ``registers``: whether to call `register`; otherwise Spark finds
-    the data source by itself, if it is installed. If a session is active, it is used instead and not stopped.
+    ``url``: server of queries that do not name a server. ``registers``: whether to call `register`; otherwise Spark
+    finds the data source by itself, if it is installed. If a session is active, it is used instead and not stopped.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

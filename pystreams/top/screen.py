@@ -1,7 +1,7 @@
 """Screen of `pystreams top`: a live table of groups or streams, and the keys to control it.
 
-The table shows the first few hundred rows after filtering and sorting. It is filled again only if the snapshot has
-changed.
+The table shows the first few hundred rows after filtering and sorting. It is filled again when the snapshot, the
+order or the filter has changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pystreams.streams.groups.status import STYLES
 from pystreams.values import numbers, times
 from pystreams.values.names import printable
 
-_SHOWN = 300
+_SHOWN = 300  # maximum number of rows
 _WIDEST = 60  # maximum width of a name; longer ones are truncated
 _POLL_SECONDS = 0.2
 

@@ -94,7 +94,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
 @stream_argument
 @click.argument("id", type=ID)
 def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name in the help
-    """Show one dead letter with the original's fields."""
+    """Show one dead letter with the fields of the original entry."""
     whole = inventory.need(run.connection, stream)
     letter = next(
         (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.generated) for each in page),

@@ -122,7 +122,7 @@ class Endpoints:
         return {**facts, "oidc": self.oidc, "servers": servers}
 
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
-        """Return the servers that the browser may see, each with the browser's session there (None without one).
+        """Return the servers that the browser may see, each with the browser's session there, if any.
 
         A session of the dashboard's own user may see all servers, other sessions only the servers with a login.
         `session`: a new session of this server, which no cookie of the request names yet.

@@ -43,7 +43,7 @@ _MOST_CHARACTERS = 200
 class Provider:
     """The provider, and the dashboard's registration as its client.
 
-    `claim`: the claim with roles, or a path such as `a.b`.
+    `claim`: name of the claim with the roles, or its path in nested claims, such as `a.b`.
     """
 
     issuer: str

@@ -50,7 +50,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the dashboard. `names`: accepted host names; `token`: empty to generate one."""
+    """Settings of the dashboard. `names`: accepted host names; `token`: login token; empty to generate a token."""
 
     bind: str = "127.0.0.1"
     port: int = 8379

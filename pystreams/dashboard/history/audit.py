@@ -69,8 +69,10 @@ class Audit:
     def page(
         self, before: int | None, size: int, wanted: Callable[[Mapping[str, Any]], bool]
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """Return the wanted records before a byte offset (None: the end of the file), newest first, and the offset for
-        the next page. Reads at most about a mebibyte, so a page may have fewer records than `size`.
+        """Return the wanted records, newest first, and the offset for the next page.
+
+        `before`: byte offset at which the page ends; None for the end of the file. Reads at most about a mebibyte, so a
+        page may have fewer records than `size`.
         """
         found: list[dict[str, Any]] = []
         try:

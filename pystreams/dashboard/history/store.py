@@ -210,7 +210,7 @@ class Store:
     # --- readers ------------------------------------------------------------------------------------------------------
 
     def curve(self, key: Hashable, after: int, before: int) -> Curve:
-        """Return the means of one series within (after, before), in milliseconds; empty if it has no means there."""
+        """Return the means of one series within (after, before), in milliseconds; an empty curve if there are none."""
         try:
             with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=1.0)) as connection:
                 found = connection.execute("SELECT number, since FROM series WHERE key = ?", (_text(key),)).fetchone()

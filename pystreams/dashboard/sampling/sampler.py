@@ -29,7 +29,7 @@ _RETRY_MS = 500
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
 _PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the preceding sample
 _COMMANDS_PER_SECOND = 250
-_JUDGED = 3  # number of last samples; the fastest determines the pause, since one may be slow by chance
+_JUDGED = 3  # number of last samples; the fastest determines the pause, since any sample may be slow by chance
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Sampler:
     def curve(self, *key: Hashable, span_ms: int = HOUR_MS) -> Curve:
         """Return the curve of one number over the last hour or a longer period. `numbers_of` defines the keys.
 
-        Points before the start of the history in memory are one-minute means from disk. For a longer period, so are all
-        points except the newest.
+        Points before the start of the history in memory are one-minute means from disk. For a longer period, all points
+        except the newest are such means.
         """
         with self._history_lock:
             recent = self._history.of(key)

@@ -21,9 +21,9 @@ from streamclient.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-_FAILURES = 8  # maximum number of failed logins of one user from one address, within the period
-_FAILURES_OF_ADDRESS = 100  # the same for all users from one address
-_FAILURES_SECONDS = 60.0  # the period
+_FAILURES = 8  # maximum number of failed logins of one user from one address
+_FAILURES_OF_ADDRESS = 100  # maximum number of failed logins of all users from one address
+_FAILURES_SECONDS = 60.0  # period within which failed logins are counted
 _MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 

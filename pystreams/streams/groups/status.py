@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from streamwire.stream_id import StreamId
 
-#: The limit: time in milliseconds for which entries, consumers and the position may be idle without a problem.
+#: The limit: time in milliseconds after which waiting entries, silent consumers and an unchanged position are problems.
 LIMIT_MS = 60_000
 
 
