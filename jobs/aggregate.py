@@ -81,12 +81,14 @@ def aggregate(
     reading: Reading,
 ) -> None:
     """Compute figures of streams by time windows and keys, or write alerts for entries that meet a condition."""
-    if sql is not None and (agg or window or by):
-        raise click.UsageError("--sql defines the whole computation. Remove --agg, --window and --by.")
+    if sql is not None and (agg or window or slide or by):
+        raise click.UsageError("--sql defines the whole computation. Remove --agg, --window, --slide and --by.")
     if agg and window is None and output_mode == "append":
         raise click.UsageError("Figures without --window are never final. Add --window or --output-mode update.")
     if not agg and (window or by or slide):
         raise click.UsageError("Give the figures to compute, such as --agg 'count(*) as n'.")
+    if slide is not None and window is None:
+        raise click.UsageError("--slide requires --window.")
     if not agg and sql is None and where is None:
         raise click.UsageError("Give a computation (--agg or --sql), or a condition for alerts (--where).")
     events = run.stream_of(reading, own_columns=True)

@@ -43,8 +43,10 @@ PORT = 9121
     help="Port to listen on; 0 selects a free one.",
 )
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Names or globs of streams.")
-@click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help="Maximum number of streams.")
+@click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Name or glob of streams. Repeatable.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=1000, show_default=True, help="Maximum number of streams; 0 for none."
+)
 @click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of individual consumers.")
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Timeout of a scrape in seconds."
@@ -68,9 +70,9 @@ def metrics(
 ) -> None:
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
 
-    Names, labels and types are those of redis_exporter, so that its dashboards work. Additional metrics are the lag in
-    seconds and the status of groups. The cost of a scrape depends on the number of selected streams. If the server is
-    unreachable, 'redis_up' is 0.
+    Names, labels and types are those of redis_exporter, so that its dashboards work. Additional metrics include the lag
+    in seconds and the status of groups. The cost of a scrape depends on the number of selected streams. If the server
+    is unreachable, 'redis_up' is 0.
     """
     if find_spec("prometheus_client") is None:
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")

@@ -375,7 +375,11 @@ def _change_users(
         "pystreams server replication --failover --url redis+sentinel://s1,s2,s3/main",
     ),
 )
-@click.option("--failover", is_flag=True, help="Make a replica the master, by Sentinel or otherwise by FAILOVER.")
+@click.option(
+    "--failover",
+    is_flag=True,
+    help="Make a replica the master: by Sentinel if the URL names Sentinels, otherwise by FAILOVER.",
+)
 @click.option("--timeout", default="60s", show_default=True, help="Maximum time to wait for the new master.")
 def replication(run: Run, failover: bool, timeout: str) -> None:
     """Show each master and its replicas, with their lag in bytes; or make a replica the master.

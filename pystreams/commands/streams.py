@@ -50,7 +50,7 @@ def _row(stream: Stream, now: int) -> StreamRow:
 @click.option(
     "--sort",
     type=click.Choice(sorted(_SORTS)),
-    help="Order, largest first. Examines all streams, regardless of the limit.",
+    help="Order: largest first, or for newest, the latest entry first. Examines all streams, regardless of the limit.",
 )
 @limit_option(1000, "streams")
 @click.option(

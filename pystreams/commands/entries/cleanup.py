@@ -238,7 +238,7 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 @stream_argument
 @click.option("--acked", is_flag=True, help="Remove entries that every group has read and acknowledged.")
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Remove all but the last N entries.")
-@click.option("--older-than", metavar="DURATION", help="Remove entries older than this.")
+@click.option("--older-than", metavar="DURATION", help="Minimum age of the entries to remove.")
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
     """Remove the first entries of a stream: entries that no group needs, all but the last N, or old entries.
 

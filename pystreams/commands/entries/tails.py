@@ -81,10 +81,10 @@ def tail(
 ) -> None:
     """Show entries of streams in the order of their IDs, without a group. STREAM is a name or a glob.
 
-    A condition compares fields with numbers and texts, by ==, !=, <, <=, >, >=, in, and, or, not. field('a-b') names a
-    field whose name is not an identifier. With --decode, a condition can use members of decoded values, such as
-    payload.card.number. Values that cannot be decoded are shown unchanged. `--decode auto` recognises JSON and
-    MessagePack, and with a registry also values that contain a schema ID.
+    A condition compares fields with numbers and texts (==, !=, <, <=, >, >=, in), and combines comparisons (and, or,
+    not). field('a-b') names a field whose name is not an identifier. With --decode, a condition can use members of
+    decoded values, such as payload.card.number. Values that cannot be decoded are shown unchanged. `--decode auto`
+    recognises JSON and MessagePack, and with a registry also values that contain a schema ID.
     """
     if start is None and limit is not None and not follow and condition is None:
         start, limit = f"-{limit}", None

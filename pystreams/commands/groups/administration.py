@@ -112,7 +112,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 )
 @click.argument("pattern", default="*", type=PATTERN)
 @click.option("--group", type=NAME, help="Only groups of this name.")
-@click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Largest first.")
+@click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Order, largest first.")
 @limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two samples.")

@@ -113,9 +113,9 @@ def seek(
 ) -> None:
     """Move groups: the next entry that a group reads is the first at or after the position.
 
-    STREAM and GROUP are names or globs. A signed number counts from each group's position. A position in a file is the
-    last entry that the group has read. Pending entries stay pending. A position beyond the end of a stream is replaced
-    by the end, unless --force-future is given.
+    STREAM and GROUP are names or globs. A signed number counts from each group's position. In a file, the position is
+    the last entry that the group has read. Pending entries stay pending. A position beyond the end of a stream is
+    replaced by the end, unless --force-future is given.
     """
     if (to is not None) + (to_group is not None) + (from_file is not None) != 1:
         raise click.UsageError("Give one of --to, --to-group and --from-file.")

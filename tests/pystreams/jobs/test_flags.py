@@ -49,6 +49,22 @@ def test_every_job_has_help_with_examples_and_every_flag_says_what_it_is_for(job
     assert [each.name for each in job.params if isinstance(each, click.Option) and not each.help] == []
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--sql", "SELECT 1", "--slide", "1m"), "Remove --agg, --window, --slide and --by."),
+        (("--agg", "count(*) as n", "--slide", "1m", "--output-mode", "update"), "--slide requires --window."),
+        (("--agg", "count(*) as n"), "Figures without --window are never final."),
+        (("--by", "customer"), "Give the figures to compute"),
+        ((), "Give a computation"),
+    ],
+)
+def test_flags_of_aggregate_that_do_not_fit_are_refused(words: tuple[str, ...], message: str) -> None:
+    """A flag is never ignored. Spark does not start."""
+    with pytest.raises(click.UsageError, match=message):
+        aggregate.main(["--stream", "orders", "--to", "console", *words], standalone_mode=False)
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "conf").glob("*.toml")), ids=lambda file: file.stem)
 def test_every_example_in_conf_is_read_by_its_job(file: Path) -> None:
     """With the lines that are commented out, too."""
