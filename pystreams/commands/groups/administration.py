@@ -147,10 +147,10 @@ def lag(
 
     \b
     STATUS, as Burrow judges Kafka's groups:
-      ok       no backlog, or the group advances
+      ok       no entry has waited for more than a minute, or the group advances
       warning  the group advances, but its lag grew at every sample (--watch)
-      stop     unread or pending entries wait, and no consumer has called for a minute
-      stall    consumers call, but the position or the pending entries have not changed for a minute
+      stop     entries have waited for more than a minute, and no consumer has called for a minute
+      stall    consumers call, but entries stay pending, or the position unchanged, for more than a minute
       rewind   the position moved back (--watch)
     """
     # A single function, because each sample determines the output, the warnings and the exit status together.

@@ -13,10 +13,10 @@ export function panelWith(title, right, ...children) {
 }
 
 const MEANINGS = {
-  ok: "All entries are delivered and acknowledged, or the group advances.",
+  ok: "No entry has waited for more than a minute, or the group advances.",
   warning: "The group advances, but its lag grew with every sample.",
-  stall: "Consumers are active, but the position or the pending entries have not changed for a minute.",
-  stop: "Entries wait for delivery or acknowledgement, and no consumer has been active for a minute.",
+  stall: "Consumers call, but entries stay pending, or the position unchanged, for more than a minute.",
+  stop: "Entries have waited for more than a minute, and no consumer has called for a minute.",
   rewind: "The position moved back.",
 };
 
