@@ -37,13 +37,13 @@ def _if_like(pattern: str, column: Any, target: Any) -> Any:
     text = pc.cast(column, pa.string())
     if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
         return None
-    if _has_year("0000", text):  # Python has no year 0
+    if _any_starts_with("0000", text):  # Python has no year 0
         return None
     return pc.cast(text, target)
 
 
-def _has_year(year: str, text: Any) -> bool:
-    return bool(pc.any(pc.starts_with(text, year), min_count=0).as_py())
+def _any_starts_with(start: str, text: Any) -> bool:
+    return bool(pc.any(pc.starts_with(text, start), min_count=0).as_py())
 
 
 def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
@@ -196,7 +196,9 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
     utc = pa.timestamp(kind.unit, "UTC")
     result = _if_like(_UTC, column, utc)
     if result is None:
-        if any(_has_year(year, column) for year in ("0001", "9999")):  # Python cannot convert these years to every zone
+        if any(
+            _any_starts_with(year, column) for year in ("0001", "9999")
+        ):  # Python cannot convert these years to every zone
             return None
         result = _if_like(_ZONED, column, utc)
     if result is None:
@@ -213,6 +215,8 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
     If `unit` is 0, `_UNITS` determines the unit.
     """
     if not len(column) or column.null_count == len(column) or not made_of(b"0123456789", column):
+        return None
+    if not unit and _any_starts_with("0", column):  # with leading zeros, the length does not show the unit
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
     shortest, longest = lengths["min"], lengths["max"]

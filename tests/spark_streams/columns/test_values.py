@@ -78,6 +78,7 @@ TEXTS = st.lists(PIECES, max_size=6).map("".join).map(str.encode)
 MOMENTS = st.datetimes(datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 30))
 SENSIBLE = st.one_of(
     st.integers(10**7, 10**17).map(str),
+    st.integers(0, 10**12).map(lambda number: f"{number:013}"),
     st.integers(-(2**64), 2**64).map(str),
     st.floats().map(repr),
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
@@ -243,6 +244,7 @@ def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
         ("1372941000.25", "epoch", datetime.datetime(2013, 7, 4, 12, 30, 0, 250_000)),
         ("1372941000001", "epoch", datetime.datetime(2013, 7, 4, 12, 30, 0, 1000)),
         ("1372941000000001", "epoch", datetime.datetime(2013, 7, 4, 12, 30, 0, 1)),
+        ("001372941000", "epoch", datetime.datetime(2013, 7, 4, 12, 30)),
         ("2013", "epoch", datetime.datetime(2013, 1, 1)),
         ("2013", "seconds", datetime.datetime(1970, 1, 1, 0, 33, 33)),
         ("-1", "seconds", datetime.datetime(1969, 12, 31, 23, 59, 59)),
