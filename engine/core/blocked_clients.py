@@ -1,6 +1,6 @@
 """Blocked clients: retries of their commands, their timeouts, and their replies.
 
-When a key is signalled, the commands blocked on it run again with the same words, in the order in which their clients
+When a key is signalled, the commands blocked on it run again (`Waiter.argv`), in the order in which their clients
 blocked. Each command either returns a reply or keeps its place in the queue. Replies go to the outbox.
 """
 
@@ -31,7 +31,7 @@ class Blocked:
         self._run = run
 
     def serve(self) -> None:
-        """Run the commands of clients whose keys were signalled, in the order in which they blocked."""
+        """Run the commands of clients whose keys were signalled: key by key, in the order in which they blocked."""
         changes, databases = self._ctx.changes, self._ctx.databases
         while changes.ready:
             signalled, changes.ready = changes.ready, {}

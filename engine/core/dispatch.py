@@ -246,7 +246,7 @@ class Core:
         return reply
 
     def _note_refused_form(self, session: Session, argv: list[bytes]) -> None:
-        """Count the rejection of a command with a wrong number of arguments, if the command exists."""
+        """Record a command that `look_up` refused: its name for CLIENT LIST and, if it exists, its rejection."""
         command = called_by(argv)
         session.last_command = b"NULL" if command is None else command.full_name
         if command is not None:

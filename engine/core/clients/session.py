@@ -207,7 +207,7 @@ class Waiter:
 
     @property
     def wake_at(self) -> int | None:
-        """Time at which the shell must call ``engine.core.dispatch.Core.wake``; None: only a signal ends the wait."""
+        """Time at which the shell must call ``engine.core.dispatch.Core.wake``; None: no such call is needed."""
         if self.retry_at is None or self.deadline is None:
             return self.deadline if self.retry_at is None else self.retry_at
         return min(self.deadline, self.retry_at)

@@ -25,7 +25,7 @@ AT_ONCE = 5000
 
 
 class FrozenHash(Hash):
-    """A hash whose fields and values are in parts; the dictionary itself stays empty."""
+    """A hash whose fields and values are in parts; the dictionary itself stays empty. Deadlines are copied at once."""
 
     __slots__ = ("_fields", "_values")
 
@@ -117,7 +117,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """Freezes a large value in steps; ``value`` is the source's state when this object was created."""
+    """Freezes a large value in steps. After the last step, ``value`` is the source as it was before the first step."""
 
     __slots__ = ("_copying", "value")
 

@@ -110,7 +110,7 @@ class Memory(Protocol):
 
 
 class Calls:
-    """The functions of one core. ``running`` and ``memory`` are set during each run. Lua's hook calls ``tick``."""
+    """The functions for one core's scripts. ``running`` and ``memory`` are set during runs; Lua's hook calls `tick`."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx

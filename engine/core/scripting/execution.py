@@ -53,7 +53,7 @@ class Execution:
     began_ns: int
     #: Whether memory was full at the start.
     memory_full: bool = False
-    #: Whether a restriction of the caller or the script requires that each command is checked.
+    #: Whether each command must be checked: the caller has limits, the script may only read, or memory was full.
     is_restricted: bool = field(init=False)
     #: Whether the script has called a writing command.
     wrote: bool = False

@@ -164,7 +164,10 @@ class DiskDurability:
         self.rewrites.abandon()
 
     def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
-        """Write unsaved data to disk; return whether the process may exit. Failures are logged."""
+        """Write unsaved data to disk as SHUTDOWN's ``words`` require; return whether the process may exit.
+
+        Failures are logged.
+        """
         self.flush_effects()
         try:
             if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
@@ -187,7 +190,7 @@ class DiskDurability:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the final save is done, after which the data must not change."""
+        """Whether the process is exiting, so that the data must not change, and is not saved again."""
         return self._life.state in (Life.ENDING, Life.CLOSED)
 
     def give_up_data(self) -> None:

@@ -3,9 +3,10 @@
 The core's outbox is emptied after each command, so that woken clients and subscribers receive their messages in the
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
-The clock is read once when a client's commands start to run. The commands run until all are done, one of them blocks,
-or the client's share of the iteration is used up. Their replies are sent together. A long command may run in steps, one
-per iteration; the client's next command waits for the last step.
+The clock is read once when a client's commands start to run. They run until all are done or the next one must wait:
+because one of them blocks, because the client does not read its replies, or because its share of the iteration is used
+up. Their replies are sent together, unless they are long. A long command may run in steps, one per iteration; the
+client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
 """

@@ -357,7 +357,7 @@ class Master:
         self.judge()
 
     def start_leading(self) -> None:
-        """Become a master. If there is a backlog, effects extend the stream from now on."""
+        """Become a master, and disconnect all replicas. If there is a backlog, effects extend the stream again."""
         self.leads = True
         self.cut_off_all()
         self._db = -1

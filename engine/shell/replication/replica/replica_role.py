@@ -255,8 +255,8 @@ class ReplicaRole:
         self._send(self._handshake.start())
 
     def _capabilities(self) -> tuple[bytes, ...]:
-        """Return the capabilities of this replica. It reads any version of RDB (``rdb-any``). The engine's own format
-        must arrive completely before it can be loaded.
+        """Return the capabilities of this replica. It reads any version of RDB (``rdb-any``). It accepts the engine's
+        own format (``psb``) only if the data is written to a file first: that format cannot be loaded while it arrives.
         """
         known = (b"eof", b"psync2", b"rdb-any")
         return (*known, b"psb") if self._core.config.text("repl-diskless-load") == b"disabled" else known
