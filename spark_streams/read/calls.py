@@ -92,7 +92,7 @@ class StreamCalls(DataSourceStreamReader):
     def _next(self, start: dict[str, Any], *, unlimited: bool) -> dict[str, Any]:
         """Return the end of the batch after `start`, or `start` if there are no new entries.
 
-        Acknowledges everything up to `start`, unless consume=range knows that progress is asynchronous.
+        Acknowledges everything up to `start`, except with consume=range if progress is known to be asynchronous.
         """
         begin = self._offset(start)
         durable = self._available_now or self._durable

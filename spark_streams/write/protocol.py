@@ -336,7 +336,7 @@ class Account:
 
     `streams`: the batch's streams. `staged`: keys of rows staged for this batch or earlier batches. `prepared`: the
     last attempt that claimed all streams, or empty. `driver`: the number of this attempt's driver. `rows`: digest of
-    the batch's rows if it was committed (None: unknown). `old`: fields that are no longer needed.
+    the batch's rows; None if the batch is not committed or the digest is unknown. `old`: fields to delete.
     """
 
     streams: tuple[bytes, ...] = ()

@@ -196,9 +196,8 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
     utc = pa.timestamp(kind.unit, "UTC")
     result = _if_like(_UTC, column, utc)
     if result is None:
-        if any(
-            _any_starts_with(year, column) for year in ("0001", "9999")
-        ):  # Python cannot convert these years to every zone
+        # Python cannot convert these years to every zone.
+        if _any_starts_with("0001", column) or _any_starts_with("9999", column):
             return None
         result = _if_like(_ZONED, column, utc)
     if result is None:

@@ -294,7 +294,7 @@ def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[
 def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Planning[int | None]:
     """Return the maximum number of entries; None without a limit.
 
-    A limit in bytes becomes a number of entries by the average size of the next entries.
+    A limit in bytes is converted to a number of entries with the average size of the next entries.
     """
     limit, most_bytes = limits.max_entries, limits.max_bytes
     if most_bytes is None:

@@ -321,8 +321,8 @@ class RangeSource:
         there: Mapping[str, StreamState],
     ) -> frozenset[str]:
         """Deliver a batch to the group. Returns the streams whose tasks deliver the entries instead."""
-        # A task reads entries that it delivers from the primary. So if tasks should read replicas, all entries are
-        # delivered here.
+        # A task can deliver entries only while it reads them from the primary. So if tasks should read replicas, all
+        # entries are delivered here.
         reads_replicas = self._options.read_from != "primary"
         alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
         ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]

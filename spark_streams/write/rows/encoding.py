@@ -37,8 +37,8 @@ class EncodedRows:
 
     Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD. `rows[i]` is its number among the task's rows, from 0.
     `ids[i]` is the row's own ID, or None if the server chooses it. `ids` is None if the server chooses all IDs.
-    `columns`: all fields of the rows as columns; None if values are missing, or if the rows have own IDs, fields of
-    varying names, or NOMKSTREAM. The commands are made from the columns when they are first needed.
+    `columns`: all fields of the rows as columns; None if values are missing, or if the rows have own IDs, fields from a
+    map, or the option NOMKSTREAM. The commands are made from the columns when they are first needed.
     """
 
     def __init__(
