@@ -50,7 +50,7 @@ class GroupRow:
 
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
-        """Return a group with the status that this single sample shows."""
+        """Return a group with its status, judged by this single sample."""
         return cls(group, judge([group.sample]))
 
     @property

@@ -54,7 +54,7 @@ def _legible() -> Iterator[None]:
 
 
 class Root(InOrder):
-    """The whole command. Errors in the command line are JSON if results in JSON were requested.
+    """The command `pystreams` with all verbs. Errors in the command line are JSON if results in JSON were requested.
 
     Arguments may come from another program (`xargs`), so control characters in them never reach a terminal.
     """

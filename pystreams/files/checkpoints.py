@@ -18,7 +18,7 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a query. `planned`: offsets of the last started batch. `committed`: those of the last finished
+    """One source of a query. `planned`: offsets of the last started batch. `committed`: offsets of the last finished
     batch.
 
     `added`: number of entries ever added up to the planned offset, by stream, if known.
@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A query's checkpoint. `batch`: number of the last started batch. `finished`: that of the last committed batch."""
+    """A query's checkpoint. `batch`: number of the last started batch. `finished`: number of the last committed one."""
 
     query: str
     batch: int

@@ -21,7 +21,7 @@ class Directory(Protocol):
     """A directory. `part`: path of a file or subdirectory relative to this directory, with `/`."""
 
     def names(self, part: str) -> list[str]:
-        """Return the names in a subdirectory, or an empty list if it does not exist."""
+        """Return the names of the files in a subdirectory, or an empty list if it does not exist."""
         ...
 
     def text(self, part: str) -> str | None:

@@ -57,7 +57,7 @@ class Parquet:
         self._files.delete(self._staging)
 
     def add(self, rows: DataFrame, batch: int, partition_by: Sequence[str] = ()) -> None:
-        """Add the rows of a batch. Its files are on disk when this returns."""
+        """Add the rows of a batch. The files of the batch are on disk afterwards."""
         name = f"{self._query}-b{batch:010d}"
         if self._is_new:  # only the first batch of a run may repeat a batch of an earlier run
             for pattern in _FILES:

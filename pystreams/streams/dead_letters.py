@@ -30,7 +30,7 @@ class Letter:
     """A dead letter.
 
     `deliveries`: None if the letter has no valid number. `words`: alternating field names and values of the original
-    entry. `head`: the names and values before these in the letter.
+    entry. `head`: the names and values before `words` in the letter.
     """
 
     id: bytes

@@ -28,7 +28,10 @@ _FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key)")
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
-    """Return the replies of XINFO STREAM, including refusals. Entries that may be large are replaced by their IDs."""
+    """Return the replies of XINFO STREAM, including refusals.
+
+    Entries that may be large are replaced by their IDs, if the user may call PS.STATE or run scripts.
+    """
     small = connection.capabilities.small
     plain = [name for name in names if to_shell(name) in small]
     found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))

@@ -19,7 +19,7 @@ def streams(connection: Connection, names: Sequence[bytes]) -> int:
 
 
 def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list[bytes]:
-    """Return those of the IDs that the stream has. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
+    """Return the IDs of `ids` that exist in the stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
     ask(connection, "XINFO", "STREAM", stream)
     found: list[bytes] = []
     for page in pages(ids, _PAGE):

@@ -67,7 +67,7 @@ def _bytes(name: str) -> bytes:
 
 
 def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, Any]:
-    """Return a stream from a query's report, with the group's current state if it was sampled."""
+    """Return the JSON form of a stream in a query's report, with the current state of the group if it was sampled."""
     name = _bytes(report.stream)
     group = None if report.group is None else _bytes(report.group)
     row = None if group is None else snapshot.groups.get((name, group))

@@ -128,7 +128,7 @@ def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> Stre
 
 @dataclass
 class _Step:
-    """Result of one step of a search. `last`: ID of the last examined entry; `more`: whether others may follow."""
+    """Result of one step of a search. `last`: ID of the last examined entry; `more`: whether entries may follow."""
 
     found: list[Entry] = field(default_factory=list)
     scanned: int = 0

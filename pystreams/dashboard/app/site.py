@@ -108,8 +108,8 @@ def site(
 ) -> Site:
     """Return the application for all servers.
 
-    The first server is at `/`, each other one at `/on/NAME`. `names`: accepted host names, in addition to IP addresses
-    and localhost.
+    The first server is at `/`, each other server at `/on/NAME`. `names`: accepted host names, in addition to IP
+    addresses and localhost.
     """
     every: list[Endpoints] = []
     for at, each in enumerate([Part(rules, sampler, metrics), *others]):

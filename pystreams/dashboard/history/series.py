@@ -73,7 +73,7 @@ class History:
             self._table[row, column] = math.nan if value is None else value
 
     def of(self, key: Hashable) -> Curve:
-        """Return one series; empty if it does not exist."""
+        """Return one series, or an empty curve if there is no series with this key."""
         row = self._rows.get(key)
         if row is None:
             return Curve([], [])

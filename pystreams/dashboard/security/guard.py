@@ -46,7 +46,7 @@ STRICT_TRANSPORT = "max-age=31536000"
 
 
 class TooLargeError(Exception):
-    """A body is larger than the limit. Raised to the endpoint that reads the body."""
+    """A body is larger than the limit. Raised when the endpoint reads the body."""
 
 
 def host_is_known(host: str, names: Collection[str]) -> bool:

@@ -109,7 +109,7 @@ class Mask:
 
 
 def _is_text(value: bytes) -> bool:
-    """Return whether a value is UTF-8 without control characters. Encoded records nearly always contain them."""
+    """Return whether a value is UTF-8 without control characters, which nearly all encoded records contain."""
     try:
         return not _CONTROL.search(value.decode())
     except UnicodeDecodeError:

@@ -30,7 +30,7 @@ _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 @dataclass
 class Planned:
-    """A change that was shown and awaits confirmation. `record`: its ID in the audit log, empty until it starts."""
+    """A change that was shown and awaits confirmation. `record`: ID in the audit log, empty until the start."""
 
     action: str
     given: dict[str, Any]
@@ -84,7 +84,10 @@ class Session:
         return number
 
     def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Planned | None:
-        """Return the plan that was shown with this number; None if it is another change or older than ten minutes."""
+        """Return the plan that was shown with this number.
+
+        Returns None if the number belongs to another change, or if the plan is older than ten minutes.
+        """
         plan = self.plans.get(number)
         if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
             return None

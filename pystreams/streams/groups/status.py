@@ -26,7 +26,7 @@ LIMIT_MS = 60_000
 
 
 class Status(StrEnum):
-    """Status of a group, as in the table above."""
+    """Status of a group, as described above."""
 
     OK = "ok"
     WARNING = "warning"

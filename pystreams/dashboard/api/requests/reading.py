@@ -94,7 +94,7 @@ class Reader:
         return self._decoding.members(masked)
 
     def texts(self, masked: Sequence[bytes]) -> list[bytes]:
-        """Return masked words with JSON in place of values in other formats, for lists of entries."""
+        """Return names and masked values, with JSON in place of values that can be decoded, for lists of entries."""
         found = list(masked)
         for at in range(1, len(found), 2):
             decoded = self.decoded(found[at])
