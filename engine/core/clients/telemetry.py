@@ -176,7 +176,7 @@ class Telemetry:
         self._follow()
 
     def count_error(self, error: CommandError) -> None:
-        """Count an error reply by its code."""
+        """Count an error reply by its code, unless it is already counted."""
         if error.counted:
             return
         code = error.text.partition(b" ")[0]

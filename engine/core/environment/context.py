@@ -164,7 +164,7 @@ class Context:
     ) -> Reply:
         """Block the client until one of ``keys`` is signalled, then run ``argv`` again.
 
-        ``timeout_ms`` 0 waits indefinitely. In a transaction, only return ``on_timeout``.
+        ``timeout_ms`` 0 waits indefinitely. In a transaction or a script, only return ``on_timeout``.
 
         A command that runs again and blocks again keeps its place in the queue and its first deadline. At ``wake_at``
         (milliseconds since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value,

@@ -78,7 +78,8 @@ class Changes:
         self.recording = False
         self._recorders: set[str] = set()
         self._recording_held = False
-        #: Whether effects from a log are being run. Keys do not expire then, because the log contains their deletion.
+        #: Whether effects from a log or a master are being run. Keys do not expire then, because these effects include
+        #: the deletion of expired keys.
         self.replaying = False
         #: Large unused tables, which ``free`` frees in pieces.
         self.discarded: list[Table] = []

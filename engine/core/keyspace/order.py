@@ -38,7 +38,7 @@ def _place(block: Block, score: float, member: bytes) -> int:
 
 
 class Order:
-    """Pairs in order. Ranks, additions and removals take logarithmic time."""
+    """Pairs in order. A rank, addition or removal takes a search, then work on one block and one number per block."""
 
     __slots__ = ("_lasts", "_size", "_starts", "blocks")
 

@@ -1,12 +1,12 @@
 """Batch of replies that waits for the end of an event-loop iteration.
 
-Replies wait for two reasons. If many clients send requests at the same time, the clients served in one iteration get
+Replies wait for two reasons. First, if many clients send requests at the same time, those served in one iteration get
 their replies together. A reply sent alone wakes the process that waits for it, which may take the kernel longer than
 the rest of the request. If replies are sent together, only the first one wakes a process. With few clients it is better
 to send each reply immediately, because each client makes its next request while the others are served.
 
-And with ``appendfsync always``, no reply is sent before its effects are on disk. The first effect of an iteration holds
-the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
+Second, with ``appendfsync always``, no reply is sent before its effects are on disk. The first effect of an iteration
+holds the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
 iteration. One fsync serves them all. If the disk rejects it, the connections are closed: it is unknown whether their
 commands will survive, so they must get neither a success nor an error. With the other policies, one write to the log
 serves many clients in the same way, and no connection is closed.
