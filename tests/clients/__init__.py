@@ -1,1 +1,1 @@
-"""Clients that others wrote: redis-py, redis-cli, redis-benchmark, ioredis, node-redis."""
+"""Clients of other projects: redis-py, redis-cli, redis-benchmark, ioredis, node-redis."""

@@ -1,4 +1,4 @@
-"""The two servers that real clients are driven on, side by side."""
+"""The engine and a real Redis, on which the clients of other projects are run."""
 
 from __future__ import annotations
 

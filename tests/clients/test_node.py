@@ -1,4 +1,4 @@
-"""Clients in another language: ioredis and node-redis, driven by ``node/drive.js``, see no difference from Redis.
+"""ioredis and node-redis, run by ``node/drive.js``, see no difference between the engine and Redis.
 
 They are installed once into a cache directory, by the lock file next to the driver.
 """
@@ -20,7 +20,7 @@ from tests.servers import Running
 from tests.suite.tools import needed
 
 HERE = Path(__file__).parent / "node"
-#: Installing takes seconds where packages are near; a call of the driver never does.
+#: Timeouts in seconds: installing takes some if the packages are near, and a call of the driver never takes long.
 INSTALL_SECONDS, DRIVE_SECONDS = 300, 60
 
 
@@ -31,13 +31,13 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def driver(node: str) -> Path:
-    """The driver, next to the packages that it needs."""
+    """Return the driver's path, next to the packages that it needs."""
     npm = needed("npm")
     lock_file = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pystreams-tests"
     place = cache / f"node-{hashlib.sha256(lock_file).hexdigest()[:16]}"
     place.mkdir(parents=True, exist_ok=True)
-    # Test processes that run side by side share the folder: the first one installs.
+    # Parallel test processes share the folder, and the first one installs the packages.
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "installed").exists():
@@ -46,7 +46,7 @@ def driver(node: str) -> Path:
             command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
             subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=INSTALL_SECONDS)
             (place / "installed").touch()
-        # Packages are searched next to the program. One that runs in another test process is not overwritten.
+        # Packages are searched next to the program. Do not overwrite one that runs in another test process.
         source, driver = HERE / "drive.js", place / "drive.js"
         if not driver.exists() or driver.read_bytes() != source.read_bytes():
             shutil.copy(source, driver)
@@ -68,13 +68,13 @@ def answers(node: str, driver: Path, library: str, running: Running) -> list[Any
 
 @pytest.mark.redis
 @pytest.mark.parametrize("library", ["ioredis", "redis"])
-def test_as_on_redis(node: str, driver: Path, ours: Running, real: Running, library: str) -> None:
-    """Every call gives the same on both servers, blocking reads, transactions and pipelines among them."""
+def test_calls_give_the_results_of_redis(node: str, driver: Path, ours: Running, real: Running, library: str) -> None:
+    """Every call gives the same result on both servers, including blocking reads, transactions and pipelines."""
     here, there = answers(node, driver, library, ours), answers(node, driver, library, real)
     assert len(here) > 20
     for mine, its in zip(here, there, strict=True):
         if mine[0] in ("xinfo", "xInfoGroups", "xautoclaim"):
-            # The order of consumers and additional fields of newer servers are not compared here.
+            # The order of consumers and additional fields of newer servers are not compared.
             assert len(mine[1]) == len(its[1])
         else:
             assert mine == its

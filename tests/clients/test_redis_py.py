@@ -1,7 +1,7 @@
-"""redis-py works with the engine as with Redis: every method of StreamCommands, sync and async, in both protocols.
+"""redis-py on the engine and on Redis: every method of StreamCommands, sync and async, in both protocols.
 
-Features newer than 7.0 are tested only on the engine, against the specification; a new method of redis-py fails the
-first test here until it has its scene.
+Features newer than 7.0 are tested only on the engine, against the specification. A new method of redis-py fails the
+first test until a scene calls it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ SCENES: dict[str, list[Call]] = {
     ],
 }
 
-#: Features newer than Debian's server: the calls, and the result of the last one.
+#: Features newer than Debian's server: the calls, and the expected result of the last one.
 NEWER: dict[str, tuple[list[Call], Any]] = {
     "xdelex": ([*ENTRIES, call("xdelex", "s", "1-1", "9-9", ref_policy="DELREF")], [1, -1]),
     "xackdel": (
@@ -164,7 +164,7 @@ NEWER: dict[str, tuple[list[Call], Any]] = {
 }
 
 
-#: Facts that depend on the moment, or on the storage of a stream.
+#: Fields that depend on the time, or on the storage of a stream.
 _MOMENTS = {"idle", "inactive", "seen-time", "active-time", "time_since_delivered"}
 #: Additional fields of servers newer than 7.0.
 _ADDED = {"inactive", "active-time", "nacked-count"}
@@ -172,7 +172,7 @@ _ADDED_PREFIXES = ("idmp-", "iids-", "pids-")
 
 
 def settled(value: Any, told: set[str] | None = None) -> Any:
-    """Return a reply without parts that depend on the moment or on newer servers."""
+    """Return a reply without parts that depend on the time or on newer servers."""
     if isinstance(value, dict):
         return {
             key: ("a moment" if key in _MOMENTS else settled(one))
@@ -183,12 +183,12 @@ def settled(value: Any, told: set[str] | None = None) -> Any:
         if len(value) % 2 == 0 and value and any(str(one) in _MOMENTS for one in value[::2]):
             return settled(dict(zip(value[::2], value[1::2], strict=True)))
         return [settled(one) for one in value]
-    # Moments within lists: milliseconds since the epoch.
+    # Times within lists, in milliseconds since the epoch.
     return "a moment" if isinstance(value, int) and value > 1_500_000_000_000 else value
 
 
 def driven(running: Running, proto: int, scene: list[Call]) -> list[Any]:
-    """Return the result of each call of a scene; an error as its type and text."""
+    """Return the result of each call of a scene; an error is its type and text."""
     with redis.Redis(port=running.port, protocol=proto, decode_responses=True) as client:
         client.flushall()
         answers: list[Any] = []
@@ -201,7 +201,7 @@ def driven(running: Running, proto: int, scene: list[Call]) -> list[Any]:
 
 
 def driven_async(running: Running, proto: int, scene: list[Call]) -> list[Any]:
-    """As ``driven``, with the client for asyncio."""
+    """Return the results of ``driven``, with redis-py's client for asyncio."""
 
     async def run() -> list[Any]:
         async with redis.asyncio.Redis(port=running.port, protocol=proto, decode_responses=True) as client:
@@ -220,8 +220,8 @@ def driven_async(running: Running, proto: int, scene: list[Call]) -> list[Any]:
 DRIVERS: list[Callable[[Running, int, list[Call]], list[Any]]] = [driven, driven_async]
 
 
-def test_every_method_is_driven() -> None:
-    """No method of redis-py's StreamCommands is left out."""
+def test_every_method_is_called() -> None:
+    """Every stream method of redis-py's StreamCommands is called in a scene."""
     methods = {name for name, _ in inspect.getmembers(StreamCommands, inspect.isfunction) if name.startswith("x")}
     scenes = [*SCENES.values(), *(calls for calls, _ in NEWER.values())]
     assert methods - {name for calls in scenes for name, _, _ in calls} == set()
@@ -231,10 +231,10 @@ def test_every_method_is_driven() -> None:
 @pytest.mark.parametrize("proto", [2, 3])
 @pytest.mark.parametrize("drive", DRIVERS)
 @pytest.mark.parametrize("scene", list(SCENES))
-def test_as_on_redis(
+def test_calls_give_the_results_of_redis(
     ours: Running, real: Running, scene: str, drive: Callable[[Running, int, list[Call]], list[Any]], proto: int
 ) -> None:
-    """Each call gives the same on both servers."""
+    """Each call gives the same result on both servers."""
     calls = SCENES[scene]
     here, there = drive(ours, proto, calls), drive(real, proto, calls)
     for one, mine, its in zip(calls, here, there, strict=True):
@@ -244,7 +244,7 @@ def test_as_on_redis(
 @pytest.mark.parametrize("proto", [2, 3])
 @pytest.mark.parametrize("drive", DRIVERS)
 @pytest.mark.parametrize("name", list(NEWER))
-def test_what_only_newer_servers_know(
+def test_features_of_newer_servers(
     ours: Running, name: str, drive: Callable[[Running, int, list[Call]], list[Any]], proto: int
 ) -> None:
     """No call fails, and the last one gives the specified result."""
@@ -259,8 +259,8 @@ def test_what_only_newer_servers_know(
 
 
 @pytest.mark.parametrize("proto", [2, 3])
-def test_commands_beside_streams(ours: Running, proto: int) -> None:
-    """Transactions, channels and server commands work through redis-py, in both protocols."""
+def test_commands_other_than_streams(ours: Running, proto: int) -> None:
+    """Transactions, channels and server commands work with redis-py, in both protocols."""
     with redis.Redis(port=ours.port, protocol=proto, decode_responses=True, client_name="tester") as client:
         client.flushall()
         assert client.client_getname() == "tester"
@@ -305,6 +305,6 @@ def test_a_blocked_reader_and_a_producer_on_one_loop(ours: Running) -> None:
     assert asyncio.run(run()) == [["s", [("7-7", {"f": "v"})]]]
 
 
-def test_this_module_needs_a_server_as_old_as_debian_s() -> None:
-    """The scenes are compared with the installed redis-server, from 7.0 on."""
+def test_the_installed_server_is_at_least_debian_s() -> None:
+    """The installed redis-server, with which the scenes are compared, is at least 7.0."""
     assert servers.redis_release() == Release((0,)) or servers.redis_release().since("7.0")

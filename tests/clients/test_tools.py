@@ -1,4 +1,4 @@
-"""redis-cli as a person uses it, at a terminal, and as a loader; redis-benchmark with its streams' workload."""
+"""redis-cli at a terminal, in scripts and as a loader; redis-benchmark with its stream workload."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.servers.connection import Connection
 from tests.suite.tools import needed
 from tests.suite.waiting import DEADLINE
 
-#: Additions of the terminal: colours, cursor moves, hints in grey.
+#: Control sequences of the terminal: colours, cursor moves, hints in grey.
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
 class Terminal:
-    """A program at a terminal of ours."""
+    """A program that runs at a pseudo-terminal."""
 
     def __init__(self, command: list[str]) -> None:
         self._ours, theirs = pty.openpty()
@@ -60,7 +60,7 @@ class Terminal:
 
 
 def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
-    """Return the output of each line of a session at redis-cli's prompt, up to the text that is its last."""
+    """Return the output of each line typed at redis-cli's prompt, up to the line's last expected text."""
     terminal = Terminal([needed("redis-cli"), "-p", str(running.port)])
     try:
         terminal.read_until(b"> ")
@@ -81,7 +81,7 @@ def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
 
 @pytest.mark.redis
 def test_redis_cli_at_a_terminal(ours: Running, real: Running) -> None:
-    """Entries are shown as lists, errors as errors, transactions in the prompt, and it hints at arguments."""
+    """redis-cli shows entries as lists, errors as errors, transactions in the prompt, and hints for arguments."""
     lines = [
         ("FLUSHALL", b"OK"),
         ("XADD s 1-1 field 'a b'", b'"1-1"'),
@@ -98,8 +98,8 @@ def test_redis_cli_at_a_terminal(ours: Running, real: Running) -> None:
 
 
 @pytest.mark.redis
-def test_redis_cli_watches(ours: Running) -> None:
-    """MONITOR at a terminal shows other clients' commands."""
+def test_redis_cli_monitors(ours: Running) -> None:
+    """MONITOR at a terminal shows the commands of other clients."""
     terminal = Terminal([needed("redis-cli"), "-p", str(ours.port), "MONITOR"])
     try:
         terminal.read_until(b"OK")
@@ -110,7 +110,7 @@ def test_redis_cli_watches(ours: Running) -> None:
 
 
 def cli(server: Running, *arguments: str, stdin: bytes = b"") -> str:
-    """The output of redis-cli."""
+    """Return the output of redis-cli."""
     done = subprocess.run(
         [needed("redis-cli"), "-p", str(server.port), *arguments],
         input=stdin,
@@ -123,7 +123,7 @@ def cli(server: Running, *arguments: str, stdin: bytes = b"") -> str:
 
 @pytest.mark.redis
 def test_commands_and_output(ours: Running) -> None:
-    """Commands as arguments, in RESP3, from stdin, in bulk, and help from COMMAND DOCS."""
+    """redis-cli runs commands from arguments, in RESP3, from stdin and in bulk, and shows help from COMMAND DOCS."""
     assert cli(ours, "xadd", "cli", "1-1", "f", "v") == "1-1\n"
     assert cli(ours, "-3", "--json", "xrange", "cli", "-", "+") == '[["1-1",["f","v"]]]\n'
     assert cli(ours, stdin=b"select 3\nset a 'b c'\nget a\n") == "OK\nOK\nb c\n"
@@ -135,7 +135,7 @@ def test_commands_and_output(ours: Running) -> None:
 
 @pytest.mark.redis
 def test_mass_insertion(ours: Running) -> None:
-    """redis-cli --pipe sends 20,000 XADDs in the protocol's form, and gets a reply for each."""
+    """redis-cli --pipe sends 20,000 XADDs in RESP and gets a reply for each."""
     command = b"*5\r\n$4\r\nXADD\r\n$4\r\npipe\r\n$1\r\n*\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
     output = cli(ours, "--pipe", stdin=b"*1\r\n$8\r\nFLUSHALL\r\n" + command * 20_000)
     assert "errors: 0, replies: 20001" in output
@@ -147,7 +147,9 @@ def test_mass_insertion(ours: Running) -> None:
     "words", [["-t", "ping,set,get,incr,lpush,rpush,lpop,rpop,hset,mset"], ["-P", "16", "XADD", "bench", "*", "f", "v"]]
 )
 def test_redis_benchmark(ours: Running, words: list[str]) -> None:
-    """Its own tests that the engine supports, with fifty clients, and XADD in pipelines; no error, and its settings."""
+    """redis-benchmark runs the tests that the engine supports, with fifty clients and with pipelined XADDs, without an
+    error.
+    """
     done = subprocess.run(
         [needed("redis-benchmark"), "-p", str(ours.port), "-n", "2000", "--csv", *words],
         capture_output=True,
@@ -162,8 +164,9 @@ def test_redis_benchmark(ours: Running, words: list[str]) -> None:
 
 @pytest.mark.redis
 def test_redis_cli_copies_all_data_as_an_rdb_file(ours: Running, tmp_path: Path) -> None:
-    """redis-cli --rdb gets a file that redis-check-rdb finds whole, and a start from it has the same keys, while other
-    clients change them.
+    """redis-cli --rdb gets a file while other clients change the data.
+
+    redis-check-rdb accepts the file, and a server started from it has the keys.
     """
     with Connection(ours) as client:
         client.run("FLUSHALL")
@@ -181,8 +184,8 @@ def test_redis_cli_copies_all_data_as_an_rdb_file(ours: Running, tmp_path: Path)
         assert client.run("XLEN", "s") == 3000
 
 
-def test_redis_cli_shows_what_replicas_are_sent(ours: Running) -> None:
-    """redis-cli --replica, which asks with SYNC, gets the file and then each command in the stream."""
+def test_redis_cli_shows_the_stream_of_replicas(ours: Running) -> None:
+    """redis-cli --replica, which requests SYNC, gets the file and then each command of the stream."""
     words = [needed("redis-cli"), "-p", str(ours.port), "--replica"]
     with (
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as cli_process,
@@ -200,8 +203,8 @@ def test_redis_cli_shows_what_replicas_are_sent(ours: Running) -> None:
             cli_process.kill()
 
 
-def test_replconf_refuses_what_it_does_not_know(ours: Running) -> None:
-    """Unknown options are errors, known ones are noted."""
+def test_replconf_rejects_unknown_options(ours: Running) -> None:
+    """Unknown options are errors, and known ones are accepted."""
     with Connection(ours) as client:
         assert client.run("REPLCONF", "capa", "eof", "listening-port", "7", "version", "7.0.15") == b"OK"
         assert str(client.run("REPLCONF", "rdb-filter-only", "keys")).startswith("ERR Unsupported rdb-filter-only")

@@ -1,4 +1,4 @@
-"""An engine in a process that is killed while it writes: its restored data is compared with a model.
+"""An engine in a process that is killed while it writes; its restored data is compared with a model.
 
-``make crash`` kills it three hundred times.
+``make crash`` kills the engine three hundred times.
 """

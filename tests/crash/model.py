@@ -1,7 +1,7 @@
-"""A client's model of its keys: the steps that it sent, the required reply to each, and the state after each.
+"""A client's model of its keys: the sent steps, the required reply to each, and the state after each.
 
-A client's keys are only its own, and its commands have explicit IDs, so everything but times is known beforehand: the
-model is the core itself, without a disk. A step is one command, or a transaction.
+No other client uses the keys of a client, and its commands have explicit IDs, so everything except times is known
+beforehand. The model is therefore the core itself, without a disk. A step is one command or a transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _words(*words: Any) -> Argv:
 
 
 class World:
-    """A core with some keys in it, which can be forked."""
+    """A core with keys that can be forked."""
 
     def __init__(self, values: Iterable[tuple[bytes, Any]] = ()) -> None:
         self.core = Core(Config(), lambda n: 0)
@@ -37,31 +37,31 @@ class World:
             self.core.databases[0].add(key, value.copy() if isinstance(value, Stream) else value)
 
     def fork(self) -> World:
-        """Another world that is as this one."""
+        """Return a copy of this world."""
         return World((key, value) for key, value, _ in self.core.databases[0].items())
 
     def run(self, step: Step) -> list[bytes]:
-        """The replies to a step's commands."""
+        """Run the commands of a step and return their replies."""
         self.now_us += 1000
         return [encoded(self.core.execute(self.session, argv, self.now_us)) for argv in step]
 
 
 class Client:
-    """One client's part: its next steps, and whether a server's state can be their result."""
+    """One client's next steps, and the check of whether a server's state can be their result."""
 
     def __init__(self, number: int, seed: int) -> None:
         self.number = number
         self.random = Random(seed)
         self.key, self.other = b"own:%d" % number, b"also:%d" % number
         self.next_id = 1
-        #: Before the steps that are listed, and after all of them.
+        #: States before the listed steps and after all of them.
         self.before = World()
         self.after = World()
         self.steps: list[Step] = []
         self.acknowledged = 0
 
     def next_step(self) -> tuple[Step, list[bytes]]:
-        """A step and its required reply."""
+        """Return a step and its required reply."""
         step = self._draw()
         replies = self.after.run(step)
         self.steps.append(step)
@@ -97,7 +97,7 @@ class Client:
                 _words("EXEC"),
             ]
         if kind == 6:
-            # Refused: it must leave no trace.
+            # The command is rejected and must leave no trace.
             return [_words("XADD", key, "0-1", "never", "there")]
         if kind == 7:
             return [_words("XTRIM", key, "MAXLEN", random.randrange(10, 60))]
@@ -111,14 +111,14 @@ class Client:
         if kind == 12:
             return [_words("XCLAIM", key, GROUP, consumer, 0, *self._known())]
         if kind == 13:
-            # Its pending records go, those of entries that are no more among them.
+            # The consumer's pending records are removed with it, including those of deleted entries.
             return [_words("XGROUP", "DELCONSUMER", key, GROUP, consumer)]
         return [_words("XADD", self.other, "MAXLEN", "50", f"{self.next_id}-{len(self.steps) + 2}", "f", "v")]
 
     # -- after a crash ------------------------------------------------------------------------------------------------
 
     def questions(self) -> list[Argv]:
-        """Queries of the present state; those with the most information for their cost come first."""
+        """Return queries of the current state, starting with those that reveal the most for their cost."""
         keys = (self.key, self.other)
         found = [_words("GET", b"count:%d" % self.number)]
         found += [_words("XINFO", what, key) for what in ("STREAM", "GROUPS") for key in keys]
@@ -127,8 +127,9 @@ class Client:
         return found + [_words("XPENDING", key, GROUP, "-", "+", "1000000") for key in keys]
 
     def settle(self, answers: list[Any], comparable: Any, at_least: int) -> int:
-        """Determine which of the steps (``at_least`` this many) were applied, from the replies to the queries, and
-        continue from there. Raises AssertionError if no possibility fits.
+        """Determine how many steps, at least ``at_least``, were applied, and continue from there.
+
+        The number follows from the replies to the queries. Raise AssertionError if no number fits.
         """
         world = self.before.fork()
         done = 0
@@ -144,7 +145,7 @@ class Client:
                 if expected != answer:
                     if asked > closest:
                         closest, difference = asked, f"after {count} steps {argv} would be {expected}, is {answer}"
-                    # There may be thousands of steps to try.
+                    # There may be thousands of candidate steps.
                     break
             else:
                 self.before, self.after = world.fork(), world.fork()

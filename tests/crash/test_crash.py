@@ -1,8 +1,8 @@
-"""The crash test: an engine under load is killed with SIGKILL at a random moment, and restarted, repeatedly on the same
+"""The crash test: an engine under load is killed with SIGKILL at a random moment and restarted, repeatedly on one
 directory.
 
-CRASH_KILLS is the number of kills (``make crash``: 300), CRASH_SEED repeats a run. With ``disk`` segments are tiny, and
-are written to segment files as soon as they are full.
+CRASH_KILLS is the number of kills (``make crash``: 300), and CRASH_SEED repeats a run. With ``disk`` segments are tiny
+and are written to segment files as soon as they are full.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.suite.waiting import DEADLINE
 
 KILLS = int(os.environ.get("CRASH_KILLS", "9"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-#: More than the few whose replies leave one by one (`engine.shell.network.connections.reply_batch`).
+#: More clients than those whose replies are sent at once (`engine.shell.network.connections.reply_batch`).
 _CLIENTS = 8
 _NOTHING: Any = object()
 _SHARED = b"shared"
@@ -36,7 +36,7 @@ _SHARED = b"shared"
 
 @contextmanager
 def engine(directory: Path, policy: str, storage: str) -> Iterator[servers.Running]:
-    """An engine on a permanent directory. If it is still running at the end it is killed with SIGKILL."""
+    """Yield an engine on a permanent directory; an engine that still runs at the end is killed with SIGKILL."""
     rewrites = ("--auto-aof-rewrite-min-size", "20kb", "--auto-aof-rewrite-percentage", "50")
     flags = ("--dir", str(directory), "--appendonly", "yes", "--appendfsync", policy, *rewrites)
     if storage == "disk":
@@ -54,7 +54,7 @@ def command(argv: list[bytes]) -> bytes:
 
 
 class Wire:
-    """A connection that sends without waiting."""
+    """A connection that sends without waiting for replies."""
 
     def __init__(self, running: servers.Running) -> None:
         self.socket = running.connect()
@@ -62,11 +62,11 @@ class Wire:
         self._reader = hiredis.Reader(notEnoughData=_NOTHING)
 
     def send(self, data: bytes) -> None:
-        """Small enough for the socket's buffer."""
+        """Send data that fits into the socket's buffer."""
         self.socket.sendall(data)
 
     def replies(self) -> Iterator[Any]:
-        """Return the received bytes; raise ConnectionError at the end."""
+        """Return the received replies; raise ConnectionError if the connection has ended."""
         try:
             data = self.socket.recv(1 << 16)
         except BlockingIOError:
@@ -77,7 +77,7 @@ class Wire:
         yield from iter(self._reader.gets, _NOTHING)
 
     def ask(self, argv: list[bytes]) -> Any:
-        """A reply, waited for."""
+        """Send a command and wait for its reply."""
         self.socket.setblocking(True)
         self.socket.settimeout(DEADLINE)
         self.socket.sendall(command(argv))
@@ -97,7 +97,7 @@ def decoded(data: bytes) -> Any:
 
 
 def plain(reply: Any) -> Any:
-    """A reply without what makes two equal errors unequal objects."""
+    """Return a reply with errors as pairs, so that equal errors compare equal."""
     if isinstance(reply, hiredis.ReplyError):
         return ("error", str(reply))
     return [plain(part) for part in reply] if isinstance(reply, list) else reply
@@ -109,7 +109,7 @@ def comparable(argv: list[bytes], reply: Any) -> Any:
     if argv[0] == b"XPENDING" and isinstance(value, list):
         return [[entry_id, consumer, count] for entry_id, consumer, _, count in value]
     if argv[:2] == [b"XINFO", b"CONSUMERS"] and isinstance(value, list):
-        # Their names matter: for a consumer without pending entries nothing else shows whether it exists.
+        # Compare names as well: nothing else shows whether a consumer without pending entries exists.
         return [consumer[:4] for consumer in value]
     if argv[:2] == [b"XINFO", b"STREAM"] and isinstance(value, list):
         facts = dict(zip(value[::2], value[1::2], strict=True))
@@ -129,15 +129,16 @@ def comparable(argv: list[bytes], reply: Any) -> Any:
 
 
 class Worker:
-    """A client at work: steps on its own keys, and now and then an entry to the stream that all share."""
+    """A client that runs steps on its own keys, and sometimes adds an entry to the shared stream."""
 
     def __init__(self, client: Client, chooser: random.Random) -> None:
         self.client = client
         self.random = chooser
         self.wire: Wire | None = None
-        #: The required value of each reply to come (None: the ID of a shared entry), and whether it ends a step.
+        #: Required value of each outstanding reply (None for the ID of a shared entry), whether it ends a step, and the
+        #: mark.
         self.expected: deque[tuple[Any, bool, bytes]] = deque()
-        #: Shared entries: marks that were sent, IDs by mark that were acknowledged, and when.
+        #: Shared entries: sent marks, and ID and time of each acknowledged mark.
         self.sent_shared: set[bytes] = set()
         self.shared: dict[bytes, tuple[bytes, float]] = {}
         self.marks = 0
@@ -150,7 +151,7 @@ class Worker:
         self.fill()
 
     def fill(self) -> None:
-        """Keep some commands under way."""
+        """Send commands until the drawn number of replies is outstanding."""
         assert self.wire is not None
         out = []
         while len(self.expected) < self.random.choice((1, 4, 20)):
@@ -171,7 +172,7 @@ class Worker:
         self.wire.send(b"".join(out))
 
     def work(self) -> None:
-        """Take replies, and send more."""
+        """Check received replies and send more commands."""
         assert self.wire is not None
         for reply in self.wire.replies():
             wanted, ends_step, mark = self.expected.popleft()
@@ -189,8 +190,9 @@ class Worker:
 def one_life(
     running: servers.Running, workers: list[Worker], seconds: float, enough: Callable[[], bool]
 ) -> tuple[list[bytes], float]:
-    """Let the clients work until the engine is killed, after this many seconds and enough commands; return what a
-    waiting consumer got, and the time of the kill.
+    """Let the clients work for this many seconds and until ``enough``, then kill the engine.
+
+    Return the marks that a waiting consumer got, and the time of the kill.
     """
     consumer = Wire(running)
     consumer.ask([b"XGROUP", b"CREATE", _SHARED, b"all", b"0", b"MKSTREAM"])
@@ -227,7 +229,7 @@ def one_life(
 
 
 def check(running: servers.Running, workers: list[Worker], delivered: list[bytes], killed: float, policy: str) -> None:
-    """Assert that the engine has restored what it must have restored."""
+    """Check that the engine has restored everything that it must."""
     wire = Wire(running)
     grace = 0.0 if policy == "always" else 1.5
     for worker in workers:
@@ -245,10 +247,10 @@ def check(running: servers.Running, workers: list[Worker], delivered: list[bytes
     for worker in workers:
         before = [mark for mark, (entry_id, _) in worker.shared.items() if number(entry_id) < last]
         missing = [mark for mark in before if mark not in entries]
-        assert not missing, "what is there is not a prefix of what happened"
+        assert not missing, "the restored commands are not a prefix of the history"
     if policy == "always":
         pending = {entry[0] for entry in wire.ask([b"XPENDING", _SHARED, b"all", b"-", b"+", b"1000000"])}
-        assert set(delivered) <= pending, "what the consumer got is pending with it"
+        assert set(delivered) <= pending, "the consumer's entries are pending"
     # Recreate the shared stream, so that it does not grow indefinitely.
     assert wire.ask([b"DEL", _SHARED]) in (0, 1)
     for worker in workers:
@@ -266,9 +268,10 @@ def number(entry_id: bytes) -> tuple[int, ...]:
     [("always", 2 / 3, "memory"), ("everysec", 1 / 3, "memory"), ("always", 1 / 7, "disk")],
     ids=["always", "everysec", "disk"],
 )
-def test_nothing_acknowledged_is_lost(policy, share, storage, tmp_path):
-    """After a SIGKILL at any moment, with ``always`` every acknowledged command is restored, and no rejected one; with
-    ``everysec`` at most the last second is missing, and the restored commands are a prefix of the history.
+def test_acknowledged_commands_survive_a_kill(policy, share, storage, tmp_path):
+    """After a SIGKILL at any moment every acknowledged command is restored with ``always``, and no rejected one.
+
+    With ``everysec`` at most the last second is missing, and the restored commands are a prefix of the history.
     """
     chooser = random.Random(SEED)
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - shown when the test fails
@@ -281,7 +284,9 @@ def test_nothing_acknowledged_is_lost(policy, share, storage, tmp_path):
     for life in range(lives):
 
         def enough(last: bool = life == lives - 1) -> bool:
-            """On the disk, some life has files of segments when it ends; at the latest the last one."""
+            """Whether the clients have done enough; with segments on disk, a segment file exists at the end of the last
+            life.
+            """
             nonlocal files
             files = files or storage == "memory" or any((tmp_path / "segments").glob("*.pss"))
             return files or not last
@@ -293,4 +298,4 @@ def test_nothing_acknowledged_is_lost(policy, share, storage, tmp_path):
             delivered, killed = one_life(running, workers, seconds, enough)
             steps += sum(worker.client.acknowledged for worker in workers)
     assert files, "no segment was written to the disk"
-    assert steps > KILLS, "the clients hardly did anything"
+    assert steps > KILLS, "the clients ran too few commands"

@@ -20,7 +20,7 @@ MODES = {
     "tcp": (0.3, "the engine as a process"),
     "blocking": (0.1, "the core with a client that waits"),
 }
-#: Runs the sequence with a number; its difference, and how many commands have been run in all.
+#: Runs the sequence with a number; returns its difference, and the total number of commands so far.
 Runner = Callable[[int], tuple[Difference | None, int]]
 
 
@@ -47,7 +47,7 @@ def _runner(mode: str, options: argparse.Namespace) -> Iterator[Runner]:
 
 
 def _compare(mode: str, commands: int, options: argparse.Namespace) -> int:
-    """Run this many commands; return the number of differences."""
+    """Run this number of commands; return the number of differences."""
     found = done = number = 0
     began = shown = time.monotonic()
     with _runner(mode, options) as run:

@@ -1,7 +1,7 @@
-"""Sequences with a third client that waits for entries, elements of lists or members of sorted sets, on the core and on
+"""Sequences with a third client that waits for entries, list elements or members of sorted sets, compared with
 redis-server.
 
-After each step it is known whether the third client still waits, and which reply it got.
+After each step both sides report whether the third client still waits, and which reply it got.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.harness.core import Clock, CoreServer
 from tests.harness.replies import ANY, Error
 from tests.suite.waiting import wait_for
 
-#: The number of the client that waits.
+#: Number of the waiting client.
 WAITER = 2
 FAMILIES = {"stream", "group", "key", "transaction", "sorted_set", "list", "sort", "any_key"}
 
@@ -56,7 +56,7 @@ def _waiting_command(random: Random, top: str) -> tuple[str, ...]:
 
 
 def sequence(seed: str, length: int) -> list[Step]:
-    """Steps of two clients, and a command of the third one every few steps."""
+    """Return steps of two clients, with a command of the third one every few steps."""
     random = Random(seed)
     grammar = Grammar(random, FAMILIES)
     steps: list[Step] = []
@@ -64,13 +64,14 @@ def sequence(seed: str, length: int) -> list[Step]:
         if random.random() < 0.15:
             steps.append((WAITER, _waiting_command(random, grammar.id())))
         steps.append(step)
-    # Automatic IDs would need one clock; leading blanks are among the exclusions.
+    # Automatic IDs would need a common clock; leading blanks are among the exclusions.
     return [(client, words) for client, words in steps if not any(word == "*" or word[:1] == " " for word in words)]
 
 
 def _played(steps: list[Step], clients: list[Client]) -> list[tuple[Any, Any]]:
-    """Yield each step's reply, and the waiting client's reply to it. The server itself reports whether that still
-    waits.
+    """Yield each step's reply, and the waiting client's reply after it.
+
+    The server itself reports whether the client still waits.
     """
     results: list[tuple[Any, Any]] = []
     waiter = clients[WAITER]
@@ -106,9 +107,10 @@ def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
 
 
 def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
-    """Before 7.2 a key that became ready serves the client; newer releases run the whole command again.
+    """Whether a release before 7.2 serves the client because a key became ready; newer releases run the whole command
+    again.
 
-    So an older release sends no reply if the cause has gone at once, and does not notice that an earlier key has
+    An older release sends no reply if the cause has disappeared at once, and does not notice that an earlier key has
     another type by now.
     """
     if servers.redis_release().since("7.2"):
@@ -166,7 +168,7 @@ class BlockingMachine:
 
 
 def search(machine: BlockingMachine, seed: str, length: int = 60) -> Difference | None:
-    """Run the sequence that ``seed`` gives; the shrunk difference, or None."""
+    """Run the sequence of ``seed``; return the shrunk difference, or None."""
     steps = sequence(seed, length)
     difference = machine.run(steps)
     return None if difference is None else shrink(steps, difference, machine.run)[1]

@@ -1,8 +1,7 @@
-"""Differences from the present redis-server (7.0.15 in CI) that are not compared, each with its reason; with 8.6 there
-are few.
+"""Differences from the current redis-server (7.0.15 in CI) that are not compared, each with its reason.
 
-Times are compared loosely everywhere. Replies of XINFO are brought to a common form first; if the states of the two
-servers must differ afterwards, an ending stops the sequence there.
+With 8.6 there are few. Times are compared loosely everywhere. Replies of XINFO are normalised first. If the states of
+the two servers must differ afterwards, an ending stops the sequence there.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any
 from tests import servers
 from tests.harness.replies import Error
 
-#: Milliseconds by which a time may differ: both sides read the same clock, but at different moments.
+#: Milliseconds by which times may differ: both sides read the same clock, but at different moments.
 TOLERANCE = 20_000
 
 #: Whether the server has the rules and fields of 8.6.
 NEW = servers.redis_release().since("8.6")
-#: Fields of XINFO's records that are compared with no release, with the reason.
+#: Fields of XINFO's records that are not compared with any release, with the reason.
 NEVER_COMPARED = {
     b"radix-tree-nodes": "depends on how the tree compresses; the specification says not to rely on it",
     b"nacked-count": "since 8.8",
@@ -38,7 +37,7 @@ IGNORED_FIELDS = {
     b"iids-added": "since 8.6",
     b"iids-duplicates": "since 8.6",
 }
-#: The same, but compared in sequences without deletions and explicit counters.
+#: Fields that are compared with older releases only in sequences without deletions and explicit counters.
 IGNORED_AFTER_DELETIONS = {
     b"entries-read": "7.0 counts on from a number that a deletion has made wrong; newer ones estimate anew",
     b"lag": "7.0 lacks two of the rules and answers stale or negative numbers",
@@ -58,11 +57,13 @@ _SORTS = (b"SORT", b"SORT_RO")
 
 @dataclass(frozen=True)
 class Ending:
-    """A good reason to differ, after which the sequence ends. ``applies`` gets the words, our reply and theirs."""
+    """A valid reason for a difference, which ends the sequence. ``applies`` gets the words, the engine's reply and
+    Redis's.
+    """
 
     reason: str
     applies: Callable[[list[bytes], Any, Any], bool]
-    #: Whether it is one with 8.6, too.
+    #: Whether it is a reason with 8.6 as well.
     still: bool = False
 
 
@@ -87,7 +88,7 @@ def _only_read_more(ours: Any, theirs: Any) -> bool:
 
 
 def _reads(reply: Any) -> list[Any]:
-    """Every entries-read in a reply of XINFO, in order."""
+    """Return every entries-read in a reply of XINFO, in order."""
     if isinstance(reply, dict):
         reply = [part for pair in reply.items() for part in pair]
     if not isinstance(reply, list):
@@ -189,7 +190,7 @@ ENDINGS = [one for one in _ENDINGS if one.still or not NEW]
 
 
 def same(words: list[bytes], ours: Any, theirs: Any, plain: bool = False) -> bool:
-    """Whether two replies to a command mean the same. ``plain``: nothing was deleted in this sequence."""
+    """Whether two replies to a command agree. ``plain`` says that nothing was deleted in this sequence."""
     if isinstance(ours, Error) and isinstance(theirs, Error):
         return ours == theirs or any(
             theirs.text.startswith(old) and ours.text.startswith(new) for old, new, _ in CHANGED_TEXTS
@@ -208,7 +209,7 @@ def same(words: list[bytes], ours: Any, theirs: Any, plain: bool = False) -> boo
     return _equal(ours, theirs)
 
 
-#: Commands whose replies come in the order of a table.
+#: Commands whose replies have the order of a hash table.
 _UNORDERED = {
     *(b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"SPOP", b"SRANDMEMBER", b"SSCAN", b"KEYS", b"SCAN"),
     *(b"HGETALL", b"HKEYS", b"HVALS", b"HSCAN", b"HRANDFIELD"),
@@ -216,7 +217,7 @@ _UNORDERED = {
 
 
 def _in_order(name: bytes, words: list[bytes], reply: Any) -> Any:
-    """A reply in an order of our own."""
+    """Return a reply in a fixed order."""
     if name.endswith(b"SCAN") and isinstance(reply, list) and len(reply) == 2 and isinstance(reply[1], list):
         found = reply[1]
         pairs = name == b"HSCAN" and b"NOVALUES" not in map(bytes.upper, words)
@@ -228,8 +229,10 @@ def _in_order(name: bytes, words: list[bytes], reply: Any) -> Any:
 
 
 def _with_scores(name: bytes, reply: Any) -> Any:
-    """A reply about sorted sets, with numbers for the texts of scores: before 7.2 these have 17 digits, and newer
-    servers now and then show more digits than are needed. Members that are drawn or walked through come in any order.
+    """Return a reply about sorted sets with scores as numbers.
+
+    Before 7.2 scores have 17 digits, and newer servers sometimes show more digits than necessary. Members of random
+    draws and scans come in any order, so they are sorted.
     """
     if not isinstance(reply, list):
         return _number(reply)
@@ -243,7 +246,7 @@ def _with_scores(name: bytes, reply: Any) -> Any:
 def _number(word: Any) -> Any:
     if isinstance(word, bytes) and word.strip(b"+-.0123456789e") in (b"", b"inf"):
         try:
-            return float(word) + 0.0  # (which has no sign where it is zero)
+            return float(word) + 0.0  # Adding 0.0 removes the sign of zero.
         except ValueError:
             return word
     return word
@@ -254,7 +257,7 @@ def _equal(ours: Any, theirs: Any) -> bool:
 
 
 def _loosely(ours: Any, theirs: Any) -> bool:
-    """Equal, but for times: great integers that are close."""
+    """Whether two replies are equal except for times, which may differ a little."""
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(_loosely, ours, theirs))
     if isinstance(ours, dict) and isinstance(theirs, dict):
@@ -265,11 +268,11 @@ def _loosely(ours: Any, theirs: Any) -> bool:
 
 
 class _Time(int):
-    """A number of milliseconds that runs."""
+    """A number of milliseconds that depends on the clock."""
 
 
 def _pending(words: list[bytes], reply: Any, plain: bool) -> Any:
-    """XPENDING's long form: its third column is an idle time."""
+    """Return the rows of XPENDING's long form with the third column as a time."""
     if isinstance(reply, list) and all(isinstance(row, list) and len(row) == 4 for row in reply) and len(words) > 3:
         return [[row[0], row[1], _Time(row[2]), row[3]] for row in reply]
     return reply
@@ -283,7 +286,7 @@ def _info(words: list[bytes], reply: Any, plain: bool) -> Any:
 
 
 def _record(reply: Any, ignored: set[bytes]) -> Any:
-    """Return a record of XINFO, as a dict in both protocols, without the parts that are not compared."""
+    """Return a record of XINFO as a dict in both protocols, without the fields that are not compared."""
     if isinstance(reply, list) and reply and len(reply) % 2 == 0 and reply[0] in (b"name", b"length"):
         reply = dict(zip(reply[::2], reply[1::2], strict=True))
     if isinstance(reply, dict):
@@ -299,7 +302,7 @@ def _field(key: bytes, value: Any, ignored: set[bytes]) -> Any:
     if key in (b"idle", b"inactive", b"seen-time", b"active-time") and isinstance(value, int) and value >= 0:
         return _Time(value)
     if key == b"pending" and isinstance(value, list):
-        # Delivery times come before the delivery count.
+        # Delivery times precede the delivery count.
         return [[*row[:-2], _Time(row[-2]), row[-1]] for row in value]
     return value
 

@@ -1,4 +1,4 @@
-"""Extreme numbers in every numeric argument of the command table: commands made from the syntax that declares them.
+"""Extreme numbers in every numeric argument of the command table, in commands made from their declared syntax.
 
 `python -m tests.differential.extremes PORT PORT` prints the commands whose replies differ between two servers.
 """
@@ -21,10 +21,10 @@ NUMBERS = (
     *("1.5", "1e300", "inf", "-inf", "nan", "+1", " 1", "", "99999999999999999999999999", "2147483648"),
 )
 NUMERIC = {"integer", "double", "unix-time"}
-#: Groups of commands about the server itself, whose replies depend on it, and commands that never answer or end it.
+#: Groups of commands about the server itself, whose replies depend on it, and commands that never reply or stop it.
 LEFT_OUT_GROUPS = {"server", "connection", "cluster", "pubsub", "scripting", "transactions"}
 LEFT_OUT = {"wait", "waitaof", "randomkey", "scan", "dump", "restore", "object|freq", "object|idletime"}
-#: A value for each type of key, made before each command.
+#: Commands that create a value of each type before each tested command.
 SCENE = (
     *("SET string 10", "RPUSH list a b c", "SADD set a b c", "ZADD zset 1 a 2 b 3 c", "HSET hash f 10 g 2"),
     *("XADD stream 1-1 f v", "XGROUP CREATE stream g 0", "XADD stream 2-1 f v"),
@@ -34,7 +34,7 @@ WORDS = {"group": "g", "consumer": "c", "field": "f", "member": "a", "element": 
 
 
 def _words(argument: Argument, group: str) -> list[str]:
-    """A plain form of an argument."""
+    """Return a plain form of an argument."""
     token = [argument.token] if argument.token else []
     if argument.kind == "pure-token":
         return token
@@ -48,7 +48,7 @@ def _words(argument: Argument, group: str) -> list[str]:
 
 
 def _varied(argument: Argument, group: str) -> Iterator[list[str]]:
-    """The argument with each number in each numeric place of it."""
+    """Yield an argument's words with each extreme number at each numeric position."""
     token = [argument.token] if argument.token else []
     if argument.kind in NUMERIC:
         yield from ([*token, number] for number in NUMBERS)
@@ -76,16 +76,16 @@ def _of(command: Command) -> Iterator[list[str]]:
 
 
 def generated() -> Iterator[list[str]]:
-    """All commands with extreme numbers."""
+    """Yield all commands with extreme numbers."""
     for command in all_commands():
         if command.group not in LEFT_OUT_GROUPS and command.name not in LEFT_OUT and not command.name.startswith("ps."):
             yield from _of(command)
 
 
 def is_excused(words: list[str]) -> bool:
-    """Whether replies may differ: random choices, what Redis 8.6 does not have, and its LSET.
+    """Whether replies may differ: random choices, features that Redis 8.6 lacks, and its LSET.
 
-    Redis 8.6 accepts LSET at 2**63 - 1 and -2**63 and sets another element; the engine refuses the index.
+    Redis 8.6 accepts LSET at 2**63 - 1 and -2**63 and sets another element; the engine rejects the index.
     """
     newer = words[0] == "XNACK" or not {"MAXCOUNT", "MAXSIZE"}.isdisjoint(words)
     is_random = words[0] in ("SPOP", "SRANDMEMBER", "ZRANDMEMBER", "HRANDFIELD")
@@ -93,7 +93,7 @@ def is_excused(words: list[str]) -> bool:
 
 
 class Side:
-    """One server, which is brought back to the scene before each command. A wait counts as a reply."""
+    """One server, whose data is restored before each command. A timeout counts as a reply."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -103,7 +103,7 @@ class Side:
         return redis.Connection(port=self._port, protocol=2, socket_timeout=0.15)
 
     def close(self) -> None:
-        """Leave the server empty."""
+        """Empty the server and close the connection."""
         self._client.send_command("FLUSHALL")
         self._client.read_response()
         self._client.disconnect()
@@ -126,7 +126,7 @@ class Side:
 
 
 def differences(ours: Side, theirs: Side) -> Iterator[tuple[list[str], str, str]]:
-    """The commands that have different replies, with both."""
+    """Yield the commands whose replies differ, with both replies."""
     for words in generated():
         here, there = ours.reply(words), theirs.reply(words)
         if here != there and not is_excused(words):

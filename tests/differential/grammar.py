@@ -1,6 +1,7 @@
-"""Random sequences of commands. A sequence is a list of steps (client, words); it follows from the random source.
+"""Random sequences of commands: lists of steps (client, words) that follow from the random source.
 
-The words are those of ``tests.differential.vocabulary``; here they become commands, bursts and transactions.
+The words are those of ``tests.differential.vocabulary``; this module combines them into commands, bursts and
+transactions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.differential.vocabulary import GROUPS, KEYS, Vocabulary, Words
 
 Step = tuple[int, tuple[str, ...]]
 
-#: Words that are put where others belong.
+#: Words that replace valid words.
 NOISE = [
     "",
     "0",
@@ -55,15 +56,15 @@ NOISE = [
     "18446744073709551615-18446744073709551615",
 ]
 
-#: With another word they would wait, or leave more to chance.
+#: Commands in which another word would block, or make the result random.
 _NOT_CHANGED = {"BLPOP", "BRPOP", "BLMPOP", "SPOP", "SRANDMEMBER", "HRANDFIELD", "SORT", "SORT_RO", "EVAL", "HSETEX"}
 
 
 class Grammar(Vocabulary):
-    """Makes one sequence. ``families`` are the kinds of commands it may use.
+    """Makes one sequence; ``families`` are the kinds of commands that it may use.
 
-    A third of the sequences are ``plain``: no entry is deleted and no counter given by hand, so that what groups have
-    read can be compared with releases whose rules for it differ after that.
+    A third of the sequences are ``plain``: no entry is deleted and no counter is set explicitly, so that entries-read
+    can be compared with releases that compute it differently after that.
     """
 
     def __init__(self, random: Random, families: set[str]) -> None:
@@ -77,9 +78,9 @@ class Grammar(Vocabulary):
         self._weights = [weight for _, weight in commands]
 
     def sequence(self, length: int) -> list[Step]:
-        """``length`` steps, most of them by the first of two clients."""
+        """Return ``length`` steps, most of them by the first of two clients."""
         client = 0
-        # Most groups exist from the beginning, so that few commands find nothing to act on.
+        # Most groups exist from the start, so that few commands act on missing groups.
         groups = [(key, group) for key in sorted(set(KEYS)) for group in sorted(set(GROUPS)) if self.chance(0.7)]
         groups = groups if self._streams else []
         steps: list[Step] = [(0, ("XGROUP", "CREATE", key, group, "$", "MKSTREAM")) for key, group in groups]
@@ -99,7 +100,7 @@ class Grammar(Vocabulary):
         return tuple(self._noisy(maker(self)))
 
     def _burst(self, client: int) -> list[Step]:
-        """Many XADDs of one shape, with few of another between them, like a producer's pipeline."""
+        """Return many XADDs of one form with a few of another form between them, like a producer's pipeline."""
         key, fields = self.key(), [self.one(["f", "g"]), self.one(["f", "h"])]
         steps: list[Step] = []
         for _ in range(self.number(2, 300)):
@@ -111,7 +112,7 @@ class Grammar(Vocabulary):
         return steps
 
     def _transaction(self, client: int) -> list[Step]:
-        """A few commands in MULTI and EXEC, some with WATCH before, some with the other client in between."""
+        """Return a few commands in MULTI and EXEC, some with WATCH before, some with the other client in between."""
         steps: list[Step] = [(client, ("WATCH", self.key()))] if self.chance(0.4) else []
         if steps and self.chance(0.3):
             steps.append((1 - client, self._command()))
@@ -121,7 +122,7 @@ class Grammar(Vocabulary):
         return [*steps, (client, ("EXEC",) if self.chance(0.9) else ("DISCARD",))]
 
     def _noisy(self, words: Words) -> Words:
-        """Now and then a command that is not quite right."""
+        """Return the command, sometimes made invalid."""
         if self._random.random() > 0.08 or words[1:2] == ["lex"] or words[0] in _NOT_CHANGED:
             return words
         words = list(words)

@@ -1,7 +1,7 @@
-"""Runs a sequence on a real redis-server and on the engine, and compares step by step.
+"""Running a sequence on a real redis-server and on the engine, and comparing step by step.
 
-Before a command that reads or claims as a consumer, both sides make that consumer: releases differ in when they would
-do it themselves. After each trim the nodes are looked at.
+Before a command that reads or claims as a consumer, both sides create that consumer, because releases differ in when
+they do it themselves. After each trim the nodes are compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.harness.replies import Error
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a sequence's replies differ: at ``position`` in ``steps``, the last one."""
+    """The difference of a sequence's replies at ``position`` in ``steps``, which is the last step."""
 
     proto: int
     steps: list[Step]
@@ -55,7 +55,7 @@ def prepared(steps: list[Step]) -> list[Step]:
 
 
 def _readers(words: tuple[str, ...]) -> list[tuple[str, tuple[str, str]]]:
-    """The keys that an XREADGROUP reads, each with its group and consumer."""
+    """Return the keys that an XREADGROUP reads, each with its group and consumer."""
     who: tuple[str, str] | None = None
     at = 1
     while at < len(words):
@@ -70,7 +70,7 @@ def _readers(words: tuple[str, ...]) -> list[tuple[str, tuple[str, str]]]:
 
 
 class Machine:
-    """Both sides in one protocol: the real server, and the core or (``over_tcp``) an engine in a process."""
+    """Both sides in one protocol: the real server, and the core or, with ``over_tcp``, an engine in a process."""
 
     def __init__(self, real: servers.Running, proto: int, over_tcp: servers.Running | None = None) -> None:
         self.proto = proto
@@ -78,7 +78,7 @@ class Machine:
         self._ours: CoreSide | ServerSide = (
             CoreSide(self._real, proto) if over_tcp is None else ServerSide(over_tcp, proto)
         )
-        #: Commands that were run and compared, how many of them answered with an error, sequences cut by an exclusion.
+        #: Numbers of compared commands, of error replies, and of sequences ended by an exclusion.
         self.commands = self.errors = self.ended = 0
         #: Commands that each client has queued since MULTI.
         self._queued: list[list[list[bytes]]] = [[], []]
@@ -88,7 +88,9 @@ class Machine:
         self._ours.close()
 
     def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
-        """Run the steps on both sides, from empty; return the first difference or None. ``plain``: no deletions."""
+        """Run the steps on both sides, starting empty; return the first difference or None. ``plain`` means no
+        deletions.
+        """
         done = prepared(steps)
         if not self._ours.automatic_ids:
             done = [(client, words) for client, words in done if "*" not in words]
@@ -108,7 +110,9 @@ class Machine:
         return None
 
     def _verdict(self, client: int, argv: list[bytes], ours: Any, theirs: Any, plain: bool) -> str:
-        """``same``, ``excluded`` or ``different``. EXEC's replies are compared as those of the queued commands."""
+        """Return ``same``, ``excluded`` or ``different``. Replies of EXEC are compared as those of the
+        queued commands.
+        """
         queue = self._queued[client]
         if theirs == b"QUEUED" and ours == theirs:
             queue.append(argv)
@@ -126,7 +130,7 @@ class Machine:
 
 @contextmanager
 def machines(real: servers.Running, over_tcp: servers.Running | None = None) -> Iterator[list[Machine]]:
-    """A machine for each protocol."""
+    """Yield a machine for each protocol."""
     with ExitStack() as stack:
         for running in (real, over_tcp):
             if running is not None:
@@ -138,7 +142,7 @@ def machines(real: servers.Running, over_tcp: servers.Running | None = None) -> 
 
 
 def search(machine: Machine, seed: str, families: set[str], length: int) -> Difference | None:
-    """Run the sequence that ``seed`` gives; the shrunk difference, or None."""
+    """Run the sequence of ``seed``; return the shrunk difference, or None."""
     grammar = Grammar(Random(seed), families)
     steps = grammar.sequence(length)
     difference = machine.run(steps, grammar.plain)

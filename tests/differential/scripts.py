@@ -1,6 +1,6 @@
-"""Random Lua scripts: values of all kinds, calls of commands, errors, and the libraries.
+"""Random Lua scripts: values of all types, calls of commands, errors, and the libraries.
 
-Nothing in them depends on time, on chance, or on the order of a table's keys: a table with words as keys has one.
+Nothing in them depends on time, on chance, or on the order of a table's keys: a table with words as keys has only one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.differential.exclusions import NEW
 
 
 def _parts(text: str) -> list[str]:
-    """Split at two blanks or a line break."""
+    """Split text at two blanks or a line break."""
     return re.split(r"\s{2,}", text.strip())
 
 
@@ -45,8 +45,8 @@ _FAILING = _parts(
     assert(false, 'asserted')  assert(nil)  bit.band()  redis.acl_check_cmd('nothing')
     """
 )
-#: Numbers and texts for tests of the libraries, and expressions with them: {a}, {b} and {c} are such values.
-#: (Not as places of table.insert: at -2^31 Redis moves elements for minutes, and cannot be asked anything meanwhile.)
+#: Numbers and texts for tests of the libraries, and expressions in which {a}, {b} and {c} are such values.
+#: They are not positions for table.insert: at -2^31 Redis moves elements for minutes without replying.
 _ODD = _parts(
     r"""
     0  1  -1  1.5  2.5  -2.5  31  32  33  127  128  255  256  -128  -129  65536  2^31  2^32  -2^31  2^40+5  2^52+1
@@ -94,9 +94,9 @@ _CALLS = _parts(
 )
 
 if NEW:
-    # In Lua a constant 0 next to a -0 gets its sign, and 7.0 passes that on to commands as "-0".
+    # In Lua a constant 0 next to a -0 gets its sign, and 7.0 passes "-0" to commands.
     _ODD.append("-0")
-    # (Before 7.2 what waits is refused; since then it is answered as if its time were over, and numbers are shorter.)
+    # Before 7.2 blocking commands are rejected. Since then they reply as after a timeout, and numbers are shorter.
     _CALLS += _parts(
         """
         'XREAD', 'BLOCK', 0, 'STREAMS', KEYS[1], '0'  'BLPOP', KEYS[2], 0  'BRPOP', KEYS[1], 1  'BZPOPMIN', KEYS[2], 0
@@ -107,19 +107,19 @@ if NEW:
 
 
 class Scripts:
-    """Makes scripts from a random source."""
+    """A generator of random scripts."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def command(self) -> list[str]:
-        """EVAL or a variant, with a script, its keys, and arguments."""
+        """Return EVAL or a variant with a script, its keys and arguments."""
         name = self._random.choices(["EVAL", "EVAL_RO", "EVALSHA"], [20, 2, 1])[0]
         text = self.script() if name != "EVALSHA" else "0" * 40
         return [name, text, "2", "sk1", "sk2", self._random.choice(["7", "x", ""]), "two"]
 
     def script(self) -> str:
-        """A whole script."""
+        """Return a whole script."""
         begin = "redis.setresp(3) " if self._random.random() < 0.2 else ""
         steps = [f"local v{n} = {self._value(2)} " for n in range(self._random.randrange(3))]
         names = [f"v{n}" for n in range(len(steps))]

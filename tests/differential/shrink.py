@@ -1,4 +1,4 @@
-"""Makes a failing sequence of commands short: fewer steps first, then fewer words."""
+"""Shrinking of failing sequences of commands: fewer steps first, then fewer words."""
 
 from __future__ import annotations
 

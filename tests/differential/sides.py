@@ -1,4 +1,4 @@
-"""The two sides of a comparison: each runs a sequence from empty and returns its replies.
+"""The two sides of a comparison: each runs a sequence, starting empty, and returns its replies.
 
 The core has its own clock, which follows the real server's: if that generated an ID from its time, the core gets this
 time for that step. An engine in a process has its own time, so sequences for it contain no generated IDs.
@@ -16,13 +16,13 @@ from tests.differential.grammar import Step
 from tests.harness.clients import SocketClient
 from tests.harness.core import Clock, CoreServer
 
-#: Nodes are kept small, so that short sequences fill several.
+#: Limits of nodes, which are low so that short sequences fill several.
 NODE_ENTRIES = 4
 
 
 @contextmanager
 def small_nodes(running: servers.Running) -> Iterator[None]:
-    """A server with nodes of that size; afterwards its setting is restored, and it is empty."""
+    """Use small nodes on a server; afterwards restore its setting and empty it."""
     with SocketClient(running.connect(), 2, None) as client:
         before = client.run("CONFIG", "GET", "stream-node-max-entries")[1]
         client.expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
@@ -34,7 +34,7 @@ def small_nodes(running: servers.Running) -> Iterator[None]:
 
 
 class ServerSide:
-    """A server process, redis-server or the engine, asked over two connections."""
+    """A server process, redis-server or the engine, with two connections."""
 
     automatic_ids = False
 
@@ -42,7 +42,7 @@ class ServerSide:
         self._running = running
         self._proto = proto
         self._clients: list[SocketClient] = []
-        #: The server's time at the start and at the end of the last sequence, milliseconds since the epoch.
+        #: The server's time at the start and at the end of the last sequence, in milliseconds.
         self.began = self.ended = 0
 
     def _connect(self) -> None:
@@ -54,7 +54,7 @@ class ServerSide:
         self._clients = []
 
     def replies(self, steps: list[Step], _theirs: list[Any] | None = None) -> list[Any]:
-        """The replies to the steps. Runs of one client's commands are sent in one go."""
+        """Return the replies to the steps. Consecutive commands of one client are sent together."""
         replies: list[Any] = []
         try:
             self._reset()
@@ -69,7 +69,7 @@ class ServerSide:
                     replies.append(client.receive())  # noqa: PERF401  (what came before a failure is kept)
             self.ended = int(time.time() * 1000)
         except OSError as error:
-            # Gone, or silent: that is its reply from here on, and the next sequence gets new connections.
+            # A closed or silent connection is the reply from here on, and the next sequence gets new connections.
             self.close()
             replies += [error] * (len(steps) - len(replies))
         return replies
@@ -85,7 +85,7 @@ class ServerSide:
 
 
 class CoreSide:
-    """The engine's core in this process. ``real`` is the side whose time it follows."""
+    """The core in this process; ``real`` is the side whose time it follows."""
 
     automatic_ids = True
 
@@ -94,10 +94,10 @@ class CoreSide:
         self._proto = proto
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: there is nothing to close."""
 
     def replies(self, steps: list[Step], theirs: list[Any]) -> list[Any]:
-        """The replies to the steps, given those of the real server."""
+        """Return the replies to the steps, given those of the real server."""
         core = CoreServer(self._proto)
         core.clock = Clock(self._real.began * 1000)
         core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
@@ -113,7 +113,7 @@ class CoreSide:
         return replies
 
     def _time_in(self, reply: Any) -> int:
-        """The time that the real server used, where an ID in its reply shows it; 0 otherwise."""
+        """Return the time that the real server used if an ID in its reply shows it, else 0."""
         for part in reply if isinstance(reply, list) else [reply]:
             if isinstance(part, bytes) and part.count(b"-") == 1:
                 head = part.partition(b"-")[0]

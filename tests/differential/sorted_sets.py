@@ -37,7 +37,8 @@ def _zrange(g: Vocabulary) -> Words:
         ]
     )
     if "LEX" in name or "BYLEX" in more:
-        # (All members of this one have the same score: otherwise Redis leaves it open which ones are found.)
+        # All members of this set have the same score, because Redis otherwise does not define which ones are in a
+        # range.
         return [name, "lex", *ends, *more]
     return [name, g.sorted_set(), *ends, *more, *scores]
 
@@ -106,7 +107,7 @@ def _on_sorted_set(*words: str) -> Maker:
 
 
 def _one_of(*names: str) -> Maker:
-    """A command on a sorted set and a member."""
+    """Return a command on a sorted set and a member."""
     return lambda g: [g.one(list(names)), g.sorted_set(), g.member()]
 
 

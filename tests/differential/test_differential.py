@@ -1,4 +1,4 @@
-"""The core answers random sequences of commands as a real redis-server does (the short form of ``make fuzz``)."""
+"""Random sequences of commands get the same replies from the engine and a real redis-server (short ``make fuzz``)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.differential import blocking
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.differential.machine import Machine, machines, prepared, search
 
-#: How many commands to run; DIFFERENTIAL_COMMANDS in the environment changes it.
+#: Number of commands; DIFFERENTIAL_COMMANDS in the environment changes it.
 COMMANDS = int(os.environ.get("DIFFERENTIAL_COMMANDS", "40000"))
 
 
 def look_for_differences(both: list[Machine], commands: int) -> None:
-    """Run sequences up to this many commands; fail at the first difference."""
+    """Run sequences up to this number of commands; fail at the first difference."""
     seed = os.environ.get("DIFFERENTIAL_SEED", "short")
     number = 0
     while sum(machine.commands for machine in both) < commands:
@@ -28,23 +28,25 @@ def look_for_differences(both: list[Machine], commands: int) -> None:
 
 @pytest.mark.redis
 @pytest.mark.slow
-def test_the_core_and_redis(redis_process: servers.Running) -> None:
-    """No sequence of random commands distinguishes the core from redis-server, in either protocol."""
+def test_the_core_replies_as_redis(redis_process: servers.Running) -> None:
+    """Random commands get the same replies from the core and from redis-server, in either protocol."""
     with machines(redis_process) as both:
         look_for_differences(both, COMMANDS)
 
 
 @pytest.mark.redis
 @pytest.mark.slow
-def test_the_engine_and_redis(redis_process: servers.Running, engine_process: servers.Running) -> None:
-    """Nor the engine over TCP, where pipelines of XADD take the vectorised path."""
+def test_the_engine_replies_as_redis(redis_process: servers.Running, engine_process: servers.Running) -> None:
+    """Random commands get the same replies from the engine over TCP, where pipelines of XADD take the
+    vectorised path.
+    """
     with machines(redis_process, engine_process) as both:
         look_for_differences(both, COMMANDS // 2)
 
 
 @pytest.mark.redis
-def test_waiting_clients(redis_process: servers.Running) -> None:
-    """A client that waits is woken by the same commands on both sides, and gets the same."""
+def test_waiting_clients_are_served_as_in_redis(redis_process: servers.Running) -> None:
+    """The same commands wake a waiting client on both sides, with the same reply."""
     seed = os.environ.get("DIFFERENTIAL_SEED", "short")
     both = [blocking.BlockingMachine(redis_process, proto) for proto in (2, 3)]
     for number in range(max(COMMANDS // 800, 10)):
@@ -54,20 +56,20 @@ def test_waiting_clients(redis_process: servers.Running) -> None:
 
 
 def test_the_same_seed_gives_the_same_sequence() -> None:
-    """A sequence follows from its seed alone, so a difference that was found can be looked at again."""
+    """A sequence follows from its seed alone, so that a difference can be reproduced."""
     first, second = (Grammar(Random("x"), set(FAMILIES)).sequence(200) for _ in range(2))
     assert first == second
     assert len({words[0].upper() for _, words in first}) > 20
 
 
-def test_consumers_are_made_first() -> None:
-    """Before a consumer reads or claims it is made on both sides."""
+def test_consumers_are_created_first() -> None:
+    """Both sides create a consumer before it reads or claims."""
     steps = [(0, ("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "t", ">", "0")), (1, ("XLEN", "s"))]
     made = [(0, ("XGROUP", "CREATECONSUMER", key, "g", "c")) for key in ("s", "t")]
     assert prepared(steps) == [*made, *steps]
 
 
-def test_nodes_are_looked_at_after_a_trim() -> None:
-    """After each trim both sides' nodes are compared."""
+def test_nodes_are_compared_after_a_trim() -> None:
+    """After each trim the nodes of both sides are compared."""
     trim = (0, ("XTRIM", "s", "MAXLEN", "5"))
     assert prepared([trim]) == [trim, (0, ("XINFO", "STREAM", "s"))]

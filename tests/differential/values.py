@@ -1,7 +1,7 @@
 """Random commands on other types than streams: strings, lists, hashes, sets, sorted sets, SORT, and keys of all types.
 
-Each family is a table of makers with weights, as in the grammar. Keys are few, so that a command sometimes meets a
-value of another type. Random members are drawn only in numbers that make the result deterministic.
+Each family is a table of makers with weights, as in the grammar. There are few keys, so that a command sometimes meets
+a value of another type. Random members are drawn only in numbers that make the result deterministic.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NUMBERS = ["0", "1", "1", "2", "3", "-1", "-2", "5", "100", "9223372036854775807
 ODD_NUMBERS = ["x", "", "1.5", "9223372036854775808", " 1", "01", "1e2", "-0", "18446744073709551616"]
 FLOATS = ["0.1", "1e300", "-7.25", "3", "1e-10", "-0", "5."]
 ODD_FLOATS = ["inf", "-inf", "nan", "x", "", "1e5000", "0x10", " 1"]
-#: Times to live that last, that are over, and that no clock reaches.
+#: Times to live: long, expired, and beyond every clock.
 SECONDS = ["100000", "200000", "300000", "100000"]
 ODD_SECONDS = ["0", "-1", "x", "", "9223372036854775807", "9223372036854776", "9223372036854775", "70368744177663"]
-#: Moments far away: (past, future), in seconds.
+#: Times far in the past and in the future, in seconds.
 MOMENTS = ["4000000000", "5000000000", "6000000000", "4000000000"]
 ODD_MOMENTS = ["1", "0", "-1", "x", "1000000000000000000", "70368744177", "70368744178"]
 PATTERNS = ["*", "m_*", "j_*->a", "h->a", "*->a", "nosort", "#", "w", "m_*->", "v*"]
@@ -43,7 +43,7 @@ DIGESTS = [xxhash.xxh3_64_hexdigest(text.encode()) for text in TEXTS[:6]]
 
 
 class Values:
-    """Makes commands from a random source."""
+    """A generator of commands with a random source."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -57,14 +57,14 @@ class Values:
         return self.random.random() < probability
 
     def key(self, kind: str) -> str:
-        """A key of that type, seldom another one."""
+        """Return a key of that type, rarely of another one."""
         return self.one(NAMES[kind] if self.chance(0.95) else ALL)
 
     def keys(self, kind: str, most: int = 3) -> Words:
         return [self.key(kind) for _ in range(self.random.randint(1, most))]
 
     def numbered(self, keys: Words) -> Words:
-        """How many, mostly truly, and the keys."""
+        """Return the number of keys, rarely a wrong one, and the keys."""
         return [str(len(keys)) if self.chance(0.96) else self.one(["0", "-1", "x", "4", "9223372036854775807"]), *keys]
 
     def text(self) -> str:
@@ -77,7 +77,7 @@ class Values:
         return [self.text() for _ in range(2 * self.random.randint(1, most))]
 
     def many(self, kind: str) -> Words:
-        """So many words that Redis keeps them in another form."""
+        """Return enough words for Redis to use another encoding."""
         count = self.random.choice([60, 130, 520])
         first = self.random.randint(0, 200)
         return [f"{kind}{number}" for number in range(first, first + count)]
@@ -101,14 +101,14 @@ class Values:
         return self.one(MOMENTS) if self.chance(0.85) else self.one(ODD_MOMENTS)
 
     def expiry(self) -> Words:
-        """An option with a time."""
+        """Return an expiry option with a time."""
         name = self.one(["EX", "PX", "EXAT", "PXAT", "ex"])
         if name == "PXAT":
             return [name, self.moment() + "000"]
         return [name, self.moment() if name == "EXAT" else self.seconds() + ("000" if name == "PX" else "")]
 
     def some(self, *options: Words, probability: float = 0.25) -> Words:
-        """Some of these options, in any order, now and then one of them twice."""
+        """Return some of these options in any order, rarely with one of them twice."""
         chosen = [option for option in options if self.chance(probability)]
         if chosen and self.chance(0.05):
             chosen.append(self.random.choice(chosen))
@@ -116,7 +116,7 @@ class Values:
         return [word for option in chosen for word in option]
 
     def fields(self) -> Words:
-        """``FIELDS numfields field ...``."""
+        """Return ``FIELDS numfields field ...``."""
         names = [self.one(TEXTS[:8]) for _ in range(self.random.randint(1, 3))]
         return [self.one(["FIELDS", "FIELDS", "fields"]), *self.numbered(names)]
 
@@ -246,7 +246,7 @@ def _field_expiry(v: Values) -> Words:
     time = (v.moment() if name.endswith("AT") else v.seconds()) + ("000" if name[1] == "P" else "")
     # Whether a relative time is later than another one depends on the moment.
     conditions = [["NX"], ["XX"], ["GT"], ["LT"]] if name.endswith("AT") else [["NX"], ["XX"]]
-    # (8.6.3 crashes where HSETEX gets a field twice.)
+    # Redis 8.6.3 crashes if HSETEX gets a field twice.
     pairs = [word for field in dict.fromkeys(v.texts(3)) for word in (field, v.text())]
     return v.random.choice(
         [
@@ -310,7 +310,7 @@ def _sort(v: Values) -> Words:
     options: list[Words] = [*gets, [v.one(["DESC", "ASC"])]]
     if v.chance(0.4):
         options.append(["BY", by])
-    # (By another key's value there may be equals, whose order is chance in a set.)
+    # Sorting by another key may compare equal elements, whose order in a set is random.
     elif v.chance(0.2):
         options.append(["STORE", v.key("list")])
     elif v.chance(0.4):

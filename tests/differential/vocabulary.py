@@ -1,7 +1,7 @@
-"""The words of random commands: keys, groups, IDs, scores, options. Each follows from the random source.
+"""The words of random commands: keys, groups, IDs, scores and options, all drawn from the random source.
 
-IDs are small numbers that mostly grow, so that ranges, deletions and claims hit; times are either now or far away from
-every threshold, so that no comparison depends on a millisecond.
+IDs are small numbers that mostly grow, so that ranges, deletions and claims match entries. Times are either now or far
+from every threshold, so that no comparison depends on a millisecond.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ Words = list[str]
 KEYS = ["s", "s", "s", "t", "t", "u"]
 GROUPS = ["g", "g", "g", "h"]
 CONSUMERS = ["a", "a", "b", "b", "c"]
-#: Idle times and thresholds: zero, or so large that a slow run changes nothing.
+#: Idle times and thresholds: zero, or so large that a slow run does not matter.
 MIN_IDLES = ["0", "0", "0", "500000", "2000000000", "-7"]
 IDLES = ["0", "1000000", "3000000000", "-1"]
 TIMES = ["1", "1000000", "-3", "99999999999999"]
-#: Keys of sorted sets, and of a set.
+#: Keys of sorted sets and of a set.
 SORTED_SETS = ["z", "z", "z", "y", "y", "w", "set"]
 SCORES = ["0", "0", "1", "1", "2", "3", "-1", "1.5", "-0", "7", "0.1", "1e20", "3e-7", "inf", "-inf", "+5", "1e2"]
 MEMBERS = ["a", "a", "b", "b", "c", "d", "e", "ab", "", "17", "x" * 70]
 
 
 class Vocabulary:
-    """Words for one sequence. A ``plain`` one deletes no entry and gives no counter by hand."""
+    """Words for one sequence; a ``plain`` sequence deletes no entry and sets no counter explicitly."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -66,7 +66,7 @@ class Vocabulary:
         return self.one(SORTED_SETS)
 
     def sorted_sets(self) -> Words:
-        """How many, and their keys."""
+        """Return the number of keys of sorted sets, and the keys."""
         keys = [self.sorted_set() for _ in range(self.number(1, 3))]
         return [str(len(keys) if self.chance(0.97) else self.number(-1, 4)), *keys]
 
@@ -74,7 +74,7 @@ class Vocabulary:
         return self.one(KEYS)
 
     def next_id(self) -> str:
-        """An ID that is mostly greater than all before it."""
+        """Return an ID that is mostly greater than all earlier ones."""
         if self.chance(0.1):
             return self.id()
         if self.chance(0.12):
@@ -83,7 +83,7 @@ class Vocabulary:
         return f"{self._top // 4}-{self._top % 4}"
 
     def id(self) -> str:
-        """An ID somewhere among those that exist."""
+        """Return an ID among the existing ones."""
         point = self.number(0, self._top + 2)
         return f"{point // 4}" if self.chance(0.2) else f"{point // 4}-{point % 4}"
 
@@ -109,7 +109,7 @@ class Vocabulary:
         ]
 
     def trim(self) -> Words:
-        """A strategy with its threshold; nodes hold few entries, so ``~`` finds something to do."""
+        """Return a trimming strategy with its threshold; nodes hold few entries, so that ``~`` can remove some."""
         strategy = self.one(["MAXLEN", "MINID"])
         threshold = str(self.number(0, 12)) if strategy == "MAXLEN" else self.id()
         words = [strategy, *([self.one(["~", "~", "="])] if self.chance(0.6) else []), threshold]
@@ -118,6 +118,6 @@ class Vocabulary:
         return words
 
 
-#: Makes a command, with its frequency relative to the others of its family.
+#: Function that makes a command, and its frequency relative to the others of its family.
 Maker = Callable[[Vocabulary], Words]
 Family = list[tuple[Maker, float]]

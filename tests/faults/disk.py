@@ -1,10 +1,10 @@
-"""A disk with faults: the layer under the engine's file calls, where tests inject errors, crashes and power failures.
+"""A disk with faults: a layer under the engine's file calls, where tests inject errors, crashes and power failures.
 
-It supports an error from certain calls (``fail``), from the n-th (``fail_at``) or from it on (``fail_from``); a limited
-number of further bytes (``room``); the end of the process before its n-th call that changes something (``crash_at``;
-half of a write is done then); a power failure (``lose``), after which only synced data is left: contents up to the last
-sync of the file, names up to the last sync of their directory; and other work in the loop during a call
-(``interrupt``).
+It supports an error of certain calls (``fail``), of the n-th call (``fail_at``), or of all calls from the n-th on
+(``fail_from``); a limited number of further bytes (``room``); the end of the process before its n-th changing call
+(``crash_at``), where half of a write is done; a power failure (``lose``), after which only synced data is left:
+contents up to the last sync of the file, names up to the last sync of their directory; and other work in the event loop
+during a call (``interrupt``).
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from engine.shell.durability.files import Buffer, Files
 
 
 class Crash(BaseException):
-    """The process ends here. No ``except OSError`` of the engine may get hold of it."""
+    """The end of the process, which no ``except OSError`` of the engine may catch."""
 
 
 class Disk(Files):
-    """The real file system, with faults."""
+    """The real file system with faults."""
 
     def __init__(self) -> None:
-        #: Calls that change something, by name, in order.
+        #: Names of the calls that change something, in order.
         self.calls: list[str] = []
         self.crash_at = -1
-        #: Which call fails, and from which one on all of them do, as on a full disk; -1: none.
+        #: Number of the call that fails, and of the first call from which all fail, as on a full disk; -1 for none.
         self.fail_at = -1
         self.fail_from = -1
-        #: How many bytes more can be written; None: as many as there are.
+        #: Number of further bytes that can be written; None for no limit.
         self.room: int | None = None
         self._interruptions: list[tuple[str, str, Callable[[], object]]] = []
         self._failing: list[tuple[str, Callable[[Path], bool], int]] = []
         self._paths: dict[int, Path] = {}
-        #: Synced content of files, by path; files missing here have not changed since they were synced.
+        #: Synced content of files by path; a file that is missing here has not changed since its last sync.
         self._synced: dict[Path, bytes] = {}
-        #: Undoes, for each directory, names that are not sure yet.
+        #: Steps that undo, for each directory, changes of names that are not synced.
         self._undo: dict[Path, list[Callable[[], None]]] = {}
         self.crashed = False
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
     def fail(self, call: str, error: int, where: str = "") -> None:
-        """Let ``call`` answer an errno from now on, for paths whose name contains ``where``."""
+        """Let ``call`` fail with an errno from now on, for paths whose name contains ``where``."""
         self._failing.append((call, lambda path: where in path.name, error))
 
     def heal(self) -> None:
-        """No errors any more."""
+        """Remove all errors and limits."""
         self._failing.clear()
         self.room, self.fail_at, self.fail_from = None, -1, -1
 
     def interrupt(self, call: str, where: str, work: Callable[[], object]) -> None:
-        """Do ``work`` when ``call`` is next made for a path whose name contains ``where``, before it is done."""
+        """Run ``work`` before the next ``call`` for a path whose name contains ``where``."""
         self._interruptions.append((call, where, work))
 
     def lose(self) -> None:
-        """The power has gone: undo what no sync has made sure."""
+        """Simulate a power failure: undo everything that is not synced."""
         for path, data in self._synced.items():
             if path.exists():
                 path.write_bytes(data)
@@ -112,7 +112,7 @@ class Disk(Files):
         data = b"".join(buffers)
         self._synced.setdefault(path, path.read_bytes())
         self._step("write", path, lambda: _write(fd, data[: len(data) // 2]))
-        # In two calls, as a disk may: the engine must continue where it stopped.
+        # Write in two calls, as a disk may: the engine must continue after a partial write.
         size = max(len(data) // 2, 1)
         if self.room is not None:
             if not self.room:
@@ -125,7 +125,7 @@ class Disk(Files):
     def sync(self, fd: int) -> None:
         path = self._paths[fd]
         self._step("sync", path)
-        # The real disk is not synced: the synced content is known here, and thousands of real syncs take minutes.
+        # The real disk is not synced: the synced content is recorded here, and thousands of real syncs take minutes.
         os.fstat(fd)
         self._synced.pop(path, None)
 
@@ -173,7 +173,7 @@ class Disk(Files):
         return fd
 
     def end(self) -> None:
-        """Simulate the end of the process: nothing is open or locked any more."""
+        """Simulate the end of the process: close all files and release all locks."""
         for fd in self._paths:
             os.close(fd)
         self._paths.clear()

@@ -1,4 +1,4 @@
-"""An engine without sockets: a core, its durability, and threads and clocks that a test moves by hand."""
+"""An engine without sockets: a core with its durability, whose threads and clocks the test controls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HandWorkers:
     def __init__(self, *, at_once: bool = True) -> None:
         self.at_once = at_once
         self.waiting: list[tuple[Callable[[], None], Done]] = []
-        #: Callbacks to run in the loop.
+        #: Callbacks to run in the event loop.
         self.next: list[Callable[[], None]] = []
 
     def sync(self, work: Callable[[], None], done: Done) -> None:
@@ -40,7 +40,7 @@ class HandWorkers:
             self.run()
 
     def run(self, count: int = 1000) -> None:
-        """Do what waits."""
+        """Run the waiting work."""
         while self.waiting and count:
             count -= 1
             work, done = self.waiting.pop(0)
@@ -55,7 +55,7 @@ class HandWorkers:
         self.next.append(work)
 
     def turn(self) -> None:
-        """Continue the loop."""
+        """Run the callbacks of the event loop."""
         work, self.next = self.next, []
         for one in work:
             one()
@@ -69,7 +69,7 @@ class HandWorkers:
 
 
 class Host(WithoutProcess):
-    """Notes whether the process was asked to exit."""
+    """A host that records whether the process was asked to exit."""
 
     ends = False
 
@@ -78,7 +78,7 @@ class Host(WithoutProcess):
 
 
 class Engine:
-    """One life of an engine in ``directory``. ``settings`` are directives, with _ for -."""
+    """One run of an engine in ``directory``; ``settings`` are directives, with _ instead of -."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Engine:
         return self.durability.appendonly.directory
 
     def run(self, line: str, *more: Any) -> Any:
-        """A command, and the end of its event-loop iteration. An error comes back as its text."""
+        """Run a command and end its event-loop iteration; an error is returned as its text."""
         argv = [word.encode() for word in line.split()] + list(more)
         reply = self.core.execute(self.session, argv, self.now_us)
         self.end_iteration()
@@ -135,7 +135,7 @@ class Engine:
         self.workers.turn()
 
     def tick(self, seconds: float = 0.1) -> None:
-        """Time passes, a tenth of a second at the least."""
+        """Let time pass, at least a tenth of a second."""
         self.seconds += seconds
         self.now_us += int(seconds * 1e6)
         self.durability.tick()

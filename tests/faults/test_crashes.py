@@ -1,4 +1,4 @@
-"""The process ends, or the power fails, between any two steps of a rewrite, of a save, of switching the log on."""
+"""Crashes and power failures between any two steps of a rewrite, of a save, and of switching the log on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Story = Callable[[Engine], Iterator[Any]]
 
 
 def states_of(lines: Iterable[str]) -> list[Any]:
-    """Return the state after none, one, two ... of the commands."""
+    """Return the data after none, one, two ... of the commands."""
     core = Core(Config(), lambda n: 0)
     core.changes.set_time(NOW_US)
     session = core.open_session(NOW_US)
@@ -40,7 +40,7 @@ def states_of(lines: Iterable[str]) -> list[Any]:
 
 
 def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple[int, Disk, Engine | None]:
-    """Run the commands until a crash; return how many were acknowledged, and the files that are left."""
+    """Run the commands until a crash; return the number of acknowledged commands, the disk, and the engine."""
     disk = Disk()
     disk.crash_at = crash_at
     done, engine = 0, None
@@ -63,8 +63,10 @@ def every_crash(
     steps: slice = slice(0, None, 1),
     **settings: str,
 ) -> int:
-    """Crash before every step in turn; afterwards all acknowledged commands are there, and at most the one in progress.
-    Return the number of steps. ``steps``: first step, and increment.
+    """Crash before every step in turn, and check that all acknowledged commands are restored.
+
+    The command in progress may be restored as well. Return the number of steps; ``steps`` has the first step and the
+    increment.
     """
     states = states_of(lines)
     step = steps.start
@@ -80,7 +82,7 @@ def every_crash(
         found = Engine(directory, Disk(), **{**settings, **again})
         now = state(found.core)
         assert now in states[done : done + 2], f"after a crash before step {step} ({disk.calls[-1]})"
-        # The engine continues from there.
+        # The engine continues with the restored data.
         assert found.run("XADD last 1-1 a 1") == b"1-1"
         found.die()
         if not step % 5:
@@ -101,7 +103,9 @@ def commands(engine: Engine, lines: list[str]) -> Iterator[Any]:
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 @pytest.mark.parametrize("preamble", ["yes", "no"], ids=["own-base", "resp-base"])
 def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, preamble, power):
-    """Whenever it ends, the directory loads, and holds every acknowledged command and nothing that was not sent."""
+    """After a crash at any step, the directory loads and has every acknowledged command and nothing that
+    was not sent.
+    """
 
     def story(engine: Engine) -> Iterator[Any]:
         yield from commands(engine, _BEFORE)
@@ -116,7 +120,7 @@ def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, preamble, power):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_a_rewrite_waits_for_its_thread(tmp_path, power):
-    """Commands between the start and the end of a rewrite survive as well."""
+    """Commands between the start and the end of a rewrite survive a crash."""
 
     def story(engine: Engine) -> Iterator[Any]:
         yield from commands(engine, _BEFORE)
@@ -130,8 +134,8 @@ def test_a_crash_while_a_rewrite_waits_for_its_thread(tmp_path, power):
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
-def test_a_crash_while_the_first_base_is_made_of_a_snapshot(tmp_path, power):
-    """An engine that is given appendonly and finds only a snapshot makes a base of it; nothing is lost on the way."""
+def test_a_crash_while_the_first_base_is_made_from_a_snapshot(tmp_path, power):
+    """A new log starts with a base made from the snapshot, and a crash at any step loses nothing."""
     source = tmp_path / "source"
     source.mkdir()
     engine = Engine(source, appendonly="no")
@@ -162,7 +166,7 @@ def test_a_crash_while_the_first_base_is_made_of_a_snapshot(tmp_path, power):
 @pytest.mark.parametrize("formats", [("psb", "rdb"), ("rdb", "psb")], ids="-".join)
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
-    """The snapshot is the old one or the new one, nothing between, from one format to the other."""
+    """After a crash the snapshot is either the old or the new one, also if their formats differ."""
 
     def story(engine: Engine) -> Iterator[Any]:
         for line in _BEFORE:
@@ -199,8 +203,8 @@ def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
-    """CONFIG SET appendonly yes: once the log is in use, its acknowledged commands are restored by an engine that reads
-    it.
+    """CONFIG SET appendonly yes: once the log is in use, an engine that reads the log restores
+    acknowledged commands.
     """
 
     def story(engine: Engine) -> Iterator[Any]:
@@ -238,7 +242,7 @@ def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
 @pytest.mark.parametrize("line", ["BGREWRITEAOF", "CONFIG SET appendonly yes"])
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritten):
-    """An engine without a log writes one in place of an earlier one, which is complete until the new one is."""
+    """A new log replaces an earlier one, which stays complete until the new one is."""
     new = ["SET new 1", "XADD t 1-1 a 1"]
 
     def story(engine: Engine) -> Iterator[Any]:

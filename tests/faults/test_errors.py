@@ -17,23 +17,21 @@ IO_ERROR = "MISCONF Errors writing to the AOF file: Input/output error"
 
 
 def restarted(engine: Engine, **settings: str) -> Engine:
-    """Another life in the same directory."""
+    """Return a new engine in the same directory."""
     engine.die()
     return Engine(engine.directory, Disk(), **settings)
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
 def test_no_space_for_the_log(tmp_path, policy):
-    """ENOSPC on a write: the log keeps its last complete block, writes get -MISCONF, and work again when there is
-    space.
-    """
+    """After ENOSPC the log keeps its last complete block, and writes get MISCONF until there is space."""
     engine = Engine(tmp_path, appendfsync=policy)
     assert engine.run("XADD s 1-1 a 1") == b"1-1"
     size = engine.log.size
     engine.files.fail("write", errno.ENOSPC, "incr")
     engine.run("XADD s 2-1 a 2")
     if policy == "always":
-        assert engine.log.synced < engine.log.appended, "the reply must not have left"
+        assert engine.log.synced < engine.log.appended, "the reply must not have been sent"
     assert engine.log.path.stat().st_size == size
     assert engine.run("XADD s 3-1 a 3") == NO_SPACE
     assert engine.run("SET k v") == NO_SPACE
@@ -50,7 +48,7 @@ def test_no_space_for_the_log(tmp_path, policy):
 
 @pytest.mark.parametrize("rewritten", [False, True])
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
-def test_a_disk_that_fills_up_leaves_no_hole(tmp_path, policy, rewritten):
+def test_a_full_disk_leaves_no_gap(tmp_path, policy, rewritten):
     """A partial write is cut off, and the next block directly follows the last complete one."""
     engine = Engine(tmp_path, appendfsync=policy)
     if rewritten:
@@ -68,8 +66,8 @@ def test_a_disk_that_fills_up_leaves_no_hole(tmp_path, policy, rewritten):
     assert restarted(engine).run("XLEN s") == 3
 
 
-def test_a_transaction_is_refused_as_a_whole(tmp_path):
-    """In MULTI a write is rejected when it is queued, and EXEC of earlier queued writes is rejected too."""
+def test_a_transaction_is_rejected_as_a_whole(tmp_path):
+    """In MULTI a write is rejected when it is queued, and EXEC of writes queued before is rejected too."""
     engine = Engine(tmp_path)
     engine.run("MULTI")
     engine.run("XADD s 1-1 a 1")
@@ -82,8 +80,8 @@ def test_a_transaction_is_refused_as_a_whole(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
-def test_a_failed_fsync_is_never_trusted_again(tmp_path, policy):
-    """EIO on fsync: the file's content is unknown, so it is rewritten from memory, and only then writes work again."""
+def test_a_file_with_a_failed_fsync_is_rewritten(tmp_path, policy):
+    """After EIO on fsync the file's content is unknown, so it is rewritten from memory before writes work again."""
     engine = Engine(tmp_path, appendfsync=policy)
     engine.run("XADD s 1-1 a 1")
     engine.tick(2)
@@ -105,8 +103,8 @@ def test_a_failed_fsync_is_never_trusted_again(tmp_path, policy):
 
 
 @pytest.mark.parametrize(("policy", "event"), [("always", b"aof-fsync-always"), ("no", b"aof-write")])
-def test_a_slow_disk_is_an_event_of_latency(tmp_path, policy, event):
-    """Writing the log takes half a second: LATENCY reports it, and nothing below the threshold."""
+def test_a_slow_write_is_an_event_of_latency(tmp_path, policy, event):
+    """LATENCY reports a write of the log of half a second, and none below the threshold."""
     engine = Engine(tmp_path, appendfsync=policy)
     engine.run("CONFIG SET latency-monitor-threshold 250")
     flush, times = engine.log.flush, [0.5, 0.125]
@@ -123,8 +121,8 @@ def test_a_slow_disk_is_an_event_of_latency(tmp_path, policy, event):
     assert [(name, worst) for name, *_, worst in engine.run("LATENCY LATEST")] == [(event, 500)]
 
 
-def test_a_block_that_cannot_be_taken_back(tmp_path):
-    """If a partial block cannot be cut off either, the file is given up and rewritten."""
+def test_a_block_that_cannot_be_cut_off(tmp_path):
+    """If a partial block cannot be cut off, the file is abandoned and the log is rewritten."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.files.fail("write", errno.EIO)
@@ -153,7 +151,7 @@ def test_a_block_that_cannot_be_taken_back(tmp_path):
     ],
 )
 def test_a_rewrite_that_fails(tmp_path, call, where, policy):
-    """An error at any step of a rewrite leaves the log in use and complete; the next one succeeds."""
+    """An error at any step of a rewrite leaves the log in use and complete, and the next rewrite succeeds."""
     engine = Engine(tmp_path, appendfsync=policy)
     engine.run("XADD s 1-1 a 1")
     engine.files.fail(call, errno.ENOSPC, where)
@@ -175,7 +173,9 @@ def test_a_rewrite_that_fails(tmp_path, call, where, policy):
 
 @pytest.mark.parametrize("form", ["rdb", "psb"])
 def test_a_snapshot_that_fails(tmp_path, form):
-    """BGSAVE on a full disk: the old snapshot stays, and with save points writes are refused until one succeeds."""
+    """After BGSAVE on a full disk the old snapshot stays, and with save points writes are rejected until a save
+    succeeds.
+    """
     engine = Engine(tmp_path, appendonly="no", save="3600 1", save_format=form)
     engine.run("XADD s 1-1 a 1")
     assert engine.run("SAVE") == b"OK"
@@ -197,7 +197,7 @@ def test_a_snapshot_that_fails(tmp_path, form):
 
 
 def test_save_points(tmp_path):
-    """The save directive writes a snapshot after its seconds with its number of changes, not before."""
+    """The save directive writes a snapshot after its number of seconds and of changes, and not before."""
     engine = Engine(tmp_path, appendonly="no", save="60 2")
     engine.run("XADD s 1-1 a 1")
     engine.tick(100)
@@ -228,7 +228,7 @@ def test_the_log_is_rewritten_when_it_has_grown(tmp_path):
     assert engine.info()["aof_base_size"] == base
 
 
-def test_everysec_waits_for_a_slow_disk_but_not_for_ever(tmp_path):
+def test_everysec_waits_for_a_slow_disk_for_two_seconds(tmp_path):
     """While an fsync hangs, new blocks wait; after two seconds they are written anyway, and that is counted."""
     engine = Engine(tmp_path, appendfsync="everysec", at_once="")
     engine.run("XADD s 1-1 a 1")
@@ -243,11 +243,11 @@ def test_everysec_waits_for_a_slow_disk_but_not_for_ever(tmp_path):
     assert engine.info()["aof_delayed_fsync"] == 1
     engine.run("XADD s 3-1 a 3")
     engine.workers.run(1)
-    assert engine.info()["aof_buffer_length"] == 0, "what waited is written when the fsync is over"
+    assert engine.info()["aof_buffer_length"] == 0, "waiting blocks are written after the fsync"
 
 
-def test_everysec_loses_a_second_of_a_power_failure_at_the_most(tmp_path):
-    """After a power failure, commands acknowledged more than a second (and a tick) before are there."""
+def test_everysec_loses_at_most_a_second_in_a_power_failure(tmp_path):
+    """Commands acknowledged more than a second (and a tick) before a power failure are restored."""
     engine = Engine(tmp_path, appendfsync="everysec")
     for number in range(1, 41):
         engine.run(f"XADD s {number}-1 a 1")
@@ -259,7 +259,7 @@ def test_everysec_loses_a_second_of_a_power_failure_at_the_most(tmp_path):
 
 
 def test_no_appendfsync_on_rewrite(tmp_path):
-    """With the directive no fsync is made while something else is written, and again afterwards."""
+    """With the directive no fsync runs while another file is written, and fsyncs run again afterwards."""
     engine = Engine(tmp_path, at_once="", no_appendfsync_on_rewrite="yes")
     engine.run("XADD s 1-1 a 1")
     engine.run("BGREWRITEAOF")
@@ -275,7 +275,7 @@ def test_no_appendfsync_on_rewrite(tmp_path):
 
 
 def test_a_directory_has_one_owner(tmp_path):
-    """A second engine with appendonly on the same directory does not start; after the first has ended it does."""
+    """A second engine with appendonly on the same directory does not start until the first one has ended."""
     engine = Engine(tmp_path)
     with pytest.raises(ConfigError, match="belongs to another engine"):
         Engine(tmp_path)
@@ -286,8 +286,8 @@ def test_a_directory_has_one_owner(tmp_path):
     assert restarted(engine).run("XLEN s") == 1
 
 
-def test_shutdown_says_when_it_cannot_save(tmp_path):
-    """SHUTDOWN returns an error if the log or the snapshot cannot be written, and FORCE exits anyway."""
+def test_shutdown_fails_if_it_cannot_save(tmp_path):
+    """SHUTDOWN returns an error if the log or the snapshot cannot be written."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.files.fail("sync", errno.EIO)
@@ -301,7 +301,7 @@ def test_shutdown_says_when_it_cannot_save(tmp_path):
     assert snapshots.run("SHUTDOWN SAVE") == "ERR Errors trying to SHUTDOWN. Check logs."
 
 
-def test_an_image_does_not_hold_up_the_log(tmp_path):
+def test_an_image_does_not_delay_the_log(tmp_path):
     """Commands between the start and the end of a rewrite go to the new increment and count once."""
     engine = Engine(tmp_path, at_once="")
     engine.run("XADD s 1-1 a 1")

@@ -1,5 +1,6 @@
-"""Streams with cold segments on disk, under crashes and power failures between any two steps, and a full disk; random
-commands, stores, rewrites, saves and restarts give the same state as in memory.
+"""Streams with cold segments on disk, under crashes and power failures at any step, and with a full disk.
+
+Random commands, stores, rewrites, saves and restarts give the same data as in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.suite.long import FULL
 DISK = {"stream_storage": "disk", "stream_file_size": "1024", "enable_debug_command": "yes"}
 
 
-#: Which steps a crash comes before: all of them take half a minute.
+#: Steps before which a crash is tested: testing all of them takes half a minute.
 STEPS = slice(0, None, 1 if FULL else 8)
 
 
@@ -36,7 +37,7 @@ def _small_segments() -> Iterator[None]:
 
 
 def store_all(engine: Engine) -> int:
-    """Store sealed segments, and run the engine's periodic tidying."""
+    """Store sealed segments and run the engine's periodic cleanup."""
     found = store(engine.core, engine.durability.keeping.segments)
     for _ in range(3):
         engine.tick()
@@ -44,7 +45,7 @@ def store_all(engine: Engine) -> int:
 
 
 def stored(engine: Engine) -> int:
-    """How many segments lie on the disk."""
+    """Return the number of segments on disk."""
     return sum(
         segment.is_stored
         for db in engine.core.databases
@@ -65,9 +66,7 @@ _AFTER = ["XCLAIM s g d 0 8-1", "XTRIM s MINID 10", *adds(14, 1)]
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_between_any_two_steps(tmp_path, power):
-    """Whenever it ends while segments are stored, moved and removed and bases refer to them, every acknowledged command
-    is found.
-    """
+    """After a crash while segments are stored, moved, removed or referenced, every acknowledged command is restored."""
 
     def story(engine: Engine) -> Iterator[Any]:
         yield from commands(engine, _BEFORE)
@@ -85,7 +84,7 @@ def test_a_crash_between_any_two_steps(tmp_path, power):
 
 
 class Twins:
-    """The same drawn commands on an engine whose streams lie on the disk, and on a core that has all in memory."""
+    """An engine with streams on disk and a core with all data in memory, which run the same random commands."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.directory = directory
@@ -96,7 +95,7 @@ class Twins:
         self.stored = 0
 
     def step(self) -> None:
-        """One more command; both answer the same."""
+        """Run one more command on both sides, which must give the same reply."""
         driver, engine = self.driver, self.engine
         driver.now_us += self.random.choice((0, 0, 1000, 7000))
         engine.now_us = max(engine.now_us, driver.now_us)
@@ -108,7 +107,7 @@ class Twins:
         self.model.changes.effects.clear()
 
     def happen(self) -> None:
-        """Something that no client should notice."""
+        """Do something that no client should notice."""
         engine, kind = self.engine, self.random.randrange(7)
         if kind < 3:
             store_all(engine)
@@ -124,7 +123,7 @@ class Twins:
             self.restart("memory" if self.random.random() < 0.2 else "disk")
 
     def restart(self, mode: str) -> None:
-        """Another life of the engine on the same directory."""
+        """Start a new engine on the same directory."""
         if self.random.random() < 0.5:
             self.engine.close()
         self.engine.die()
@@ -138,8 +137,8 @@ class Twins:
 
 
 @pytest.mark.parametrize("seed", range(12 if FULL else 2))
-def test_nobody_can_tell_where_streams_are_kept(tmp_path, seed):
-    """Drawn commands answer as in memory, whatever is stored, rewritten, saved and loaded between them."""
+def test_storage_on_disk_is_invisible(tmp_path, seed):
+    """Random commands get the replies of storage in memory, with stores, rewrites, saves and restarts between them."""
     twins = Twins(tmp_path, seed)
     for number in range(1, 600):
         twins.step()

@@ -17,7 +17,7 @@ __all__ = ["client", "engine_site"]
 
 @pytest.fixture
 def engine_site(engine_process: servers.Running) -> Iterator[Site]:
-    """The engine without keys, as golden files are written."""
+    """Return an engine without keys, for which golden files are written."""
     with redis.Redis(host=engine_process.host, port=engine_process.port) as made:
         made.flushall()
         yield Site(engine_process.url, made, "engine")

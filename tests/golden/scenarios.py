@@ -1,4 +1,4 @@
-"""Situations whose stored forms are kept: how each is reached, its form in a file, and how a server gets it again."""
+"""Situations whose stored formats are kept: how each is reached, its form in a file, and how a server gets it back."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.harness.storing import store
 from tests.spark_streams.driver import OldQuery, Query, Site
 from tests.spark_streams.write.commit.test_attempts import Attempt
 
-#: Directory of the releases.
+#: Directory with the files of the releases.
 RELEASES = Path(__file__).parent
 
 # --- Checkpoints of streaming queries
 
 _LIMITED = {"maxEntriesPerTrigger": "7"}
 _TWO = {"streams": "a,b", "maxEntriesPerTrigger": "9", "minPartitions": "3", "maxPartitions": "3"}
-#: Options of a query for each way of reading.
+#: Options of a query, for each way of reading.
 READS: dict[str, dict[str, str]] = {
     "range": {"stream": "a", **_LIMITED},
     "range-of-a-group": {"stream": "a", "group": "g", **_LIMITED},
@@ -44,12 +44,12 @@ READS: dict[str, dict[str, str]] = {
 
 
 def query_of(site: Site, name: str) -> Query:
-    """A query that reads in this way, from the start of its streams."""
+    """Return a query that reads in this way, from the start of its streams."""
     return site.old_query(**READS[name]) if name.endswith("4.1") else site.query(**READS[name])
 
 
 def add_entries(site: Site, first: int, count: int) -> None:
-    """Entries of both streams."""
+    """Add entries to both streams."""
     for stream in ("a", "b"):
         site.add(stream, count, first)
 
@@ -81,7 +81,7 @@ def put_read(site: Site, name: str, stored: dict[str, Any]) -> Query:
     for key, dump in stored["keys"].items():
         site.client.restore(key.encode("latin-1"), 0, base64.b64decode(dump))
     query = query_of(site, name)
-    assert stored["options"] == READS[name], "the options of a release's query do not change"
+    assert stored["options"] == READS[name], "the options of a release's query have changed"
     query.log = [json.dumps(each) if each else "" for each in stored["log"]]
     return query
 
@@ -90,28 +90,28 @@ def put_read(site: Site, name: str, stored: dict[str, Any]) -> Query:
 
 
 def _committed(url: str) -> None:
-    """A batch of two tasks is committed."""
+    """Commit a batch of two tasks."""
     Attempt(url, "first").task(0, range(20)).task(1, range(20, 40)).commit()
 
 
 def _direct(url: str) -> None:
-    """The driver has died; one task has written all of its rows, and the other one five."""
+    """Leave a direct write after the driver's death: one task has written all of its rows, the other one five."""
     _committed(url)
     Attempt(url, "first", batch=1).task(0, range(100, 120)).task(1, range(120, 125))
 
 
 def _atomic(url: str) -> None:
-    """One of two tasks has written its rows in one transaction; the driver has died."""
+    """Leave an atomic write after the driver's death: one of two tasks has written its rows in one transaction."""
     Attempt(url, "first", "atomic").task(0, range(20))
 
 
 def _staged(url: str) -> None:
-    """Both tasks have staged their rows, and the driver has died before it published any."""
+    """Leave a staged write after the driver's death: both tasks have staged their rows, none of which is published."""
     Attempt(url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
 
 
 def _prepared(url: str) -> None:
-    """The driver has died when it had published one of the staged chunks."""
+    """Leave a write whose driver died after publishing one of the staged chunks."""
     first = Attempt(url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
     move, left = Mover.move, [1]
 
@@ -130,10 +130,10 @@ def _prepared(url: str) -> None:
 
 
 class _DriverDiedError(BaseException):
-    """Ends a driver's work at this point."""
+    """Raised to simulate a driver's death."""
 
 
-#: How far a write has come, and how to get there.
+#: Functions that bring a write to each stage.
 WRITES: dict[str, Callable[[str], None]] = {
     "committed": _committed,
     "direct": _direct,
@@ -144,7 +144,7 @@ WRITES: dict[str, Callable[[str], None]] = {
 
 
 def write_write(site: Site, name: str) -> dict[str, Any]:
-    """Bring a write so far; return the contents of all keys, without deadlines."""
+    """Bring a write to this stage; return the contents of all keys without deadlines."""
     WRITES[name](site.url)
     client, found = site.client, {}
     for key in sorted(client.keys()):
@@ -173,7 +173,7 @@ def put_write(client: redis.Redis, stored: dict[str, Any]) -> None:
 
 _RDB = {"appendonly": "no"}
 _PSB = {"appendonly": "no", "save_format": "psb"}
-#: Directives of an engine for each form of data.
+#: Directives of an engine, for each format of data.
 ENGINES: dict[str, dict[str, str]] = {
     "rdb": _RDB,
     "rdb-version-14": {**_RDB, "rdb_version": "14"},
@@ -185,12 +185,12 @@ ENGINES: dict[str, dict[str, str]] = {
     "log-after-commands": {"aof_use_rdb_preamble": "no"},
     "segments-on-disk": {"stream_storage": "disk"},
 }
-#: Those whose data lie in a log of commands alone. No command creates a pending record of a deleted entry.
+#: Formats with all data in a log of commands, where no command creates a pending record of a deleted entry.
 OF_COMMANDS = ("log", "log-after-commands")
 
 
 def _ask(engine: Engine) -> Callable[..., Any]:
-    """Commands to the engine, and replies as they come over the wire."""
+    """Return a function that runs commands on the engine and returns replies as a client sees them."""
 
     def ask(*words: Any) -> Any:
         argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
@@ -204,22 +204,22 @@ def _ask(engine: Engine) -> Callable[..., Any]:
 
 
 def contents(engine: Engine) -> dict[bytes, Any]:
-    """All that clients can see of all keys."""
+    """Return everything that clients can see of all keys."""
     found: dict[bytes, Any] = _plain(real_files.view(_ask(engine)))
     return found
 
 
 def _plain(value: Any) -> Any:
-    """A value with floats as texts: Python's syntax has no infinity."""
+    """Return a value with floats as text, because Python's syntax has no infinity."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(map(_plain, value))
-    return repr(value + 0.0) if isinstance(value, float) else value  # -0.0 is 0.0, as in RDB files
+    return repr(value + 0.0) if isinstance(value, float) else value  # RDB files store -0.0 as 0.0.
 
 
 def write_engine(directory: Path, name: str) -> dict[bytes, Any]:
-    """Fill an engine on an empty directory with every type, and end it. Return its contents."""
+    """Fill an engine on an empty directory with every type and shut it down; return its contents."""
     with small_segments():
         engine = Engine(directory, **ENGINES[name])
         ask = _ask(engine)
@@ -247,7 +247,7 @@ def write_contents(directory: Path, found: dict[bytes, Any]) -> None:
 
 
 def read_contents(directory: Path) -> dict[bytes, Any]:
-    """What contents.txt says."""
+    """Return the contents in contents.txt."""
     found: dict[bytes, Any] = ast.literal_eval((directory / "contents.txt").read_text())
     return found
 
@@ -256,17 +256,19 @@ def read_contents(directory: Path) -> dict[bytes, Any]:
 
 
 def text(value: bytes) -> str:
-    """Bytes as text: each byte is a character."""
+    """Return bytes as text, with one character per byte."""
     return value.decode("latin-1")
 
 
 def form(stored: Any) -> Any:
-    """A stored value without drawn IDs and times, which differ from run to run; an object becomes a list of pairs."""
+    """Return a stored value without random IDs and times, which differ between runs; an object becomes a
+    list of pairs.
+    """
     if isinstance(stored, dict):
         return sorted(([form(name), form(value)] for name, value in stored.items()), key=json.dumps)
     if isinstance(stored, list):
         return [form(each) for each in stored]
     if isinstance(stored, str):
-        drawn = r"\b([0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{128,})\b"  # a query, an attempt, a key as hexadecimal
+        drawn = r"\b([0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{128,})\b"  # IDs, and keys as hexadecimal
         return re.sub(r"\b[0-9]{13}-[0-9]+\b", "TIME", re.sub(drawn, "DRAWN", stored))
     return stored

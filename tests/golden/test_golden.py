@@ -1,7 +1,7 @@
-"""What releases have stored is readable by today's code, and today's code stores it in the same form as the last one.
+"""Data stored by releases is readable by today's code, which stores it in the same form as the last release.
 
-If a test fails here, a format has changed. Data of a release must stay readable: repair the reading. If only the form
-that is written has changed, and on purpose, docs/reference/stability.md says what that means for the version number.
+If a test fails here, a format has changed. Data of a release must stay readable: fix the reader. If only the written
+form has changed, and on purpose, docs/reference/stability.md says what that means for the version number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.golden import scenarios
 from tests.spark_streams.driver import OldQuery, Site
 from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
 
-#: Releases with golden files, oldest first; the last one's forms are those of today.
+#: Releases with golden files, oldest first; today's code must write the forms of the last one.
 RELEASES = ("1.0.0rc1",)
 
 
@@ -32,15 +32,15 @@ def _stored(release: str, folder: str, name: str) -> Any:
 
 
 def test_the_releases_are_listed() -> None:
-    """Every directory is tested, and the current version has one."""
+    """The directories are those of the listed releases, which include the current version."""
     directories = {path.name for path in scenarios.RELEASES.iterdir() if path.is_dir() and path.name[0].isdigit()}
     assert directories == set(RELEASES)
     assert RELEASES[-1] == ENGINE_VERSION
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_file_is_read(release: str) -> None:
-    """A situation that is no longer in the code, but in a release, would be a format that is not tested."""
+def test_every_file_belongs_to_a_situation(release: str) -> None:
+    """Each situation of a release still exists in the code; otherwise its format would not be tested."""
     for folder, known in (("reads", scenarios.READS), ("writes", scenarios.WRITES)):
         names = {path.stem for path in (scenarios.RELEASES / release / folder).iterdir()}
         assert names <= known.keys()
@@ -50,8 +50,8 @@ def test_every_file_is_read(release: str) -> None:
 
 @pytest.mark.parametrize("name", scenarios.READS)
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_query_goes_on_from_a_release_s_checkpoint(engine_site: Site, release: str, name: str) -> None:
-    """The unfinished batch has the same rows again, and the next batches have all others, once."""
+def test_a_query_continues_from_a_release_s_checkpoint(engine_site: Site, release: str, name: str) -> None:
+    """The unfinished batch has the same rows again, and the next batches have all other rows, once."""
     stored = _stored(release, "reads", name)
     query = scenarios.put_read(engine_site, name, stored)
     if isinstance(query, OldQuery):
@@ -63,7 +63,7 @@ def test_a_query_goes_on_from_a_release_s_checkpoint(engine_site: Site, release:
         assert sorted(rows, key=_place) == sorted(stored["rows"], key=_place)
         scenarios.add_entries(engine_site, 20, 5)
         seen = sorted(row["n"] for row in [*rows, *query.drain()])
-        before = stored["log"][-2]["streams"].values() or [f"{rows[0]['n']}-1"]  # the entry n has the ID (n + 1)-1
+        before = stored["log"][-2]["streams"].values() or [f"{rows[0]['n']}-1"]  # Entry n has the ID (n + 1)-1.
         assert seen == sorted(n for last in before for n in range(int(last.partition("-")[0]), 25))
     query.reader.stop()
 
@@ -72,7 +72,7 @@ def _place(row: dict[str, Any]) -> tuple[int, int]:
     return row["n"], int(row["_id"].partition("-")[0])
 
 
-#: The rows of each batch of a write, by partition, and the rows in the stream once they were all written.
+#: The rows of each batch of a write by partition, and the rows in the stream after all were written.
 _ROWS = {
     "committed": (0, "exactlyOnce", [range(20), range(20, 40)], range(40)),
     "direct": (1, "exactlyOnce", [range(100, 120), range(120, 140)], [*range(40), *range(100, 140)]),
@@ -85,10 +85,10 @@ _ROWS = {
 @pytest.mark.redis
 @pytest.mark.parametrize("name", scenarios.WRITES)
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_write_is_finished_from_a_release_s_records(
+def test_a_replay_completes_a_release_s_write(
     client: redis.Redis, place: servers.Running, release: str, name: str
 ) -> None:
-    """A replay brings the rows that are missing, and no other; so does its repetition; the next batch follows."""
+    """A replay adds only the missing rows, repeating it adds none, and the next batch works."""
     scenarios.put_write(client, _stored(release, "writes", name))
     batch, mode, tasks, wanted = _ROWS[name]
     for attempt in ("second", "third"):
@@ -104,10 +104,10 @@ def test_a_write_is_finished_from_a_release_s_records(
 
 @pytest.mark.redis
 @pytest.mark.parametrize("release", RELEASES)
-def test_other_rows_than_a_release_s_fence_counts_are_refused(
+def test_a_replay_with_other_rows_than_in_a_release_s_fence_fails(
     client: redis.Redis, place: servers.Running, release: str
 ) -> None:
-    """The digest in a release's fence is compared with that of the rows that a replay brings."""
+    """A replay whose rows differ from the digest in a release's fence fails and writes nothing."""
     scenarios.put_write(client, _stored(release, "writes", "direct"))
     before = numbers(client)
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
@@ -117,8 +117,8 @@ def test_other_rows_than_a_release_s_fence_counts_are_refused(
 
 @pytest.mark.parametrize("name", scenarios.ENGINES)
 @pytest.mark.parametrize("release", RELEASES)
-def test_an_engine_starts_on_a_release_s_data(tmp_path: Path, release: str, name: str) -> None:
-    """Every key is there with its type, value and deadline; streams have their groups and pending entries."""
+def test_an_engine_starts_with_a_release_s_data(tmp_path: Path, release: str, name: str) -> None:
+    """Every key has its type, value and deadline; streams have their groups and pending entries."""
     directory = scenarios.RELEASES / release / "engine"
     shutil.copytree(directory / name, tmp_path / "data")
     engine = Engine(tmp_path / "data", **scenarios.ENGINES[name])
@@ -132,25 +132,25 @@ def test_an_engine_starts_on_a_release_s_data(tmp_path: Path, release: str, name
 
 @pytest.mark.parametrize("name", scenarios.READS)
 def test_offsets_have_the_form_of_the_last_release(engine_site: Site, name: str) -> None:
-    """Only drawn IDs differ: an older release of the same major version reads them."""
+    """Offsets differ from those of the last release only in random IDs, so an older release can read them."""
     written = scenarios.write_read(engine_site, name)
     assert scenarios.form(written["log"]) == scenarios.form(_stored(RELEASES[-1], "reads", name)["log"])
 
 
 @pytest.mark.parametrize("name", scenarios.WRITES)
 def test_records_have_the_form_of_the_last_release(engine_site: Site, name: str) -> None:
-    """The keys, their fields and values are the same but for drawn IDs and times."""
+    """The keys, their fields and values are those of the last release except for random IDs and times."""
     written = json.loads(json.dumps(scenarios.write_write(engine_site, name)))
     assert scenarios.form(written) == scenarios.form(_stored(RELEASES[-1], "writes", name))
 
 
-#: Length of a file's start with magic and version, where compressed bytes follow, which depend on the compressor.
+#: Length of a file's start with magic and version, before compressed bytes, which depend on the compressor.
 _STARTS = {".rdb": 9, ".psb": 20, ".pss": 20}
 
 
 @pytest.mark.parametrize("name", scenarios.ENGINES)
-def test_engine_data_have_the_form_of_the_last_release(name: str, tmp_path: Path) -> None:
-    """The same files, of the same versions; logs and the uncompressed snapshot have the same bytes."""
+def test_engine_data_has_the_form_of_the_last_release(name: str, tmp_path: Path) -> None:
+    """Files and versions are those of the last release; logs and the uncompressed snapshot have the same bytes."""
     starts = {} if name == "psb-uncompressed" else _STARTS
     scenarios.write_engine(tmp_path, name)
     assert _files(tmp_path, starts) == _files(scenarios.RELEASES / RELEASES[-1] / "engine" / name, starts)

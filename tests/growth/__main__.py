@@ -1,7 +1,7 @@
 """Compare the growth of commands' cost with redis-server: ``REDIS_SERVER=... python -m tests.growth``.
 
-A line for each case whose growth is conspicuous (all of them with ``--all``): milliseconds of processor time on the
-engine for n and 4n arguments, and on redis-server for 4n.
+Prints a line for each case with a conspicuous growth, or with ``--all`` for every case: milliseconds of processor time
+on the engine for n and 4n arguments, and on redis-server for 4n.
 """
 
 from __future__ import annotations

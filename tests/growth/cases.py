@@ -1,8 +1,8 @@
 """Commands with one argument repeated many times, derived from the command table.
 
-The syntax in a command's declaration shows which of its arguments repeat. Each gives three cases: the same word each
-time, different existing words, and different missing words. Combinations that the syntax does not show, such as the
-keys and IDs of XREAD, are listed by hand.
+The syntax in a command's declaration shows which arguments repeat. Each of these gives three cases: the same word each
+time, distinct existing words, and distinct missing words. Combinations that the syntax does not show, such as the keys
+and IDs of XREAD, are listed by hand.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.syntax import Argument, arguments
 
 Words = list[bytes]
-#: The word number ``i`` of a repeated argument: its kind of case is ``same``, ``distinct`` or ``missing``.
+#: Kinds of cases, by the words of the repeated argument.
 KINDS = ("same", "distinct", "missing")
-#: Commands of the test server, the process or its peers, and subcommands without handlers of their own.
+#: Commands about the test server, its process or its peers, and subcommands without handlers of their own.
 _NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "command|getkeys", "command|getkeysandflags"})
-#: Commands whose options stop the server, or its clients.
+#: Commands whose options stop the server or its clients.
 _STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
-#: Commands whose repeated arguments depend on each other or are a language of their own: see ``_by_hand``.
+#: Commands whose repeated arguments depend on each other or have their own language: see ``_by_hand``.
 _BY_HAND = frozenset(
     {"xread", "xreadgroup", "acl|setuser", "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "ps.add"}
     | {"client|tracking", "client|list", "config|set", "zunion", "zunionstore", "zinter", "zinterstore"}
@@ -47,7 +47,9 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class Case:
-    """One command: ``prepare`` gives the commands that make its data, ``command`` the measured words, both for n."""
+    """One command: ``prepare`` returns the commands that create its data, ``command`` the measured
+    words, both for n.
+    """
 
     name: str
     prepare: Callable[[int], Iterator[Words]]
@@ -74,7 +76,7 @@ def _word(name: str, kind: str, i: int) -> bytes:
 
 
 def _filled(found: tuple[Argument, ...], repeated: Argument, kind: str, n: int) -> Words:
-    """The words of a command with ``repeated`` n times, other multiple arguments once, optional ones left out."""
+    """Return a command's words with ``repeated`` n times, other multiple arguments once, and without optional ones."""
     out: Words = []
     for one in found:
         holds = _holds(one, repeated)
@@ -120,7 +122,7 @@ def _repeated(found: tuple[Argument, ...]) -> Iterator[Argument]:
 
 
 def _prepared(group: str, over_keys: bool, n: int) -> Iterator[Words]:
-    """Data of the type that a command works on: one key K of n elements, or n keys of a few."""
+    """Yield commands that create data of a command's type: one key K of n elements, or n keys of two elements."""
     keys = [b"k%d" % i for i in range(n)] if over_keys else [b"K"]
     count = 2 if over_keys else n
     for key in keys:
@@ -158,7 +160,7 @@ def _from_table(command: Command) -> Iterator[Case]:
         over_keys = repeated.kind == "key" or any(part.kind == "key" for part in repeated.parts)
         for kind in KINDS:
             group = "list" if name.startswith("sort") else command.group
-            # Each element is combined with each pattern or field name: only these grow here.
+            # Each element is combined with each pattern or field name, so only the patterns or names grow.
             few = repeated.name in ("pattern", "name")
 
             def prepare(n: int, group: str = group, over_keys: bool = over_keys, few: bool = few) -> Iterator[Words]:
@@ -171,7 +173,10 @@ def _from_table(command: Command) -> Iterator[Case]:
 
 
 def _options(command: Command) -> Iterator[Case]:
-    """Each option of a command n times in a row: most commands reject that, and must do so quickly."""
+    """Yield each option of a command n times in a row.
+
+    Most commands reject that, and must do so quickly.
+    """
     name = command.full_name.decode()
     found = arguments(command.syntax)
     first = [word.upper().encode() for word in name.split("|")]
@@ -186,7 +191,7 @@ def _options(command: Command) -> Iterator[Case]:
 
 
 def _two(group: str) -> Iterator[Words]:
-    """Data of which the size does not grow: for commands that are rejected, or that read one element."""
+    """Return data of constant size, for commands that are rejected or that read one element."""
     return _prepared(group, False, 2)
 
 
@@ -324,7 +329,7 @@ def _by_hand() -> Iterator[Case]:
 
 
 def _groups(n: int) -> Iterator[Words]:
-    """A stream with n groups of one consumer each, and n consumers of one group."""
+    """Yield commands that create a stream with n groups of one consumer each, and n consumers of one group."""
     yield [b"XADD", b"K", b"1-1", b"f", b"1"]
     yield [b"XGROUP", b"CREATE", b"K", b"g", b"0"]
     for i in range(n):
@@ -334,7 +339,7 @@ def _groups(n: int) -> Iterator[Words]:
 
 
 def _many_before() -> Iterator[Case]:
-    """Commands that meet what n commands before them have left."""
+    """Yield commands that run after n earlier commands have left their data."""
 
     def queued(n: int, kind: str) -> Iterator[Words]:
         yield [b"MULTI"]
@@ -381,7 +386,7 @@ def _many_before() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all cases."""
     found: list[Case] = []
     for command in _commands():
         name = command.full_name.decode()

@@ -1,4 +1,4 @@
-"""Processor time of one case: on the core in this process, or on a server as a process."""
+"""Processor time of one case: on the core in this process, or on a server process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW_US = 1_700_000_000_000_000
 
 
 def on_core(case: Case, n: int) -> float:
-    """Seconds that the command takes on a new core: all of its steps, its reply, and the end of its session."""
+    """Return the seconds that a command takes on a new core: all its steps, its reply, and closing its session."""
     core = Core(Config(), lambda most: 0)
     core.changes.recording = True
     core.allow_steps()
@@ -52,7 +52,7 @@ def _run(core: Core, session: Session, words: Words) -> None:
 
 
 def on_server(server: Running, case: Case, n: int) -> tuple[float, object]:
-    """Seconds of processor time that a server's process takes for the command, and its (first) reply."""
+    """Return the seconds of processor time that a server process takes for a command, and the first reply."""
     with server.connect(600) as connection:
         _answers(connection, [[b"FLUSHALL"], [b"ACL", b"DELUSER", b"u"], *case.prepare(n)])
         began = _processor_time(server.pid)
@@ -66,7 +66,7 @@ def _processor_time(pid: int) -> float:
 
 
 def _answers(connection: socket.socket, commands: list[Words]) -> list[object]:
-    """The replies of commands that are sent together."""
+    """Return the replies to commands that are sent together."""
     reader = hiredis.Reader()
     data = b"".join(hiredis.pack_command(tuple(words)) for words in commands)
     sending = threading.Thread(target=connection.sendall, args=(data,))

@@ -1,4 +1,4 @@
-"""Repeated arguments on the core in this process: four times as many cost about four times as much."""
+"""Growth of commands on the core: four times as many arguments cost about four times as much."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from tests.growth.cases import Case, cases
 from tests.growth.measuring import on_core
 
-#: A quadratic command needs seconds for the greater number.
+#: Numbers of arguments; a quadratic command needs seconds for the greater one.
 _FEW, _MANY = 1_000, 4_000
-#: Seconds below which nothing can be quadratic, and the greatest growth for four times the arguments (quadratic: 16).
+#: Seconds below which a result is accepted, and maximum growth for four times the arguments (quadratic: 16).
 _FAST, _GROWTH = 0.06, 8
 
 

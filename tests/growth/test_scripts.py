@@ -1,4 +1,4 @@
-"""Functions for scripts: the cost of each is proportional to the size of its arguments."""
+"""Growth of functions for scripts: the cost of each is proportional to the size of its arguments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from engine.settings.config import Config
 from engine.wire.encode import encoded
 
 NOW_US = 1_700_000_000_000_000
-#: Sizes; and numbers of arguments and results, of which Lua's stack has room for 8,000.
+#: Sizes, and numbers of arguments and results; Lua's stack has room for 8,000 of these.
 _SMALL, _LARGE, _FEW_WORDS, _MANY_WORDS = 10_000, 40_000, 1_900, 7_600
-#: Seconds below which nothing can be quadratic, and the greatest growth for four times the size (quadratic: 16).
+#: Seconds below which a result is accepted, and maximum growth for four times the size (quadratic: 16).
 _FAST, _GROWTH = 0.1, 8
 
 #: Start of each script: ``n``, ``x(text)`` for a text n times; an array and a map of n elements if it needs them.
@@ -25,7 +25,7 @@ local long, list, map = x'1', {}, {}
 """
 _LIST, _MAP = "for i = 1, n do list[i] = i end ", "for i = 1, n do map['k' .. i] = i end "
 
-#: Scripts by the function that they call.
+#: Scripts by the name of the function that they call.
 SCRIPTS: dict[str, list[str]] = {
     "cjson.decode": [
         "cjson.decode(x'1')",
@@ -216,7 +216,7 @@ SCRIPTS: dict[str, list[str]] = {
 }
 
 
-#: Functions of the libraries that only change a setting, or make a new library.
+#: Library functions that only change a setting or create a library.
 _SETTINGS = {
     "cjson.new",
     "cjson.encode_max_depth",
@@ -231,9 +231,9 @@ _SETTINGS = {
 
 
 def _cost(script: str, n: int) -> float:
-    """Seconds that a script takes in a new interpreter, its reply included.
+    """Return the seconds that a script takes in a new interpreter, including its reply.
 
-    A garbage collection would walk all objects of the test run; the engine exempts what it has at the start.
+    Garbage collection is off meanwhile, because it would visit all objects of the test run.
     """
     core = Core(Config(), lambda most: 0)
     session = core.open_session(NOW_US)
@@ -262,7 +262,7 @@ def test_the_cost_is_proportional_to_the_size(name: str, script: str) -> None:
 
 
 def test_all_functions_are_measured() -> None:
-    """Every function of every library that scripts have is in the table."""
+    """Every function of every library for scripts is in the table."""
     walk = """
     local found = {}
     for _, name in pairs({'cjson', 'cmsgpack', 'struct', 'bit', 'string', 'table', 'redis'}) do

@@ -1,6 +1,6 @@
-"""Connections of a test to a server: their interface, and the one over a socket.
+"""Connections of a test to a server: their interface, and the implementation for sockets.
 
-A client sends commands and receives replies in order. ``run`` does both. ``expect_blocked`` verifies that the client
+A client sends commands and receives replies in order; ``run`` does both. ``expect_blocked`` checks that the client
 waits: the server reports it, and no bytes have arrived.
 """
 
@@ -20,12 +20,12 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 class Client(abc.ABC):
-    """A connection. ``proto`` is 2 or 3."""
+    """A connection; ``proto`` is 2 or 3."""
 
     proto: int
-    #: The release of its server.
+    #: Release of the client's server.
     release: Release = NEWEST
-    #: The bytes of all that has been received by ``receive`` last.
+    #: Bytes of the last received reply.
     last_bytes: bytes
 
     @abc.abstractmethod
@@ -34,15 +34,15 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def receive(self, deadline: float = DEADLINE) -> Reply:
-        """The next reply (or push message); a TimeoutError if none comes in ``deadline`` seconds."""
+        """Return the next reply or push message; raise TimeoutError if none arrives within ``deadline`` seconds."""
 
     @abc.abstractmethod
     def expect_nothing(self) -> None:
-        """Fail if something has come that was not received yet."""
+        """Fail if a reply has arrived that was not received yet."""
 
     @abc.abstractmethod
     def poll(self) -> tuple[bool, Reply]:
-        """Whether a reply has come, and the reply; without waiting."""
+        """Return whether a reply has arrived, and the reply, without waiting."""
 
     @abc.abstractmethod
     def blocked(self) -> bool:
@@ -50,7 +50,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
 
     def run(self, *command: Any) -> Reply:
         """Send a command and receive its reply."""
@@ -58,12 +58,12 @@ class Client(abc.ABC):
         return self.receive()
 
     def wire(self, *command: Any) -> bytes:
-        """The bytes of a command's reply."""
+        """Run a command and return the bytes of its reply."""
         self.run(*command)
         return self.last_bytes
 
     def expect(self, command: Any, reply: Any) -> None:
-        """Run a command (text, or a tuple of words) and compare its reply."""
+        """Run a command (text or a tuple of words) and compare its reply."""
         came = self.run(*(command if isinstance(command, tuple) else (command,)))
         assert came == as_sent(reply, self.proto, self.release), f"{command}"
 
@@ -88,7 +88,7 @@ class Client(abc.ABC):
 
 
 class SocketClient(Client):
-    """A connection over a socket; ``control`` is another connection, which is asked whether this one waits."""
+    """A connection over a socket; ``control`` is another connection, which reports whether this one waits."""
 
     def __init__(self, connection: socket.socket, proto: int, control: SocketClient | None) -> None:
         self._socket = connection
@@ -162,7 +162,7 @@ class SocketClient(Client):
         return self._take()
 
     def expect_closed(self, deadline: float = DEADLINE) -> None:
-        """The server closes the connection, and sends nothing more."""
+        """Check that the server closes the connection and sends nothing more."""
         self._socket.settimeout(deadline)
         assert self._socket.recv(1 << 16) == b""
 
@@ -173,7 +173,7 @@ class SocketClient(Client):
         return "b" in flags
 
     def client_list(self) -> list[str]:
-        """The lines of CLIENT LIST."""
+        """Return the lines of CLIENT LIST."""
         text: bytes = self.run("CLIENT", "LIST")
         return text.decode(errors="replace").splitlines()
 

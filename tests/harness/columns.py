@@ -1,4 +1,4 @@
-"""Frames as columns: by the engine's own steps, and one frame after the other."""
+"""Frames as columns: split by the engine, and split frame by frame."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from engine.core.streams.entry_columns import batch_of
 from streamwire.entry_batch import Values
 from streamwire.frames import fields_of
 
-#: The field names, and the values of each field.
+#: Field names, and the values of each field.
 Columns = tuple[tuple[bytes, ...], list[list[bytes]]]
 
 
 def texts(values: Values) -> list[bytes]:
-    """Byte strings one by one."""
+    """Return byte strings one by one."""
     return [bytes(values.data[begin:end]) for begin, end in zip(values.starts, values.ends, strict=True)]
 
 
 def split(data: bytes | memoryview, offsets: Sequence[int]) -> Columns | None:
-    """The columns of frames, None if they are not uniform; ``offsets`` as ``batch_of`` takes them."""
+    """Return the columns of frames, or None if the frames are not uniform; ``offsets`` is as for ``batch_of``."""
     batch = batch_of(data, offsets)
     return None if batch is None else (batch.names, [texts(one) for one in batch.known])
 
 
 def split_slowly(frames: list[bytes]) -> Columns | None:
-    """The columns of frames, one frame after the other."""
+    """Return the columns of frames, split frame by frame."""
     rows = [fields_of(one) for one in frames]
     names = tuple(rows[0][::2])
     if any(tuple(row[::2]) != names for row in rows):

@@ -16,19 +16,19 @@ from tests.suite.waiting import DEADLINE
 
 
 class Clock:
-    """A clock that only the test moves. Microseconds since the epoch."""
+    """A clock that only the test moves, in microseconds since the epoch."""
 
     def __init__(self, now_us: int = 1_700_000_000_000_000) -> None:
         self.now_us = now_us
 
     @property
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the time in milliseconds since the epoch."""
         return self.now_us // 1000
 
 
 class CoreClient(Client):
-    """A session of a core in this process. Its replies pass through the encoder and hiredis as over a socket."""
+    """A session of a core in this process. Its replies pass through the encoder and hiredis, as over a socket."""
 
     def __init__(self, server: CoreServer, proto: int) -> None:
         self._server = server
@@ -42,7 +42,7 @@ class CoreClient(Client):
         self._server.execute(self, words(command))
 
     def accept(self, data: bytes) -> None:
-        """Bytes for this client."""
+        """Take bytes for this client."""
         if data:
             self._pending.append(data)
 
@@ -80,7 +80,7 @@ class CoreServer(Server):
         self.clock = Clock()
         self.core = Core(Config(), lambda n: 0)
         self.core.changes.recording = True
-        #: (database, argv) of everything that happened.
+        #: (database, argv) of every event.
         self.effects: list[tuple[int, list[bytes]]] = []
         self._by_session: dict[int, CoreClient] = {}
         self.main = self.connect()
@@ -95,18 +95,18 @@ class CoreServer(Server):
         return client
 
     def close_session(self, client: CoreClient) -> None:
-        """The client has gone."""
+        """Remove the session of a disconnected client."""
         if self._by_session.pop(client.session.id, None) is not None:
             self.core.close_session(client.session)
 
     def execute(self, client: CoreClient, argv: list[bytes]) -> None:
-        """Run a command as the shell would; return the caller's reply, then the messages for others."""
+        """Run a command as the shell would; return the caller's reply, then the messages for other clients."""
         reply = self.core.execute(client.session, argv, self.clock.now_us)
         client.accept(self.encoded(client, reply))
         self._deliver()
 
     def encoded(self, client: CoreClient, reply: Any) -> bytes:
-        """Return a reply's bytes; empty if there is no reply now."""
+        """Return a reply's bytes, or empty bytes if there is no reply yet."""
         client.proto = client.session.proto
         return b"" if reply is BLOCKED or reply is NO_REPLY else encoded(reply, client.proto)
 

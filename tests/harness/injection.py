@@ -1,4 +1,4 @@
-"""Injected bugs: a handler that raises an unexpected error, after some of its changes, or before any."""
+"""Injected bugs: a handler that raises an unexpected error before its first change or after some changes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from engine.core.table.registry import Command, all_commands
 
 
 class MistakeError(Exception):
-    """Stands for any mistake in the engine's code."""
+    """A stand-in for any bug in the engine's code."""
 
 
 class Bomb:
-    """Counts changes while it is armed, and raises a MistakeError in place of the one with number ``left``."""
+    """A counter of changes that raises a MistakeError instead of the change with number ``left``."""
 
     def __init__(self) -> None:
         self.left: int | None = None
         self.counted = 0
 
     def tick(self) -> None:
-        """A change is about to be made."""
+        """Count a change that is about to be made."""
         self.counted += 1
         if self.left is not None:
             if not self.left:
@@ -32,7 +32,7 @@ class Bomb:
 
 
 def by_name() -> dict[str, Command]:
-    """Every command and subcommand of the table."""
+    """Return every command and subcommand of the table by name."""
     return {command.name: command for command in all_commands()}
 
 
@@ -57,7 +57,7 @@ def _wrap_changes(bomb: Bomb, put: Callable[[Any, str, Any], None]) -> None:
 
 @contextmanager
 def counted_changes() -> Iterator[Bomb]:
-    """Install a bomb that counts each change of a handler, while the block lasts."""
+    """Yield a bomb that counts each change of a handler inside the block."""
     bomb, before = Bomb(), [(owner, name, getattr(owner, name)) for owner, name in _CHANGES]
     _wrap_changes(bomb, setattr)
     try:
@@ -68,7 +68,7 @@ def counted_changes() -> Iterator[Bomb]:
 
 
 def fails_in(command: Command, put: Callable[[Any, str, Any], None]) -> None:
-    """Let the command's handler raise before it does anything."""
+    """Make a command's handler raise before its first change."""
 
     def handler(ctx: Context, argv: list[bytes]) -> Any:
         raise MistakeError
@@ -77,7 +77,9 @@ def fails_in(command: Command, put: Callable[[Any, str, Any], None]) -> None:
 
 
 def inject(faults: Mapping[str, int]) -> None:
-    """Make these commands of this process's engine fail after this many changes, if a word contains FAULT."""
+    """Make these commands of this process's engine fail after these numbers of changes, if an argument
+    contains FAULT.
+    """
     bomb = Bomb()
     _wrap_changes(bomb, setattr)
     commands = by_name()

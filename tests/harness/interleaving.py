@@ -1,15 +1,15 @@
-"""All interleavings of clients that talk to one server, explored without threads, sockets or time.
+"""All interleavings of clients of one server, explored without threads, sockets or time.
 
-A program is ordinary client code. It runs until it sends a request that was not executed yet, and is abandoned there;
-once the step has been executed, the program runs again from its start with the recorded replies. So its state is the
-history of its replies, and every state of the whole (all keys, all watches, all histories) is visited once, whichever
-way leads to it.
+A program is ordinary client code. It runs until it sends a request that was not executed yet, and is abandoned there.
+Once the step has been executed, the program runs again from its start with the recorded replies. A program's state is
+therefore the history of its replies, and every combined state (all keys, all watches, all histories) is visited once,
+whatever path leads to it.
 
-A step is one command, or one transaction from MULTI to EXEC. The reads under a new WATCH and its EXEC follow one
-another, without others in between: if others change a watched key there, EXEC does nothing, and the program reads
-again; if they do not, the reads would be the same right before EXEC. A killed program is one that is not stepped any
-more; its last request may still be executed. A broken link is a separate step: the program gets an exception, and its
-requests over that link may be executed later, command by command, or never.
+A step is one command, or one transaction from MULTI to EXEC. The reads under a new WATCH and its EXEC run without
+others in between. If others changed a watched key there, EXEC would do nothing and the program would read again; if
+not, the reads would be the same right before EXEC. A killed program is one that is not stepped any more; its last
+request may still be executed. A broken link is a separate step: the program gets an exception, and its requests over
+that link may be executed later, command by command, or never.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from streamclient.replies import parse
 from streamclient.wire_errors import LinkError, ResponseError
 from tests.harness.replies import words
 
-#: Commands that are executed together, in RESP words: one command, or MULTI to EXEC, and quiet ones before it.
+#: Commands that run together, in RESP words: one command, or MULTI to EXEC, with quiet commands before it.
 Step = tuple[tuple[bytes, ...], ...]
 #: All keys of the server with their values.
 Keys = tuple[tuple[bytes, Any], ...]
 
-#: Commands that change nothing that other clients see: those of one request see one moment.
+#: Commands without visible changes: those of one request see one moment.
 _READS = {b"UNWATCH", b"COMMAND", b"WATCH", b"HMGET", b"HGETALL", b"HEXISTS", b"XINFO", b"XRANGE", b"EXISTS"}
-#: Commands whose counts no program uses: they are all 0, and fewer histories differ.
+#: Commands whose counts no program uses: the counts are all set to 0, so that fewer histories differ.
 _COUNTED = {b"HSET", b"HDEL", b"PEXPIRE"}
 _BROKEN = object()
 _NOW_US = 1_700_000_000_000_000
 
 
 class _Paused(BaseException):
-    """The program waits for the reply to the first of these steps, which it has sent over a link."""
+    """Raised when a program waits for the reply to the first of these steps, which it has sent over a link."""
 
     def __init__(self, link: int, steps: list[Step]) -> None:
         self.link, self.steps = link, steps
@@ -68,7 +68,9 @@ def _steps(commands: Sequence[Sequence[bytes]]) -> list[Step]:
 
 
 class SimulatedLink:
-    """A link whose requests are answered by `ask`: the steps of a request in, the bytes of its replies out."""
+    """A link whose requests are answered by `ask`, which takes the steps of a request and returns the
+    replies' bytes.
+    """
 
     logs_in_again = False
     last_used = 0.0
@@ -80,20 +82,20 @@ class SimulatedLink:
         self._early: dict[bytes, bytes] = {}
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """As `Link.pipeline`."""
+        """Send commands as `Link.pipeline` does."""
         if not commands:
             return []
         self._receive_due()
         return parse(self._ask(self._number, _steps([words(each) for each in commands])))
 
     def send_raw(self, *data: Any) -> bytes:
-        """As `Link.send_raw`."""
+        """Send bytes as `Link.send_raw` does."""
         token = b"%d" % (len(self._due) + len(self._early))
         self._due[token] = _steps(parse(b"".join(data)))
         return token
 
     def receive(self, token: bytes) -> tuple[bytearray, int]:
-        """As `Link.receive`."""
+        """Return the next reply as `Link.receive` does."""
         self._receive_due()
         data = self._early.pop(token)
         return bytearray(data), len(data)
@@ -102,12 +104,12 @@ class SimulatedLink:
         while self._due:
             token = next(iter(self._due))
             later = [step for steps in itertools.islice(self._due.values(), 1, None) for step in steps]
-            assert not later, "one request at a time is in flight"
+            assert not later, "more than one request is in flight"
             self._early[token] = self._ask(self._number, self._due[token])
             del self._due[token]
 
     def close(self) -> None:
-        """As `Link.close`."""
+        """Do nothing: there is no socket."""
 
 
 class SimulatedConnection(Connection):
@@ -126,7 +128,7 @@ class SimulatedConnection(Connection):
 
 @dataclass(frozen=True)
 class Program:
-    """A client: `run` gets a connection and the results of the programs that it `follows`, and starts after them."""
+    """A client program: `run` gets a connection and the results of the programs in `follows`, and starts after them."""
 
     name: str
     run: Callable[..., Any]
@@ -136,7 +138,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a program is after some replies: waiting for steps, or at its end with a result or the name of an error."""
+    """A program's progress after some replies: waiting for steps, or finished with a result or the name of an error."""
 
     link: int = 0
     steps: tuple[Step, ...] = ()
@@ -147,10 +149,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class State:
-    """The whole state: the keys; each session's watches, and whether one was touched; each program's history; orphans.
+    """The combined state: keys, watches of each session and whether one was touched, history of each program, orphans.
 
-    An orphan is the rest of a request whose link broke. `holder`: the program that is between a new WATCH and its EXEC.
-    `last`: the program stepped last, and `switches`: how often it was another one than before.
+    An orphan is the rest of a request whose link broke. `holder` is the program between a new WATCH and its EXEC.
+    `last` is the last stepped program, and `switches` counts the changes of program.
     """
 
     keys: Keys = ()
@@ -164,7 +166,7 @@ class State:
 
 
 class Server:
-    """A core in this process, whose state can be read and set."""
+    """A core in this process whose state can be read and set."""
 
     def __init__(self, hidden: Sequence[bytes] = ()) -> None:
         self._core = Core(Config(), lambda n: 0)
@@ -174,19 +176,19 @@ class Server:
         self._known: Keys | None = ()
 
     def session(self, name: tuple[int, int]) -> Session:
-        """The session of a program's link."""
+        """Return the session of a program's link."""
         if name not in self._sessions:
             self._sessions[name] = self._core.open_session(_NOW_US)
         return self._sessions[name]
 
     def call(self, *command: Any) -> Any:
-        """A command of the test's own. Its reply."""
+        """Run a command of the test itself and return its reply."""
         (reply,) = parse(self._execute(self._own, words(command)))
         assert not isinstance(reply, ResponseError), (command, reply)
         return reply
 
     def execute(self, name: tuple[int, int], step: Step) -> bytes:
-        """Execute a step. The bytes of its replies."""
+        """Execute a step and return the bytes of its replies."""
         session = self.session(name)
         if any(command[0] not in _READS for command in step):
             self._known = None
@@ -202,7 +204,7 @@ class Server:
         return encoded(self._core.execute(session, command, _NOW_US), 2)
 
     def keys(self) -> Keys:
-        """All keys and their values."""
+        """Return all keys and their values."""
         if self._known is not None:
             return self._known
         found: list[tuple[bytes, Any]] = []
@@ -257,9 +259,10 @@ class Server:
 
 @dataclass
 class Exploration:
-    """Visits every state that these programs can bring about.
+    """Visits every state that these programs can reach.
 
-    At most `breaks` links break, and programs take turns at most `switches` times (None: any number of times).
+    At most `breaks` links break, and the program changes at most `switches` times, or without limit if `switches` is
+    None.
     """
 
     programs: Sequence[Program]
@@ -273,14 +276,16 @@ class Exploration:
     _progress: dict[tuple[Any, ...], Progress] = field(default_factory=dict)
 
     def states(self, keys: Keys = ()) -> Iterator[tuple[State, list[Progress | None]]]:
-        """Every state once, from these keys on, with each program's progress (None: it has not started)."""
+        """Yield every state reachable from these keys once, with each program's progress, or None if it has not
+        started.
+        """
         first = State(keys, (), (0,) * len(self.programs))
         self.came_from = seen = {first: None}
         waiting = deque([first])
         while waiting:
             state = waiting.pop()
             self.visited += 1
-            assert self.visited <= self.most, "more states than this model is meant to have"
+            assert self.visited <= self.most, "more states than expected"
             progress = self.progress_of(state)
             yield state, progress
             for after in self._after(state, progress):
@@ -289,7 +294,7 @@ class Exploration:
                     waiting.append(after)
 
     def trace(self, state: State) -> str:
-        """The steps that led to a state, one a line."""
+        """Return the steps that led to a state, one per line."""
         lines: list[str] = []
         while (before := self.came_from[state]) is not None:
             progress = self.progress_of(before)
@@ -311,7 +316,7 @@ class Exploration:
         return "\n".join(reversed(lines))
 
     def progress_of(self, state: State) -> list[Progress | None]:
-        """Each program's progress."""
+        """Return the progress of each program."""
         found: dict[str, Progress] = {}
         progress: list[Progress | None] = []
         for at, program in enumerate(self.programs):
@@ -416,5 +421,5 @@ class Exploration:
 
 
 def alone(server: Server, run: Callable[..., Any]) -> Any:
-    """Run a program to its end on the server in its present state."""
+    """Run a program to its end on the server in its current state."""
     return run(SimulatedConnection(lambda link, steps: b"".join(server.execute((99, link), step) for step in steps)))

@@ -1,7 +1,7 @@
-"""The servers for contract tests, behind one interface, and those in separate processes.
+"""The servers for contract tests behind one interface, and server processes.
 
 ``server.run`` and the other methods of a client use its first connection; ``server.client()`` opens more.
-``server.let_pass(ms)`` lets time pass: the core's clock is moved, for a process the test waits until the server's clock
+``server.let_pass(ms)`` lets time pass: the core's clock is moved; for a process the test waits until the server's clock
 has advanced.
 """
 
@@ -24,7 +24,7 @@ class Server(abc.ABC):
 
     kind: str
     proto: int
-    #: The release whose behaviour it has.
+    #: Release whose behaviour the server has.
     release: Release
     main: Client
 
@@ -47,7 +47,7 @@ class Server(abc.ABC):
         self.main.expect_error(command, text)
 
     def given(self, *commands: Any) -> None:
-        """Run commands that set the scene; none may fail."""
+        """Run preparing commands, none of which may fail."""
         for command in commands:
             reply = self.run(*(command if isinstance(command, tuple) else (command,)))
             assert type(reply).__name__ != "Error", f"{command}: {reply}"
@@ -56,42 +56,44 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def connect(self) -> Client:
-        """A new connection in this server's protocol."""
+        """Return a new connection in this server's protocol."""
 
     @property
     def keeper(self) -> Client:
-        """The connection that restores a test's settings, in whatever state a failed test left the others."""
+        """Return the connection that restores settings after a test, even if the test left other
+        connections unusable.
+        """
         return self.main
 
     @abc.abstractmethod
     def let_pass(self, ms: int) -> None:
-        """At least ``ms`` milliseconds pass."""
+        """Let at least ``ms`` milliseconds pass."""
 
     @property
     @abc.abstractmethod
     def now(self) -> int:
-        """The server's time in milliseconds since the epoch."""
+        """Return the server's time in milliseconds since the epoch."""
 
     def client(self) -> Client:
-        """One more connection, closed at the end of the test."""
+        """Return one more connection, which is closed at the end of the test."""
         client = self.connect()
         self._clients.append(client)
         return client
 
     def since(self, text: str, valkey: str | None = None) -> bool:
-        """Whether it has what came with Redis ``text``, and with Valkey ``valkey`` (None: never)."""
+        """Whether the server has the features of Redis ``text``, or for a Valkey those of ``valkey`` (None: never)."""
         return self.release.since(text, valkey)
 
     def newest(self, answer: Any, before: Mapping[str, Any], valkey: Mapping[str, Any] | None = None) -> Any:
-        """Return this server's reply for a `Newest`."""
+        """Return the reply of this server, given the newest one and those of other releases."""
         return Newest(answer, before, valkey or {}).of(self.release)
 
     def same(self, came: Reply, expected: Any) -> bool:
-        """Whether a reply is as expected, in this server's protocol."""
+        """Whether a reply is as expected in this server's protocol."""
         return bool(came == as_sent(expected, self.proto, self.release))
 
     def config(self, name: str, value: object) -> None:
-        """CONFIG SET for the rest of the test."""
+        """Change a setting for the rest of the test."""
         old = self.run("CONFIG", "GET", name)
         assert old, f"no setting {name}"
         before = next(iter(old.values())) if isinstance(old, dict) else old[1]
@@ -153,7 +155,7 @@ class ProcessServer(Server):
             super().finish()
         finally:
             self.main.close()
-        # Blocked clients of this test must not be served in the next one. (A process that a test has ended, such as a
-        # worker of Spark's, may keep a client of its own for a while.)
+        # Disconnect blocked clients of this test, so that they are not served in the next one. A process that a test
+        # has ended, such as a worker of Spark, may keep a client for a while.
         wait_for(self._all_gone, "the server to notice that the test's clients have gone")
         self.control.close()

@@ -12,7 +12,7 @@ import pytest
 
 
 def since(text: str, valkey: str | None = None) -> pytest.MarkDecorator:
-    """For servers of version ``text`` or newer, and for Valkey ``valkey`` or newer."""
+    """Mark a test for servers of version ``text`` or later, and for Valkey ``valkey`` or later."""
     return pytest.mark.since(text, valkey)
 
 

@@ -1,8 +1,8 @@
-"""Replay for any test: the effects of a core bring an empty core to the same state.
+"""Replay for any test: the effects of a core give an empty core the same data.
 
-``state`` returns the whole state of a core as plain data that can be compared and printed: every database, every key,
-its type, value and deadline. Seen and active times of consumers are only compared if a test requests it, because
-deliveries are logged as claims, which have the delivery's time but not the consumer's.
+``state`` returns all data of a core as plain data that can be compared and printed: every database and key with type,
+value and deadline. Seen and active times of consumers are compared only on request, because deliveries are logged as
+claims, which have the delivery's time but not the consumer's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOW_US = 1_700_000_000_000_000
 
 
 def new_core(pick: Any = None, **settings: str) -> Core:
-    """A core that records its effects. ``settings`` are directives, with _ for -."""
+    """Return a core that records its effects; ``settings`` are directives, with _ instead of -."""
     config = Config()
     for name, value in settings.items():
         assert config.change([(name.replace("_", "-").encode(), value.encode())]) is None
@@ -36,7 +36,7 @@ def new_core(pick: Any = None, **settings: str) -> Core:
 
 
 def commands(effects: list[tuple[int, Any]]) -> list[tuple[int, list[bytes]]]:
-    """The effects as commands; those that a vectorised path recorded as bytes are taken apart."""
+    """Return the effects as commands; effects that a vectorised path recorded as bytes are parsed."""
     found = []
     for index, effect in effects:
         argvs = RequestParser().parse(effect) if isinstance(effect, bytes) else [effect]
@@ -45,11 +45,11 @@ def commands(effects: list[tuple[int, Any]]) -> list[tuple[int, list[bytes]]]:
 
 
 def replayed(effects: list[tuple[int, Any]], now_us: int = NOW_US) -> Core:
-    """An empty core after the effects. None of them may fail."""
+    """Return a core with the effects applied to an empty one; none may fail."""
     core = new_core()
     core.changes.replaying = True
     session = core.open_session(now_us)
-    # As in the log: a command of another database has a SELECT before it, also inside a transaction.
+    # As in the log, SELECT precedes a command of another database, also inside a transaction.
     steps: list[list[bytes]] = []
     current = 0
     for index, argv in commands(effects):
@@ -94,7 +94,7 @@ def _stream(stream: Stream, *, times: bool) -> dict[str, Any]:
 
 
 def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
-    """Everything that the core keeps, by database and key; empty databases are left out."""
+    """Return all data of the core by database and key, without empty databases."""
     found: dict[int, dict[bytes, Any]] = {}
     for db in core.databases:
         for key, value, deadline in db.items():
@@ -107,7 +107,7 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
                 plain = sorted(value)
             elif isinstance(value, SortedSet):
                 plain = value.shown()
-                assert dict(plain) == value, "its order is not that of its scores"
+                assert dict(plain) == value, "members are not in the order of their scores"
             elif isinstance(value, Hash) and value.deadlines:
                 plain = [(*pair, value.deadlines.get(pair[0])) for pair in value.items()]
             elif isinstance(value, dict):
@@ -119,6 +119,6 @@ def state(core: Core, *, times: bool = False) -> dict[int, dict[bytes, Any]]:
 
 
 def check_replay(core: Core, now_us: int) -> None:
-    """The effects that ``core`` has recorded so far give its state again."""
+    """Check that replaying the effects recorded so far gives the core's data."""
     core.changes.set_time(now_us)
     assert state(replayed(core.changes.effects, now_us)) == state(core)

@@ -1,9 +1,9 @@
-"""Replies as tests see and state them.
+"""Expected and actual replies of tests.
 
 Actual replies are decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for
-a RESP3 map, `Error` for an error reply (as a value, nested ones too). Expected replies are written shorter and once for
-both protocols: text stands for its UTF-8 bytes, `Map` and `Streams` for maps that exist only in RESP3, `Score` and
-`Scored` for doubles, `tests.servers.releases.Newest` for replies that differ between releases.
+a RESP3 map, and `Error` for an error reply, also within a reply. Expected replies are shorter and serve both protocols:
+text means its UTF-8 bytes, `Map` and `Streams` are maps that exist only in RESP3, `Score` and `Scored` are doubles, and
+`tests.servers.releases.Newest` has replies that differ between releases.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ Reply = Any
 
 @dataclass(frozen=True)
 class Error:
-    """An error reply; ``text`` is what follows the ``-``."""
+    """An error reply; ``text`` follows the ``-``."""
 
     text: str
 
 
 class Map(dict[Any, Any]):
-    """A map: in RESP2 the same pairs in one flat array."""
+    """A map; in RESP2 its pairs are one flat array."""
 
 
 class Streams(dict[Any, Any]):
-    """The reply of XREAD and XREADGROUP, entries by key: in RESP2 an array of pairs."""
+    """The reply of XREAD and XREADGROUP, entries by key; in RESP2 it is an array of pairs."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A double, given as Redis writes it: in RESP2 that text."""
+    """A double as Redis writes it; in RESP2 it is that text."""
 
     text: str
 
 
 class Scored(str):
-    """Members with scores, ``"a 1 b 2.5"``: in RESP3 pairs, in RESP2 one flat array. (Pairs in both are lists.)"""
+    """Members with scores, ``"a 1 b 2.5"``: pairs in RESP3, one flat array in RESP2. Use lists for pairs in both."""
 
     __slots__ = ()
 
@@ -61,13 +61,13 @@ class _Any:
         return "ANY"
 
 
-#: Equal to every reply.
+#: A value that equals every reply.
 ANY = _Any()
 
 
 @dataclass(frozen=True)
 class Between:
-    """Equal to every integer from ``low`` to ``high``."""
+    """A value that equals every integer from ``low`` to ``high``."""
 
     low: int
     high: int
@@ -80,7 +80,7 @@ class Between:
 
 
 class AnyOrder:
-    """Equal to every list, or set, of these texts, in whatever order."""
+    """A value that equals every list or set of these texts, in any order."""
 
     def __init__(self, texts: list[str]) -> None:
         self._words = sorted(text.encode() for text in texts)
@@ -103,24 +103,24 @@ INVALID_ID = Error("ERR Invalid stream ID specified as stream command argument")
 
 _VECTOR_SETS = Map({"name": "vectorset", "ver": 1, "path": "", "args": []})
 _LUA = Map({"name": "lua", "ver": 1, "path": "lua", "args": []})
-#: The modules that a server has from the start.
+#: Modules that a server has from its start.
 MODULES = Newest([_VECTOR_SETS], before={"8.0": []}, valkey={"9.1": [_LUA]}, engine=[])
 
 
 def unknown_command(name: str) -> Newest:
-    """The error of a command that does not exist, called without arguments."""
+    """Return the error of an unknown command without arguments."""
     text = f"ERR unknown command '{name}'"
     return Newest(Error(text), before={"8.6": Error(f"{text}, with args beginning with: ")})
 
 
 def entry(text: str) -> list[Any]:
-    """An entry as XRANGE replies with it, from ``"ID field value ..."``."""
+    """Return an entry as XRANGE does, from ``"ID field value ..."``."""
     entry_id, *fields = text.split()
     return [entry_id.encode(), [word.encode() for word in fields]]
 
 
 def entries(*texts: str) -> list[Any]:
-    """Entries, each from ``"ID field value ..."``."""
+    """Return entries, each from ``"ID field value ..."``."""
     return [entry(text) for text in texts]
 
 
@@ -147,7 +147,7 @@ def as_sent(expected: Any, proto: int, release: Release = NEWEST) -> Any:
 
 
 def words(command: tuple[Any, ...]) -> list[bytes]:
-    """A command's words as bytes; a single string is divided at its blanks."""
+    """Return a command's words as bytes; a single string is divided at its blanks."""
     parts: Any = command
     if len(command) == 1 and isinstance(command[0], str):
         parts = command[0].split()
@@ -158,16 +158,16 @@ _NOTHING = object()
 
 
 class Decoder:
-    """Bytes in, replies out, with each reply's own bytes next to it."""
+    """A decoder of replies that keeps each reply's bytes."""
 
     def __init__(self) -> None:
         self._reader = hiredis.Reader(replyError=Error, notEnoughData=_NOTHING)
 
     def feed(self, data: bytes) -> None:
-        """More bytes of the connection."""
+        """Take more bytes of the connection."""
         self._reader.feed(data)
 
     def next(self) -> tuple[bool, Reply]:
-        """Whether there is a complete reply, and the reply."""
+        """Return whether there is a complete reply, and the reply."""
         value = self._reader.gets()
         return (False, None) if value is _NOTHING else (True, value)

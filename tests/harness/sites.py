@@ -16,20 +16,20 @@ from tests.spark_streams.driver import Site
 
 @pytest.fixture
 def client(client: redis.Redis) -> Iterator[redis.Redis]:
-    """The same; afterwards no connection of the connector's to that server is left."""
+    """Return a client of the server; afterwards the connector has no connection to that server."""
     yield client
     pool.close_all()
 
 
 @pytest.fixture
 def site(place: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
-    """The same as an address, a client and the server's kind."""
+    """Return the server as an address, a client and its kind."""
     return Site(place.url, client, request.node.callspec.params["place"])
 
 
 @pytest.fixture
 def connection(place: servers.Running) -> Iterator[Connection]:
-    """A connection of the connector to that server."""
+    """Return a connection of the connector to the server."""
     made = Connection(Address(place.url))
     yield made
     made.close()

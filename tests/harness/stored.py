@@ -1,4 +1,4 @@
-"""The engine's core in this process with its streams on the disk: segments are tiny, and stored after each command."""
+"""The core in this process with its streams on disk: segments are tiny and are stored after each command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.harness.storing import segment_files, store
 
 
 class StoredServer(CoreServer):
-    """Data read from disk is dropped from the cache after each command."""
+    """A core server that drops data read from disk from its cache after each command."""
 
     kind = "stored"
 

@@ -1,4 +1,4 @@
-"""Cold segments that a test has stored, as the engine's housekeeping would have by and by."""
+"""Storing of cold segments by a test, in place of the engine's housekeeping."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 
 
 def segment_files(directory: Path, files: Files | None = None, file_size: int = 4096) -> SegmentFiles:
-    """The segment files of a data directory, including existing ones."""
+    """Return the segment files of a data directory, including existing ones."""
     found = SegmentFiles(files or Files(), directory / FOLDER, lambda: file_size, is_in_use=True)
     found.find_files()
     return found
 
 
 def store(core: Core, files: SegmentFiles) -> int:
-    """Store all sealed segments of a core, compressed; how many there were. An OSError where the disk refuses."""
+    """Store all sealed segments of a core and return their number; raise OSError if the disk rejects one."""
     storage = core.streams.storage
     storage.sealed.stores = True
     waiting = len(storage.sealed)

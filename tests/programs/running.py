@@ -1,4 +1,4 @@
-"""Runs a small program with two workers, kills one in the middle, and returns the driver's report."""
+"""Running a small program with two workers, one of which is killed in the middle, and returning the driver's report."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 from tests.servers import stop
 
 SCRIPTS = Path(__file__).parent / "scripts"
-#: Seconds that a program may take; only failures pay them.
+#: Maximum seconds for a program; only failures take that long.
 DEADLINE = 300.0
 
 
 def outcome(command: Sequence[str], url: str, directory: Path, *, jobs: int, again: float) -> dict[str, Any]:
     """Return the report of ``command``'s driver, with two workers of which the first is killed when half is done.
 
-    Of its ``jobs``, those without a result for ``again`` seconds are submitted once more. Processes write their errors
-    into files of ``directory``; the test shows them if a driver fails.
+    Of the driver's ``jobs``, those without a result for ``again`` seconds are submitted once more. Processes write
+    their errors into files of ``directory``, which the test shows if a driver fails.
     """
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -55,13 +55,13 @@ def outcome(command: Sequence[str], url: str, directory: Path, *, jobs: int, aga
         for process in processes:
             stop(process)
     errors = (directory / "driver.err").read_text()[-3000:]
-    assert "{" in "".join(lines[-1:]), f"the driver said {lines}\n{errors}"
+    assert "{" in "".join(lines[-1:]), f"the driver printed {lines}\n{errors}"
     report: dict[str, Any] = json.loads(lines[-1])
     return report
 
 
 def _lines(driver: subprocess.Popen[bytes], victim: subprocess.Popen[bytes]) -> list[str]:
-    """Return the driver's output; after ``half`` the victim is killed."""
+    """Return the driver's output; the victim is killed when the driver prints ``half``."""
     assert driver.stdout is not None
     out, end, read = driver.stdout.fileno(), time.monotonic() + DEADLINE, b""
     while time.monotonic() < end:

@@ -16,19 +16,20 @@ from tests import servers
 from tests.programs.running import DEADLINE, SCRIPTS, outcome
 from tests.suite.tools import needed
 
-#: Where `make test-programs` has installed them.
+#: Folder in which `make test-programs` has installed the programs.
 INSTALLED = os.environ.get("PROGRAMS", "")
 
 needs_programs = pytest.mark.skipif(not INSTALLED, reason="the programs are installed by make test-programs")
 
-#: Programs that `make test` runs too, with fewer jobs: the extra `test` has it.
+#: Programs that `make test` runs too, with fewer jobs; the extra `test` installs them.
 LIGHT = ("huey", "rq")
-#: Jobs of each program, and after how many seconds without news one is submitted again. (Not five: channels_redis waits
-#: as long at the server, and where both end within one turn of its event loop, redis-py loses the cancellation.)
+#: Jobs of each program, and seconds without progress after which one is submitted again. Five seconds would be the
+#: timeout of channels_redis at the server: if both end in one iteration of its event loop, redis-py loses the
+#: cancellation.
 JOBS, AGAIN = (24, 4.0) if INSTALLED else (8, 0.3)
 
 _SQUARES = [number * number for number in range(JOBS)]
-#: Each driver's report.
+#: Expected report of each driver.
 PROGRAMS: dict[str, dict[str, Any]] = {
     "celery": {"squares": _SQUARES, "chord": 285, "later": 49, "by_priority": [0, 5, 9], "waited": True},
     "rq": {"squares": _SQUARES, "then": 36, "again": "second"},
@@ -57,7 +58,7 @@ def started(kind: str) -> AbstractContextManager[servers.Running]:
     return servers.redis() if kind == "redis" else servers.engine()
 
 
-#: Names of the libraries' scripts, and how they are run.
+#: Scripts with libraries, and the commands that run them.
 LIBRARIES = {"python": SCRIPTS / "libraries.py", "node": Path(INSTALLED) / "node" / "libraries.js"}
 
 
@@ -72,8 +73,8 @@ def command(program: str) -> list[str]:
 @pytest.mark.parametrize(
     "program", [name if name in LIGHT else pytest.param(name, marks=needs_programs) for name in PROGRAMS]
 )
-def test_a_small_job(program: str, kind: str, tmp_path: Path) -> None:
-    """Every job of a program gives its result, though one of two workers is killed in the middle."""
+def test_every_job_gives_its_result(program: str, kind: str, tmp_path: Path) -> None:
+    """Every job of a program gives its result although one of two workers is killed in the middle."""
     with started(kind) as running:
         found = outcome(command(program), f"{running.url}/0", tmp_path, jobs=JOBS, again=AGAIN)
         assert found == PROGRAMS[program]

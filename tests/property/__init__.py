@@ -1,1 +1,1 @@
-"""Random commands on the core: their replies against plain lists, and its state against what its log leads to."""
+"""Random commands on the core: replies against plain lists, and data against a replay of the log."""

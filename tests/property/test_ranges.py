@@ -17,7 +17,7 @@ EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 ID = tuple[int, int]
 MS = st.integers(0, 40)
 SEQ = st.one_of(st.integers(0, 3), st.just(2**64 - 1))
-#: (what, number, number): steps that change the stream.
+#: Steps that change the stream: name of the step and two numbers.
 CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.integers(0, 3), st.integers(0, 3)),
@@ -51,7 +51,7 @@ def text(entry_id: ID) -> str:
 
 
 def change(server: CoreServer, naive: Naive, what: str, first: int, second: int) -> None:
-    """Do the same to both."""
+    """Apply the same change to both streams."""
     if what.startswith("add"):
         for _ in range(first if what == "add many" else 1):
             ms, seq = naive.last
@@ -79,7 +79,7 @@ def change(server: CoreServer, naive: Naive, what: str, first: int, second: int)
 
 
 def low_end(bound: Any) -> tuple[str, ID]:
-    """A low end as text, and the smallest ID that it lets in."""
+    """Return a low end as text, and the smallest ID that it includes."""
     if bound is None:
         return "-", (0, 0)
     ms, seq, exclusive = bound
@@ -91,7 +91,7 @@ def low_end(bound: Any) -> tuple[str, ID]:
 
 
 def high_end(bound: Any) -> tuple[str, ID]:
-    """A high end as text, and the greatest ID that it lets in."""
+    """Return a high end as text, and the greatest ID that it includes."""
     top = 2**64 - 1
     if bound is None:
         return "+", (top, top)
@@ -101,7 +101,7 @@ def high_end(bound: Any) -> tuple[str, ID]:
     if not exclusive:
         return word, last
     if last == (0, 0):
-        return word, last  # there is no ID before it, which is an error of its own
+        return word, last  # No ID precedes 0-0, so that end would be an error.
     return "(" + word, (ms - 1, top) if last[1] == 0 else (ms, last[1] - 1)
 
 
@@ -112,7 +112,7 @@ def as_reply(entries: list[tuple[ID, int]]) -> list[Any]:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(CHANGES, QUERIES)
 def test_ranges_equal_those_of_a_list(changes: list[tuple[str, int, int]], queries: list[Any]) -> None:
-    """Every range, in both directions and with COUNT, has exactly the entries that a list of all live entries has."""
+    """Every range, in both directions and with COUNT, has exactly the entries of the list."""
     server, naive = CoreServer(2), Naive()
     for step in changes:
         change(server, naive, *step)
@@ -127,7 +127,7 @@ def test_ranges_equal_those_of_a_list(changes: list[tuple[str, int, int]], queri
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(CHANGES, st.integers(0, 10_000), st.integers(1, 20))
-def test_reading_on_from_an_id(changes: list[tuple[str, int, int]], point: int, count: int) -> None:
+def test_reading_in_pages(changes: list[tuple[str, int, int]], point: int, count: int) -> None:
     """XREAD and XREADGROUP in pages return every live entry after an ID once and in order."""
     server, naive = CoreServer(2), Naive()
     for step in changes:
@@ -149,7 +149,7 @@ def test_reading_on_from_an_id(changes: list[tuple[str, int, int]], point: int, 
 
 @cache
 def long_streams() -> CoreServer:
-    """A core with twenty thousand entries in the stream ``long``."""
+    """Return a core with a stream ``long`` of twenty thousand entries."""
     server = CoreServer(2)
     for n in range(1, 20_001):
         server.core.execute(server.main.session, [b"XADD", b"long", b"%d-0" % n, b"n", b"%d" % n], server.clock.now_us)
@@ -165,7 +165,7 @@ def long_streams() -> CoreServer:
     st.integers(1, 500),
 )
 def test_ranges_over_many_segments(trimmed: int, holes: list[tuple[int, int]], count: int) -> None:
-    """The same on a stream long enough to be stored in several pieces, with holes in them."""
+    """Ranges of a stream with several segments and with deleted entries have exactly the entries of the list."""
     server = long_streams()
     server.given("DEL s", "COPY long s")
     naive = Naive()

@@ -1,4 +1,4 @@
-"""Replaying the log of stream commands brings an empty core to the same state."""
+"""Replaying the log of stream commands on an empty core gives the same data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def producers(server_core: Any) -> dict[tuple[int, bytes], Any]:
 
 
 def without_unlogged(found: Any) -> Any:
-    """A state without what no log carries, as Redis's does not: the deliveries that reading history counts."""
+    """Return the state without the delivery counts of history reads, which no log contains, not even Redis's."""
     for keys in found.values():
         for kind, value, _ in keys.values():
             if kind == b"stream":
@@ -48,7 +48,7 @@ def words_after_streams(words: tuple[str, ...]) -> int:
 
 
 def failure(steps: list[Step]) -> str | None:
-    """How the state differs after the effects of these steps; None if it does not."""
+    """Return how the data differs after a replay of these steps' effects, or None if it does not."""
     server = CoreServer(2)
     clients = [server.main, server.client()]
     history = False
@@ -74,8 +74,8 @@ def failure(steps: list[Step]) -> str | None:
 @pytest.mark.parametrize(
     "families", [("stream", "group"), ("stream", "group", "newer"), (*FAMILIES, "newer")], ids=" ".join
 )
-def test_effects_replayed_on_an_empty_core(families: tuple[str, ...]) -> None:
-    """After any commands the recorded effects make an equal core: entries, groups, pending lists, producers."""
+def test_effects_restore_the_data(families: tuple[str, ...]) -> None:
+    """The effects of any commands give an empty core the same entries, groups, pending lists and producers."""
     for number in range(SEQUENCES):
         steps = Grammar(Random(f"replay/{families}/{number}"), set(families)).sequence(60)
         found = failure(steps)

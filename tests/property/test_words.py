@@ -17,10 +17,10 @@ from engine.wire.encode import encoded
 from tests.harness.injection import by_name
 from tests.harness.replay import NOW_US
 
-#: How many commands to try for each seed.
+#: Number of commands for each seed.
 COUNT = 10 * int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 COMMANDS = by_name()
-#: They have effects outside the core, or run what tests ask for.
+#: Commands that are left out because they have effects outside the core, or run what the test draws.
 LEFT_OUT = {"debug", "shutdown", "save", "bgsave", "bgrewriteaof", "config|rewrite"}
 NAMES = sorted(name for name, command in COMMANDS.items() if not command.subcommands and name not in LEFT_OUT)
 LONG = b"1" * 5000
@@ -46,7 +46,7 @@ SETUP = (
 
 
 def drawn(random: Random) -> list[bytes]:
-    """A command with about as many words as it takes: keys, words of its syntax, and nasty ones."""
+    """Return a command with about the right number of words: keys, words of its syntax, and invalid ones."""
     name = random.choice(NAMES)
     command = COMMANDS[name]
     words = name.upper().encode().split(b"|")
@@ -61,8 +61,8 @@ def drawn(random: Random) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_command_answers_whatever_words_it_gets(seed):
-    """Random words for random commands: each gets a reply that can be encoded, and never an internal error."""
+def test_every_command_replies_to_any_arguments(seed):
+    """Each random command with random arguments gets a reply that can be encoded, and no internal error."""
     random = Random(seed)
     core: Any = None
     for number in range(COUNT):

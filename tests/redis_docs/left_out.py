@@ -1,4 +1,6 @@
-"""Examples in the documents that no server follows: the document, the example, and why it is not run unchanged."""
+"""Examples in the documents that no server follows: the document, the example, and the reason why it is not run
+unchanged.
+"""
 
 LEFT_OUT = [
     (

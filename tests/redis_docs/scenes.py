@@ -1,4 +1,4 @@
-"""A scene: steps that follow each other on a server that is empty at the beginning."""
+"""Scenes: steps that run in order on a server that is empty at the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ Step = tuple[str, Any]
 
 @dataclass(frozen=True)
 class Scene:
-    """``before`` sets the scene and is not shown in the document; each step is a command and the reply shown for it."""
+    """``before`` prepares the scene and is not shown in the document; each step is a command with its
+    documented reply.
+    """
 
     name: str
     steps: list[Step]
@@ -20,7 +22,7 @@ class Scene:
 
 
 class Fields:
-    """Equal to a record (map or flat array) that has at least these fields with these values.
+    """A value that equals a record (map or flat array) with at least these fields and values.
 
     Releases add fields to the records of XINFO, so a document's example shows those of its time.
     """
@@ -43,7 +45,7 @@ class Fields:
 
 
 class HelpOn:
-    """Equal to a help text (an array) that has a line for each of these subcommands."""
+    """A value that equals a help text (an array) with a line for each of these subcommands."""
 
     def __init__(self, first: str, subcommands: list[str]) -> None:
         self._first = first.encode()
@@ -76,10 +78,10 @@ def _bytes(value: Any) -> Any:
 
 
 def idle(ms: int) -> Between:
-    """An idle time of ``ms``, plus the delay of a slow run."""
+    """Return a value that equals an idle time of ``ms`` plus the delay of a slow run."""
     return Between(ms, ms + 600_000)
 
 
 def aged(key: str, group: str, consumer: str, ms: int, *ids: str, deliveries: int = 1) -> str:
-    """The command that makes pending entries ``ms`` old without another delivery."""
+    """Return the command that makes pending entries ``ms`` old without another delivery."""
     return f"XCLAIM {key} {group} {consumer} 0 {' '.join(ids)} IDLE {ms} RETRYCOUNT {deliveries} JUSTID"

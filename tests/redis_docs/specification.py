@@ -1,4 +1,4 @@
-"""The examples of the draft of consumer groups, in the commands that came of it (see ``left_out``)."""
+"""The examples of the draft of consumer groups, with the commands that resulted from it (see ``left_out``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the three documents work."""
+"""The examples of three documents give the documented replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_examples(server: Server, scene: Scene) -> None:
 
 
 def test_waiting_for_new_entries(server: Server) -> None:
-    """The introduction's ``XREAD BLOCK 0 ... $`` gets the entry that comes next, and only that."""
+    """The introduction's ``XREAD BLOCK 0 ... $`` returns only the next entry."""
     server.given("XADD mystream 1519073278252-0 foo value_1")
     reader = server.client()
     reader.send("XREAD BLOCK 0 STREAMS mystream $")
@@ -36,7 +36,7 @@ def test_waiting_for_new_entries(server: Server) -> None:
 
 
 def test_waiting_for_a_while(server: Server) -> None:
-    """The documentation's ``XREAD COUNT 100 BLOCK 300 ... $`` ends with nil without new entries."""
+    """The documentation's ``XREAD COUNT 100 BLOCK 300 ... $`` returns nil if no entry arrives."""
     server.given("XADD race:france 1692632086370-0 rider Castilla")
     reader = server.client()
     reader.send("XREAD COUNT 100 BLOCK 300 STREAMS race:france $")
@@ -45,6 +45,6 @@ def test_waiting_for_a_while(server: Server) -> None:
     reader.expect_reply(None)
 
 
-def test_what_is_left_out_has_a_reason() -> None:
-    """Each example that is not run unchanged is listed with its reason."""
+def test_every_changed_example_has_a_reason() -> None:
+    """The list of examples that are not run unchanged has a document, an example and a reason in each row."""
     assert all(document and example and reason for document, example, reason in LEFT_OUT)

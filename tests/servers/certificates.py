@@ -26,7 +26,7 @@ def openssl(*words: str | Path) -> None:
 
 
 def authority(directory: Path, name: str) -> Certificate:
-    """A certificate that signs others: ``name.crt`` and ``name.key`` in the directory."""
+    """Return a certificate that signs others, as ``name.crt`` and ``name.key`` in the directory."""
     made = Certificate(directory / f"{name}.crt", directory / f"{name}.key")
     usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
     openssl(
@@ -36,7 +36,9 @@ def authority(directory: Path, name: str) -> Certificate:
 
 
 def certificate(directory: Path, name: str, signer: Certificate, hosts: str = "DNS:localhost") -> Certificate:
-    """A certificate for ``hosts``, whose subject is ``name``: ``name.crt`` and ``name.key`` in the directory."""
+    """Return a certificate for ``hosts`` with the subject ``name``, as ``name.crt`` and ``name.key`` in
+    the directory.
+    """
     made = Certificate(directory / f"{name}.crt", directory / f"{name}.key")
     request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"
     extensions.write_text(f"subjectAltName={hosts}\nauthorityKeyIdentifier=keyid\n")

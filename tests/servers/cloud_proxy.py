@@ -1,4 +1,4 @@
-"""A proxy with the restrictions of managed servers: commands, protocols, keys in different slots."""
+"""A proxy with the restrictions of managed servers: missing commands, protocols, keys in different slots."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _NOTHING = object()
 
 
 class CloudProxy:
-    """Forwards `port` to a server, a command at a time. `refused` are commands, or commands with a subcommand.
+    """Forwards `port` to a server, one command at a time; `refused` has the commands or subcommands that it rejects.
 
-    Keys of different slots are refused in one command and in one transaction. WAIT gives 0. `asked`: the commands seen.
+    Keys of different slots are rejected in one command and in one transaction. WAIT returns 0. `asked` has the commands
+    that were sent.
     """
 
     def __init__(self, target: int, refused: set[str]) -> None:
@@ -59,7 +60,7 @@ class CloudProxy:
         ):
             self._sockets |= {client, server}
             commands = hiredis.Reader(notEnoughData=_NOTHING)
-            slots: set[int] | None = None  # those of the transaction
+            slots: set[int] | None = None  # Slots of the transaction's keys.
             while data := client.recv(1 << 16):
                 commands.feed(data)
                 while (words := commands.gets()) is not _NOTHING:

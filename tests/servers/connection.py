@@ -17,7 +17,7 @@ class Server(Protocol):
     """A server to connect to."""
 
     def connect(self) -> socket.socket:
-        """A new connection."""
+        """Return a new connection."""
 
 
 class Connection:
@@ -44,7 +44,7 @@ class Connection:
         self.socket.sendall(hiredis.pack_command(words))
 
     def receive(self) -> Any:
-        """The next reply; a ConnectionResetError where the server has closed the connection."""
+        """Return the next reply; raise ConnectionResetError if the server has closed the connection."""
         while (reply := self._reader.gets()) is self:
             data = self.socket.recv(1 << 20)
             if not data:
@@ -58,7 +58,7 @@ class Connection:
         return self.receive()
 
     def rest(self) -> bytes:
-        """Return the bytes until the server closes the connection."""
+        """Return the bytes that arrive until the server closes the connection."""
         out = b""
         while True:
             try:

@@ -1,4 +1,4 @@
-"""All keys of a server as clients see them, as plain data that can be compared with another server's."""
+"""All keys of a server as clients see them, as plain data for a comparison with another server's."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.differential.exclusions import NEW
 
-#: Runs a command: words in, what hiredis makes of the reply out.
+#: Runs a command: takes its words and returns the reply as hiredis parses it.
 Ask = Callable[..., Any]
 
-#: Facts about a stream that may differ between two servers with the same data.
+#: Fields of XINFO STREAM that may differ between two servers with the same data.
 _OF_THE_SERVER = {b"radix-tree-keys", b"radix-tree-nodes", b"entries"}
-#: Since 8.6; and counters that replicas do not receive.
+#: Fields since 8.6, and counters that replicas do not receive.
 _NEWER = {
     b"idmp-duration",
     b"idmp-maxsize",
@@ -22,14 +22,15 @@ _NEWER = {
     b"iids-duplicates",
     b"nacked-count",
 }
-#: Databases that are looked at.
+#: Databases that are compared.
 DATABASES = 4
 
 
 def everything(ask: Ask) -> dict[tuple[int, bytes], Any]:
-    """All keys of the first databases with their types, values and deadlines; of streams the groups, consumers and
-    pending entries with the times and counts of their deliveries. (The lag, which older servers get wrong, follows from
-    the rest.)
+    """Return all keys of the first databases with their types, values and deadlines.
+
+    Streams have their groups and pending entries, with times and counts of deliveries. The lag is left out: older
+    servers get it wrong, and it follows from the other values.
     """
     found = {}
     for index in range(DATABASES):
@@ -41,7 +42,7 @@ def everything(ask: Ask) -> dict[tuple[int, bytes], Any]:
 
 
 def value(ask: Ask, key: bytes) -> Any:
-    """A key's value."""
+    """Return a key's value."""
     kind = ask("TYPE", key)
     if kind == b"string":
         return ask("GET", key)
@@ -61,7 +62,7 @@ def value(ask: Ask, key: bytes) -> Any:
 
 
 def flat(reply: list[Any]) -> dict[bytes, Any]:
-    """A map of RESP2."""
+    """Return a map of RESP2 as a dict."""
     return dict(zip(reply[::2], reply[1::2], strict=True))
 
 

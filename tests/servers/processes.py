@@ -36,21 +36,21 @@ def redis_release() -> Release:
 
 @contextmanager
 def redis(*flags: str) -> Iterator[Running]:
-    """A real ``redis-server`` as the kit starts it; it must be there, and may be debugged."""
+    """Yield a real ``redis-server`` as the kit starts it, with DEBUG enabled; the program must be installed."""
     with kit.redis("--enable-debug-command", "yes", *flags, program=tools.needed("redis-server")) as running:
         yield running
 
 
 @contextmanager
 def sentinel(*settings: str, port_setting: str = "port") -> Iterator[Running]:
-    """A real Sentinel on a free port: a ``redis-server`` in that mode, with ``settings`` as lines of its configuration.
+    """Yield a real Sentinel on a free port: a ``redis-server`` in that mode, with ``settings`` as configuration lines.
 
-    ``port_setting`` is ``"tls-port"`` for one with TLS; ``settings`` then contain ``"port 0"``.
+    ``port_setting`` is ``"tls-port"`` for a Sentinel with TLS; ``settings`` then contain ``"port 0"``.
     """
     path = tools.needed("redis-server")
 
     def command(directory: Path, port: int) -> list[str]:
-        configuration = directory / "sentinel.conf"  # which the Sentinel rewrites
+        configuration = directory / "sentinel.conf"  # The Sentinel rewrites this file.
         lines = (f"{port_setting} {port}", "bind 127.0.0.1", f"dir {directory}", *settings)
         configuration.write_text("".join(f"{line}\n" for line in lines))
         return [path, str(configuration), "--sentinel"]
@@ -66,7 +66,7 @@ def engine(
     environment: dict[str, str] | None = None,
     module: str = "engine",
 ) -> Iterator[Running]:
-    """The engine as ``python -m engine``, or another module of the checkout that runs one."""
+    """Yield the engine as ``python -m engine``, or another module of the checkout that runs an engine."""
     surroundings = {"PYTHONPATH": str(ROOT), **(environment or {})}
     program = [sys.executable, "-m", module]
     with kit.engine(*flags, config_file=config_file, environment=surroundings, program=program) as running:
@@ -74,6 +74,6 @@ def engine(
 
 
 def run_engine(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The engine with arguments that make it end by itself."""
+    """Run the engine with arguments with which it exits by itself."""
     command = [sys.executable, "-m", "engine", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT, check=False)

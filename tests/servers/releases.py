@@ -1,4 +1,4 @@
-"""Releases of Redis and Valkey, and which behaviour each has."""
+"""Releases of Redis and Valkey, and which behaviour each one has."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: The release of Redis that Valkey derives from. Later changes of Redis are in Valkey only if it made them too.
+#: Release of Redis from which Valkey derives. Valkey has later changes of Redis only if it made them as well.
 _VALKEY_BEGAN_AS = (7, 2, 4)
 
 
 def version(text: str) -> tuple[int, ...]:
-    """``"8.10"`` as (8, 10)."""
+    """Return ``"8.10"`` as (8, 10)."""
     return tuple(int(part) for part in text.split("."))
 
 
 @dataclass(frozen=True)
 class Release:
-    """A release. ``version`` is the release of Redis whose behaviour it has, ``valkey`` Valkey's own; () for Redis."""
+    """A release. ``version`` is the release of Redis whose behaviour it has, and ``valkey`` is Valkey's own, or () for
+    Redis.
+    """
 
     version: tuple[int, ...]
     valkey: tuple[int, ...] = ()
-    #: Whether it is the engine, which differs from Redis of its version if a test says so.
+    #: Whether it is the engine, which differs from Redis of its version where a test says so.
     engine: bool = False
 
     def since(self, text: str, valkey: str | None = None) -> bool:
-        """Whether it has what came with Redis ``text``, and with Valkey ``valkey`` (None: never, or before 8.0)."""
+        """Whether it has the features of Redis ``text``, or for a Valkey those of ``valkey`` (None: never, or before
+        8.0).
+        """
         taken_over = valkey is not None and self.valkey >= version(valkey)
         return taken_over or self.version >= version(text)
 
@@ -35,7 +39,7 @@ class Release:
         return f"{name} {'.'.join(map(str, numbers))}"
 
 
-#: The newest release whose behaviour the engine has.
+#: The latest release whose behaviour the engine has.
 NEWEST = Release((8, 10), engine=True)
 
 
@@ -44,10 +48,10 @@ _SAME = object()
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest Redis's reply, and replies that differ.
+    """The newest Redis's reply, and replies that differ from it.
 
     ``before`` maps a version of Redis to the reply of older ones, oldest first. ``valkey`` maps a version of Valkey to
-    the reply of it and newer ones, newest first; an older Valkey replies as the Redis that it derives from. ``engine``
+    the reply of it and newer ones, newest first; an older Valkey replies as the Redis from which it derives. ``engine``
     is the engine's reply if it differs on purpose.
     """
 
@@ -57,7 +61,7 @@ class Newest:
     engine: Any = _SAME
 
     def of(self, release: Release) -> Any:
-        """Return a release's reply."""
+        """Return the reply of a release."""
         if release.engine and self.engine is not _SAME:
             return self.engine
         for text, theirs in self.valkey.items():

@@ -1,5 +1,5 @@
-"""Groups of servers that replicate, engines and real ones, each of which can be killed and restarted; and Sentinels
-that watch them.
+"""Groups of replicating servers, engines and real ones, that can be killed and restarted; and Sentinels that watch
+them.
 
 Each context manager leaves nothing behind.
 """
@@ -20,14 +20,14 @@ from tests import ROOT, servers
 from tests.suite import tools
 from tests.suite.waiting import wait_for
 
-#: Seconds for a failover, with what surrounds it.
+#: Maximum duration of a failover in seconds, including what happens before and after it.
 PATIENCE = 30.0
-#: Periods in milliseconds that make Sentinels quick.
+#: Periods in milliseconds that make Sentinels fast.
 QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-period": 100, "election-timeout": 1000}
-#: No delay for other replicas to join; frequent pings to replicas.
+#: Settings without a delay for other replicas to join, and with frequent pings to replicas.
 _FLAGS = ("--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
-#: The engine with another clock.
+#: Module that runs the engine with another clock.
 _OTHER_CLOCK = """
 import runpy, sys, time
 now, behind = time.time_ns, int(sys.argv.pop(1)) * 10**9
@@ -37,10 +37,10 @@ runpy.run_module("engine", run_name="__main__", alter_sys=True)
 
 
 class Member:
-    """A server whose port stays the same after it was killed, with a configuration file that it may rewrite.
+    """A server that keeps its port when it is killed and restarted, with a configuration file that it may rewrite.
 
-    ``kind`` is ``"engine"``, or ``"redis"``, or the path of another redis-server or valkey-server. ``behind``: number
-    of seconds by which the engine's clock is late.
+    ``kind`` is ``"engine"``, ``"redis"``, or the path of another redis-server or valkey-server. ``behind`` is the
+    number of seconds by which the engine's clock is late.
     """
 
     def __init__(self, kind: str, directory: Path, *flags: str, behind: int = 0) -> None:
@@ -82,45 +82,45 @@ class Member:
         return False
 
     def client(self) -> redis.Redis:
-        """A new client, which waits for no reply forever."""
+        """Return a new client with a timeout for replies."""
         return redis.Redis(port=self.port, protocol=2, socket_timeout=20)
 
     def connect(self) -> socket.socket:
-        """A new connection."""
+        """Return a new connection."""
         return socket.create_connection(("127.0.0.1", self.port), 20)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(30)
 
     def stop(self) -> None:
-        """End the process, if there is one."""
+        """Stop the process if it runs."""
         if self.process is not None:
             servers.stop(self.process)
 
-    # -- what it says -------------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------------
 
     def run(self, *words: str | bytes | int) -> object:
-        """The reply of one command, as it came."""
+        """Run one command and return its reply."""
         with self.client() as client:
             return client.execute_command(*words)
 
     def info(self) -> dict[str, object]:
-        """INFO replication; nothing where the server is away."""
+        """Return INFO replication, or an empty dict if the server does not reply."""
         with suppress(redis.RedisError, OSError), self.client() as client:
             found: dict[str, object] = client.info("replication")
             return found
         return {}
 
     def follows(self, master: Member) -> bool:
-        """Whether it is a replica of ``master`` and has its data."""
+        """Whether the server is a replica of ``master`` and has its data."""
         info = self.info()
         return (info.get("master_port"), info.get("master_link_status")) == (master.port, "up")
 
     def has_all_of(self, master: Member) -> bool:
-        """Whether it follows ``master`` and has done everything that it has."""
+        """Whether the server follows ``master`` and has applied its whole stream."""
         info = self.info()
         return (
             info.get("master_port") == master.port
@@ -131,7 +131,7 @@ class Member:
 
 @contextmanager
 def members(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> Iterator[list[Member]]:
-    """Servers, each its own master. ``first``: flags of the first one alone."""
+    """Yield servers, each of which is a master; ``first`` are flags of the first one only."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-family-")))
         found = [
@@ -147,7 +147,7 @@ def members(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = (
 
 @contextmanager
 def family(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> Iterator[list[Member]]:
-    """A master and its replicas, which have its data. ``first``: flags of the master alone."""
+    """Yield a master and its replicas, which have its data; ``first`` are flags of the master only."""
     with members(*kinds, flags=flags, first=first) as found:
         master, *replicas = found
         for replica in replicas:
@@ -158,27 +158,27 @@ def family(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()
 
 
 class Sentinels:
-    """Three Sentinels."""
+    """Three Sentinels that watch a group."""
 
     def __init__(self, ports: list[int]) -> None:
         self.ports = ports
 
     def url(self, name: str) -> str:
-        """The connector's URL of the master ``name``."""
+        """Return the connector's URL of the master ``name``."""
         return "redis+sentinel://" + ",".join(f"127.0.0.1:{port}" for port in self.ports) + f"/{name}"
 
     def client(self, number: int = 0) -> redis.Redis:
-        """A client of one of them."""
+        """Return a client of one of the Sentinels."""
         return redis.Redis(port=self.ports[number], protocol=2, socket_timeout=5)
 
     def master(self, name: str) -> int:
-        """Return the port of the master, according to the first Sentinel."""
+        """Return the master's port as reported by the first Sentinel."""
         with self.client() as client:
             return int(client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)[1])
 
     @contextmanager
     def watching(self, name: str, found: list[Member], down_after: int = 500) -> Iterator[None]:
-        """Wait until the Sentinels watch a group, and know all of it and each other."""
+        """Wait until the Sentinels watch a group, and know its servers and each other."""
         for number in range(len(self.ports)):
             with self.client(number) as client:
                 client.execute_command("SENTINEL", "MONITOR", name, "127.0.0.1", found[0].port, 2)
@@ -202,7 +202,7 @@ class Sentinels:
 
 @contextmanager
 def sentinels() -> Iterator[Sentinels]:
-    """Three Sentinels that look around much more often than real ones."""
+    """Yield three Sentinels that check their servers much more often than by default."""
     with ExitStack() as stack:
         found = Sentinels([stack.enter_context(servers.sentinel()).port for _ in range(3)])
         for number in range(len(found.ports)):

@@ -1,8 +1,8 @@
-"""An engine process whose streams have segments of a few entries, which become cold at once: ``python -m
-tests.servers.tiny_engine`` accepts the options of ``python -m engine``.
+"""An engine process whose streams have segments of a few entries that become cold at once.
 
-Small data has many segments then, so a short test covers what otherwise takes millions of entries. Entries with the
-same fields become columns, however long their values are and whether PS.COLUMNS reads them or not.
+``python -m tests.servers.tiny_engine`` accepts the options of ``python -m engine``. Small data has many segments then,
+so a short test covers what otherwise takes millions of entries. Entries with the same fields become columns, however
+long their values are and whether PS.COLUMNS reads them or not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Real servers in other forms than one on a port: a cluster, a master with replica and Sentinels, TLS.
+"""Real servers in other forms than a single port: a cluster, a master with replica and Sentinels, TLS.
 
-Each is a context manager that leaves nothing behind.
+Each context manager leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.suite.waiting import wait_for
 
 @dataclass
 class Cluster:
-    """Three masters that share the slots, and their replicas."""
+    """A cluster of three masters that share the slots, and their replicas."""
 
     nodes: list[servers.Running]
 
@@ -38,7 +38,7 @@ class Cluster:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     def owner(self, slot: int) -> servers.Running:
-        """The node that serves the slot."""
+        """Return the node that serves the slot."""
         with redis.Redis(host=self.nodes[0].host, port=self.nodes[0].port, protocol=2) as client:
             for first, last, held, *_ in client.execute_command("CLUSTER", "SLOTS"):
                 if first <= slot <= last:
@@ -46,7 +46,7 @@ class Cluster:
         raise LookupError(slot)
 
     def masters(self) -> list[servers.Running]:
-        """Return the nodes that serve slots now, according to any node that replies."""
+        """Return the nodes that serve slots, as reported by any node that replies."""
         for node in self.nodes:
             if node.process.poll() is None:
                 with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
@@ -55,8 +55,8 @@ class Cluster:
         raise LookupError("no node is left")
 
     def begin_move(self, slot: int) -> tuple[servers.Running, servers.Running]:
-        """Start migrating the slot from its node to another: keys missing on the first must be requested from the
-        second.
+        """Start the migration of a slot to another node: its keys that the old node lacks must be requested from the
+        new one.
         """
         source = self.owner(slot)
         target = next(node for node in self.masters() if node is not source)
@@ -73,7 +73,7 @@ class Cluster:
         return len(keys)
 
     def end_move(self, slot: int, source: servers.Running, target: servers.Running) -> None:
-        """Move all remaining keys, and announce the change to all nodes."""
+        """Move all remaining keys of the slot, and announce the change to all nodes."""
         while self.move_keys(slot, source, target):
             pass
         name = self._cli(target, "cluster", "myid")
@@ -83,7 +83,7 @@ class Cluster:
 
 @contextmanager
 def cluster(replicas: int = 0) -> Iterator[Cluster]:
-    """A cluster of three masters, each with this many replicas."""
+    """Yield a cluster of three masters with this number of replicas each."""
     with ExitStack() as stack:
         flags = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
         nodes = [
@@ -112,7 +112,7 @@ def wait_until_whole(client: redis.Redis) -> None:
     """Wait until the client's node reports that all slots of its cluster are served."""
 
     def is_whole() -> bool:
-        info = client.execute_command("CLUSTER", "INFO")  # bytes, or what redis-py makes of them
+        info = client.execute_command("CLUSTER", "INFO")  # Bytes, or the dict that redis-py returns.
         return b"cluster_state:ok" in info if isinstance(info, bytes) else info["cluster_state"] == "ok"
 
     wait_for(is_whole, "the cluster to be whole")
@@ -131,19 +131,19 @@ class Watched:
         return "redis+sentinel://" + ",".join(f"127.0.0.1:{port}" for port in self.sentinels) + "/main"
 
     def now_master(self) -> int:
-        """The port of the master that a Sentinel names."""
+        """Return the port of the master that a Sentinel reports."""
         with redis.Redis(port=self.sentinels[0], protocol=2) as sentinel:
             return int(sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1])
 
     def client(self) -> redis.Redis:
-        """A client of the master that a Sentinel names; it is not followed further."""
+        """Return a client of the current master, which does not follow a failover."""
         return redis.Redis(port=self.now_master(), protocol=2, socket_timeout=5)
 
     def server_at(self, port: int) -> servers.Running:
         return next(each for each in (self.master, *self.replicas) if each.port == port)
 
     def failover(self) -> None:
-        """A replica becomes the master, the master its replica."""
+        """Promote a replica, and make the old master its replica."""
         before = self.now_master()
         with redis.Redis(port=self.sentinels[0], protocol=2) as sentinel:
             wait_for(lambda: _asked_to_fail_over(sentinel), "a Sentinel to start the failover")
@@ -162,7 +162,7 @@ def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
 
 @contextmanager
 def watched(replicas: int = 1) -> Iterator[Watched]:
-    """A master with replicas and three Sentinels."""
+    """Yield a master with replicas and three Sentinels."""
     with ExitStack() as stack:
         master = stack.enter_context(servers.redis("--repl-diskless-sync-delay", "0"))
         following = [
@@ -206,7 +206,7 @@ class Encrypted:
     ca: Path
     certificate: Path
     key: Path
-    #: What makes another server or a Sentinel speak TLS in the same way.
+    #: Settings with which another server or a Sentinel uses TLS in the same way.
     flags: tuple[str, ...]
 
     @property
@@ -215,7 +215,7 @@ class Encrypted:
 
     @property
     def options(self) -> dict[str, str]:
-        """The connector's options for it."""
+        """Return the connector's options for the server."""
         files = {"tls.caFile": self.ca, "tls.certFile": self.certificate, "tls.keyFile": self.key}
         return {"url": self.url, **{name: str(path) for name, path in files.items()}}
 
@@ -233,7 +233,7 @@ class Encrypted:
 
 @contextmanager
 def encrypted(*more: str) -> Iterator[Encrypted]:
-    """A server with TLS and client certificates; ``more`` are flags."""
+    """Yield a server with TLS and client certificates; ``more`` are flags."""
     with tempfile.TemporaryDirectory(prefix="ps-tls-") as name:
         directory = Path(name)
         ca = authority(directory, "ca")

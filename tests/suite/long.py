@@ -1,6 +1,6 @@
-"""Tests that are run by `make test-long` and not by `make test`, which is to stay under ten minutes on two cores.
+"""Tests that run in `make test-long` and not in `make test`, which must take less than ten minutes on two cores.
 
-tests/conftest.py skips them, with that reason.
+tests/conftest.py skips them with that reason.
 """
 
 from __future__ import annotations

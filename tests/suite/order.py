@@ -1,7 +1,7 @@
 """Order of the tests in the processes of a run: long ones first, and those with the Spark session in one process.
 
-`--dist worksteal` gives each process an equal part of the list, from its front; a process that is done takes tests from
-the end of the longest remaining part. So tests at the front of a part stay there, and short ones are moved.
+`--dist worksteal` gives each process an equal part of the list. A process that has finished its part takes tests from
+the end of the longest remaining part. So tests at the front of a part stay in its process, and short ones are moved.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import pytest
 
 
 def arranged(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """These tests in another order: at the front of the first process's part those that share a Spark session.
+    """Return the tests in the order for this number of processes.
 
-    At the front of the other parts are those that are marked as slow.
+    The first part starts with the tests that share a Spark session, and the other parts start with those marked as
+    slow.
     """
     shared = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
     placed = {id(item) for item in shared}

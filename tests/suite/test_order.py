@@ -1,4 +1,4 @@
-"""The order in which the processes of a run have the tests."""
+"""The order of tests for the processes of a run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def item(name: str, spark: bool = False, slow: bool = False) -> Any:
 
 @pytest.mark.parametrize("processes", [2, 3, 5])
 @pytest.mark.parametrize("count", [0, 1, 4, 40])
-def test_long_tests_stand_at_the_front_of_the_parts(processes: int, count: int) -> None:
-    """Every test is included once; the session's tests start the first part, the others start with slow ones."""
+def test_long_tests_are_first_in_the_parts(processes: int, count: int) -> None:
+    """Every test is included once; the session's tests start the first part, and slow tests start the others."""
     shared = [item(f"spark{n}", spark=True) for n in range(min(count, 4))]
     slow = [item(f"slow{n}", slow=True) for n in range(count // 4)]
     short = [item(f"short{n}") for n in range(count)]
@@ -29,7 +29,7 @@ def test_long_tests_stand_at_the_front_of_the_parts(processes: int, count: int) 
     if count == 40:
         assert order[: len(shared)] == shared
         start = 0
-        for left in range(processes, 1, -1):  # as xdist cuts the list
+        for left in range(processes, 1, -1):  # Split the list as xdist does.
             start += (len(items) - start) // left
             assert order[start].name.startswith("slow")
         assert [each for each in order if each in short] == short

@@ -15,13 +15,13 @@ SCRIPT = ROOT / "scripts" / "peers.py"
 
 
 def target(release: str, uri: str, label: str = "", component: str = "main") -> str:
-    """A stanza of ``apt-get indextargets``."""
+    """Return a stanza of ``apt-get indextargets``."""
     lines = [f"Release: {release}", f"Component: {component}", f"Repo-URI: {uri}", "Sourcesentry: /etc/apt/a.sources:1"]
     return "".join(f"{line}\n" for line in [*lines, *([f"Label: {label}"] if label else [])])
 
 
-def test_the_mirror_is_that_of_the_machines_own_release() -> None:
-    """Other repositories before and after it are not taken for it."""
+def test_the_mirror_is_that_of_the_machine_s_release() -> None:
+    """The mirror is that of the machine's own release, not of other repositories before or after it."""
     targets = "\n".join(
         [
             target("nodistro", "https://nodes/"),
@@ -32,14 +32,14 @@ def test_the_mirror_is_that_of_the_machines_own_release() -> None:
     assert peers.mirror_of(targets, "twelve") == ("http://mirror/", "/etc/apt/a.sources")
 
 
-def test_without_one_the_first_mirror_of_debian_serves() -> None:
-    """A machine on another suite than its release, such as sid, still has a mirror."""
+def test_the_first_mirror_of_debian_is_the_fallback() -> None:
+    """A machine on another suite than its release, such as sid, gets Debian's first mirror."""
     targets = "\n".join([target("stable", "http://vendor/", "Vendor"), target("sid", "http://mirror/", "Debian")])
     assert peers.mirror_of(targets, "")[0] == "http://mirror/"
 
 
 def test_no_mirror_is_an_error_that_names_the_sources() -> None:
-    """With only third-party repositories the error says where the script looked."""
+    """With only third-party repositories, the error names the source files."""
     with pytest.raises(peers.PeerError, match=r"/etc/apt/sources\.list"):
         peers.mirror_of(target("nodistro", "https://nodes/"), "twelve")
 
@@ -53,12 +53,12 @@ def test_no_mirror_is_an_error_that_names_the_sources() -> None:
     ],
 )
 def test_the_keyring_is_that_of_the_mirrors_source(sources: str, keyring: str) -> None:
-    """In both forms of source files, and in none where apt's own trust is used."""
+    """The keyring is found in both formats of source files; it is empty if the source uses apt's own trust."""
     assert peers.keyring_of(sources, "http://mirror/") == keyring
 
 
 def test_a_suites_servers_are_found_and_named() -> None:
-    """Rows of other suites, which experimental depends on, are not the suite's; a name has two numbers."""
+    """Only rows of the suite itself count, not those of suites it depends on; names have two version numbers."""
     madison = (
         "redis-server | 5:8.6.3-1 | http://mirror/debian experimental/main amd64 Packages\n"
         "redis-server | 5:8.0.6-3 | http://mirror/debian unstable/main amd64 Packages\n"
@@ -68,8 +68,8 @@ def test_a_suites_servers_are_found_and_named() -> None:
     assert [(one.name, one.release) for one in offers] == [("redis-8.6", (8, 6, 3)), ("valkey-9.1", (9, 1, 2))]
 
 
-def test_of_equal_names_the_newest_release_is_had() -> None:
-    """Numbers are compared as numbers, and of equal releases the first suite is taken."""
+def test_of_equal_names_the_latest_release_is_chosen() -> None:
+    """Versions are compared as numbers, and of equal releases the first suite is chosen."""
     offers = [
         peers.Offer("redis", "5:8.0.9-1", "stable"),
         peers.Offer("redis", "5:8.0.10-3", "testing"),
@@ -86,8 +86,8 @@ def test_of_equal_names_the_newest_release_is_had() -> None:
     assert list(found) == ["redis-8.0", "redis-8.6", "redis-8.10"]
 
 
-def test_the_servers_packages_and_all_libraries_are_downloaded() -> None:
-    """Of what would be installed, what only a running system needs is left out."""
+def test_server_packages_and_libraries_are_downloaded() -> None:
+    """Packages that only a running system needs, such as adduser, are left out."""
     simulation = (
         "Inst libc6 (2.44-3 Debian:testing [amd64])\n"
         "Inst adduser (3.159 Debian:testing [all])\n"
@@ -98,14 +98,14 @@ def test_the_servers_packages_and_all_libraries_are_downloaded() -> None:
     assert chosen == ["libc6=2.44-3", "redis-tools=5:8.0.6-3"]
 
 
-def test_the_first_error_of_apt_is_the_reason() -> None:
-    """Warnings before it and further errors after it are not shown."""
+def test_the_first_error_of_apt_is_reported() -> None:
+    """Warnings before the first error and further errors after it are not reported."""
     said = "W: old\nE: The repository 'http://mirror x Release' does not have a Release file.\nE: Some more\n"
     assert peers.complaint(said).startswith("The repository")
     assert peers.complaint("killed\n") == "killed"
 
 
-def test_a_wrapper_hands_its_arguments_on(tmp_path: Path) -> None:
+def test_a_wrapper_passes_its_arguments(tmp_path: Path) -> None:
     """The program gets its arguments unchanged, also from a folder with a blank in its name."""
     loader = tmp_path / "a b" / "loader"
     loader.parent.mkdir()

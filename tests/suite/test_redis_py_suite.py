@@ -15,8 +15,8 @@ JUNIT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_a_test_has_its_node_id_and_its_worst_outcome() -> None:
-    """A class is part of the ID, and an error in the teardown counts for a test that has passed."""
+def test_a_case_has_its_node_id_and_its_worst_outcome() -> None:
+    """A class is part of the ID, and an error in the teardown makes a passed test fail."""
     assert outcomes(JUNIT) == {
         "tests/a.py::TestA::test_one[pool]": Case("tests/a.py", "passed"),
         "tests/a.py::test_two": Case("tests/a.py", "failed", "boom\nmore"),
@@ -36,8 +36,8 @@ def test_a_test_has_its_node_id_and_its_worst_outcome() -> None:
         ("", ""),
     ],
 )
-def test_what_is_left_out_explains_an_error(message: str, about: str) -> None:
-    """Errors of left-out commands and of CLIENT TRACKING have a subject; others have none."""
+def test_errors_of_unsupported_commands_have_a_subject(message: str, about: str) -> None:
+    """Errors of unsupported commands and of CLIENT TRACKING have a subject, and others have none."""
     assert subject(message) == about
 
 

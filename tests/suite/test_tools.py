@@ -27,7 +27,7 @@ _FORBIDDEN_PREFIXES = ("exec", "spawn", "posix_spawn")
 
 
 def misuses(source: str) -> Iterator[str]:
-    """The places where a test finds or starts a program without ``tests.suite.tools``, as ``line: what``."""
+    """Yield the places where a test finds or starts a program without ``tests.suite.tools``, as ``line: reason``."""
     tree = ast.parse(source)
     names = {
         target.id: node.value
@@ -63,8 +63,8 @@ def _text(node: ast.expr) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def test_no_test_finds_or_starts_a_program_in_another_way() -> None:
-    """No file of tests/ but tools.py calls shutil.which, starts a shell, or starts a program by a written name."""
+def test_tests_start_programs_only_with_tools() -> None:
+    """No file in tests/ except tools.py calls shutil.which, starts a shell, or starts a program by a literal name."""
     found = [
         f"{path.relative_to(ROOT)}:{misuse}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -90,8 +90,8 @@ def test_no_test_finds_or_starts_a_program_in_another_way() -> None:
         "asyncio.create_subprocess_exec('node')",
     ],
 )
-def test_the_scan_sees_each_other_way(source: str) -> None:
-    """Each way around ``tests.suite.tools`` is a misuse."""
+def test_the_scan_finds_each_misuse(source: str) -> None:
+    """Each way of bypassing ``tests.suite.tools`` is found."""
     assert list(misuses(source))
 
 
@@ -104,13 +104,13 @@ def test_the_scan_sees_each_other_way(source: str) -> None:
         "client('cluster', 'setslot', '1', 'node', name)",
     ],
 )
-def test_the_scan_lets_others_be(source: str) -> None:
-    """A program's path, this Python, and a command that was made elsewhere are no misuse."""
+def test_the_scan_accepts_other_commands(source: str) -> None:
+    """A program's path, this Python, and a command that was made elsewhere are accepted."""
     assert not list(misuses(source))
 
 
 def test_a_missing_program_skips_or_fails_and_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without REQUIRE_REDIS the test is skipped; with it, it fails; both messages name program and package."""
+    """Without REQUIRE_REDIS the test is skipped, with it the test fails; both messages name program and package."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("REQUIRE_REDIS", raising=False)
     with pytest.raises(pytest.skip.Exception, match=r"redis-cli.*redis-tools"):
@@ -120,15 +120,15 @@ def test_a_missing_program_skips_or_fails_and_names_its_package(monkeypatch: pyt
         tools.needed("redis-cli")
 
 
-def test_the_environment_names_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """REDIS_SERVER and JAVA_HOME go before PATH."""
+def test_environment_variables_precede_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REDIS_SERVER and JAVA_HOME take precedence over PATH."""
     monkeypatch.setenv("REDIS_SERVER", "/opt/redis/server")
     monkeypatch.setenv("JAVA_HOME", "/opt/jdk")
     assert (tools.path_of("redis-server"), tools.path_of("java")) == ("/opt/redis/server", "/opt/jdk/bin/java")
 
 
-def test_ci_installs_and_a_page_names_every_program() -> None:
-    """Programs that not every Debian has are installed by .ci/run, and listed with their package."""
+def test_ci_and_documentation_list_every_program() -> None:
+    """Programs that are not part of every Debian are installed by .ci/run, and listed with their package."""
     ci = (ROOT / ".ci" / "run").read_text()
     page = (ROOT / "docs" / "design" / "working-on-it.md").read_text()
     optional = {program: package for program, package in tools.PACKAGES.items() if package not in ESSENTIAL}

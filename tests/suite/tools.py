@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-#: The programs, with the Debian package that contains each.
+#: Programs, and the Debian package of each.
 PACKAGES = {
     "redis-server": "redis-server",
     "redis-cli": "redis-tools",

@@ -1,4 +1,4 @@
-"""Waiting on a condition, with a deadline: what tests do instead of sleeping."""
+"""Waiting for a condition with a deadline, in place of sleeping."""
 
 from pystreams.testing.waiting import DEADLINE, START_DEADLINE
 from pystreams.testing.waiting import wait_until as wait_for

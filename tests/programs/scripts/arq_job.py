@@ -44,7 +44,7 @@ async def drive(url: str) -> None:
     twice = await pool.enqueue_job("square", 7, _defer_by=1, _job_id="later")
     value = await later.result(timeout=DEADLINE, poll_delay=0.05)
     waited = time.monotonic() - begin >= 1
-    # Each second has one tick, of whichever worker.
+    # Each second has one tick, of either worker.
     before = await pool.llen("ticks")
     while len(ticks := await pool.lrange("ticks", before, -1)) < 2:
         await asyncio.sleep(0.05)

@@ -9,7 +9,7 @@ from channels_redis.core import RedisChannelLayer
 from common import AGAIN, DEADLINE, JOBS, half, mode, report
 
 what, url = mode()
-#: The server waits five seconds, and redis-py 8 would time out after the same time.
+#: Seconds: the server waits for five, and redis-py 8 would time out after the same time.
 HOST = {"address": url, "socket_timeout": 20}
 
 

@@ -1,8 +1,9 @@
-"""Shared parts of the small programs: each is run as ``python NAME.py worker URL`` or ``python NAME.py drive URL``.
+"""Shared parts of the small programs, each of which is run as ``python NAME.py worker URL`` or ``python NAME.py drive
+URL``.
 
 A driver submits jobs, prints ``half`` when half of them are done (so that the test kills a worker), and prints the
-results as one line of JSON. A job lost with a killed worker, and not delivered again by the program itself, is
-submitted once more, as a user of that program does.
+results as one line of JSON. If a job is lost with a killed worker and the program does not deliver it again, the driver
+submits it once more, as a user of that program would.
 """
 
 from __future__ import annotations
@@ -14,27 +15,29 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Jobs of a driver; after how many seconds without news a job is submitted again, and after how many all has failed.
+#: Jobs of a driver, seconds without progress after which a job is submitted again, and after which the driver fails.
 JOBS, AGAIN, DEADLINE = int(os.environ["JOBS"]), float(os.environ["AGAIN"]), 240.0
 
 
 def mode() -> tuple[str, str]:
-    """``worker`` or ``drive``, and the server's URL."""
+    """Return ``worker`` or ``drive``, and the server's URL."""
     return sys.argv[1], sys.argv[2]
 
 
 def half() -> None:
-    """The test may kill a worker now."""
+    """Tell the test that it may kill a worker now."""
     print("half", flush=True)
 
 
 def report(**facts: Any) -> None:
-    """The driver is done."""
+    """Print the results, with which the driver ends."""
     print(json.dumps(facts, sort_keys=True), flush=True)
 
 
 def squares(submit: Callable[[int], Any], result: Callable[[Any], int | None]) -> list[int]:
-    """Have the numbers from 0 squared: ``submit`` gives a handle, ``result`` what became of it, None: nothing yet."""
+    """Have the numbers from 0 on squared. ``submit`` returns a handle, ``result`` the job's result, or None if it is
+    not done.
+    """
     handles = {number: submit(number) for number in range(JOBS)}
     done: dict[int, int] = {}
     end, news = time.monotonic() + DEADLINE, time.monotonic()

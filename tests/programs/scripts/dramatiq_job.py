@@ -1,4 +1,4 @@
-"""Dramatiq: messages with results, a delayed one, one that is tried again, a rate limit."""
+"""Dramatiq: messages with results, a delayed one, one that is retried, a rate limit."""
 
 from __future__ import annotations
 

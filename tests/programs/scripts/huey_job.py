@@ -1,4 +1,4 @@
-"""Huey: tasks with results, a scheduled one, one that is tried again, a lock."""
+"""Huey: tasks with results, a scheduled one, one that is retried, a lock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ else:
     while again is None and time.monotonic() < end:
         try:
             again = once.get(blocking=True, timeout=1)
-        except TaskException:  # (the first try's error stands there until the second has run)
+        except TaskException:  # The first attempt's error stays until the second attempt has run.
             once.reset()
     with huey.lock_task("lock"):
         locked = huey.is_locked("lock")

@@ -1,6 +1,6 @@
-"""Libraries in Python that keep caches, limits, locks and collections at a server: each does a little of everything.
+"""Python libraries that keep caches, limits, locks and collections on a server; the program uses a little of each.
 
-Run as ``python libraries.py URL``, it prints what each of them gave as one line of JSON.
+Run as ``python libraries.py URL``, it prints the results of all libraries as one line of JSON.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def django_caches() -> Any:
     backends = {"default": "django_redis.cache.RedisCache", "plain": "django.core.cache.backends.redis.RedisCache"}
     settings.configure(CACHES={name: {"BACKEND": path, "LOCATION": url} for name, path in backends.items()})
     django.setup()
-    from django.contrib.sessions.backends.cache import SessionStore  # (may be imported when Django is set up)
+    from django.contrib.sessions.backends.cache import SessionStore  # Importable only after Django is set up.
     from django.core.cache import caches
 
     found: list[Any] = []

@@ -1,4 +1,6 @@
-"""redis-py: a counter behind a lock that two workers share, and that a killed worker holds; scripts; a pipeline."""
+"""redis-py: a counter protected by a lock that two workers share and that a killed worker holds;
+scripts; a pipeline.
+"""
 
 from __future__ import annotations
 

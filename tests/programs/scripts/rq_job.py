@@ -1,4 +1,4 @@
-"""RQ: jobs with results, a job that depends on others, one that fails and is tried again."""
+"""RQ: jobs with results, a job that depends on others, one that fails and is retried."""
 
 from __future__ import annotations
 
