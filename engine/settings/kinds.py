@@ -19,7 +19,7 @@ _INTEGERS = range(-I64_MAX - 1, I64_MAX + 1)
 
 
 class ConfigError(ValueError):
-    """A directive or value is rejected; the text is the reason, in Redis's words."""
+    """A directive or value is rejected, or cannot be applied; the text is the reason."""
 
 
 class Kind(Protocol):

@@ -219,7 +219,7 @@ class _Check:
             return self._snapshot(path, data, core)
         begin = 0
         if rdb_file.is_rdb(data):
-            # A file of Redis before 7.0: commands follow the RDB data.
+            # In a file of Redis before 7.0, commands follow the RDB data.
             fault, begin = self._rdb(path, data, core, expire=False)
             if fault is not None or begin == len(data):
                 return fault
@@ -254,7 +254,10 @@ class _Check:
 
     @contextmanager
     def _locked(self, folder: Path) -> Iterator[None]:
-        """Hold the locks that an engine takes on its data directory; raise if an engine is running there."""
+        """Hold the locks of a folder and its parent, because either can be an engine's data directory.
+
+        Raises CannotCheckError if an engine is running there.
+        """
         locks: list[int] = []
         try:
             for directory in (folder, folder.absolute().parent):

@@ -125,8 +125,8 @@ class ColdPacker:
         self._queued: deque[int] = deque()
         #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False
-        #: Whether packing has freed memory that was not returned yet, and the number of searches since memory was
-        #: returned.
+        #: Whether packing or storing has freed memory that was not returned yet, and the number of searches since
+        #: memory was returned.
         self._freed = False
         self._searches_since_trim = 0
         self._shelf = shelf

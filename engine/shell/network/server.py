@@ -245,7 +245,7 @@ class Server:
         """Reload the TLS files and the ACL file (SIGHUP). If a file cannot be used, the error is logged and the old
         state is kept.
 
-        The log file needs no signal: it is reopened whenever it has been moved.
+        The log file needs no signal: a new one is opened whenever it has been moved.
         """
         LOG.info("SIGHUP: reloading the TLS files and the ACL file")
         try:

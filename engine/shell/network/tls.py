@@ -17,7 +17,7 @@ from engine.shell.observation.traffic import Traffic
 from engine.shell.tls import DIRECTIVES, server_context
 
 _HANDSHAKE_SECONDS = 10.0
-#: Seconds until the next attempt if no descriptors are left.
+#: Seconds until the next attempt if a client could not be accepted, for example because no descriptor is left.
 _PAUSE_SECONDS = 0.1
 
 
