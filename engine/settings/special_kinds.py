@@ -1,4 +1,4 @@
-"""Kinds of values for one directive each: keyspace events, rdb-version, save points, output limits, a master, and more."""
+"""Kinds of values for one directive each: keyspace events, save points, output limits, a master, and others."""
 
 from __future__ import annotations
 

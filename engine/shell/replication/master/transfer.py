@@ -4,8 +4,8 @@ There are three forms. The file of the form `RDB_BY_MARK` is made while it is se
 and ends with a mark that was announced before. For the other forms, a thread writes a temporary file, in Redis's format
 or in the engine's own, and its length is sent before its content.
 
-The slowest receiver sets the pace for all: the file is made once, and nothing is queued. The owner disconnects
-a receiver that reads nothing for ``repl-timeout``.
+The slowest receiver sets the pace for all: the file is made once, and no part of it is queued. The owner disconnects a
+receiver that reads nothing for ``repl-timeout``.
 """
 
 from __future__ import annotations
