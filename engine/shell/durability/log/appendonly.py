@@ -1,9 +1,9 @@
 """Files of the append-only log: directory, manifest, loading, and replacing the base.
 
-`engine.shell.durability.log.rewrite` decides when files are written. After every step, the directory can be loaded. New
-files are complete and synced before the manifest names them, and old files are deleted after the manifest no longer
-names them. The temporary manifest is written before a new base gets its name. So if the directory has files, but
-neither a manifest nor a temporary one, the manifest was lost.
+`engine.shell.durability.log.rewrite` runs the rewrites. After every step, the directory can be loaded. A new base is
+complete and synced before the manifest names it, and old files are deleted after the manifest no longer names them. The
+temporary manifest is written before a new base gets its name. So if the directory has files, but neither a manifest nor
+a temporary one, the manifest was lost.
 """
 
 from __future__ import annotations

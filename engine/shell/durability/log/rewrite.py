@@ -1,7 +1,8 @@
 """Rewriting the log: an image of the keyspace becomes its new base, followed by later effects.
 
-This module decides when an attempt starts and what happens meanwhile. `engine.shell.durability.log.appendonly` replaces
-the files; the states are in `engine.shell.durability.states.rewrite`.
+This module runs the attempts, and tells whether one is due; `engine.shell.durability.disk` decides when one starts, and
+`engine.shell.durability.log.appendonly` replaces the files. The states are in
+`engine.shell.durability.states.rewrite`.
 """
 
 from __future__ import annotations
