@@ -107,9 +107,9 @@ def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
 
 
 def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
-    """Whether a release before 7.2 serves the client because a key became ready; newer releases run the whole command
-    again.
+    """Whether replies differ because a release before 7.2 only looks at the key that became ready.
 
+    Newer releases run the whole command again.
     An older release sends no reply if the cause has disappeared at once, and does not notice that an earlier key has
     another type by now.
     """

@@ -46,7 +46,7 @@ _FAILING = _parts(
     """
 )
 #: Numbers and texts for tests of the libraries, and expressions in which {a}, {b} and {c} are such values.
-#: They are not positions for table.insert: at -2^31 Redis moves elements for minutes without replying.
+#: (They are not positions for table.insert: at -2^31 Redis moves elements for minutes without replying.)
 _ODD = _parts(
     r"""
     0  1  -1  1.5  2.5  -2.5  31  32  33  127  128  255  256  -128  -129  65536  2^31  2^32  -2^31  2^40+5  2^52+1

@@ -3,8 +3,8 @@
 A directory per release, written by ``scripts/golden.py`` when the release was made, and never changed afterwards:
 
 reads    checkpoints of streaming queries, one for each way of reading: options, offset log, the keys of the server
-writes   records of exactly-once writes that have got so far, as plain contents of keys
-engine   data directories: RDB, the engine's snapshot, the log, segments on disk; `contents.txt` is what is in them
+writes   records of exactly-once writes at each stage, as plain contents of keys
+engine   data directories: RDB, the engine's snapshot, the log, segments on disk; `contents.txt` lists their contents
 
 ``scenarios`` makes them, ``test_golden`` reads them.
 """
