@@ -70,7 +70,7 @@ def test_force(claimed: Server) -> None:
     claimed.expect("XPENDING s g 5 5 1", [])
 
 
-def test_claiming_what_is_deleted(claimed: Server) -> None:
+def test_claiming_deleted_entries(claimed: Server) -> None:
     """Claiming an entry deleted from the stream removes it from the pending list, regardless of its idle time."""
     claimed.given("XDEL s 2-0")
     claimed.expect("XCLAIM s g b 99999999 1-0 2-0 3-0", [])
@@ -92,14 +92,14 @@ def claimed_streams(*texts: str) -> object:
     return Streams({"s": entries(*texts)})
 
 
-def test_the_consumer_is_made_anyway(claimed: Server) -> None:
+def test_the_consumer_is_created_without_a_claim(claimed: Server) -> None:
     """XCLAIM and XAUTOCLAIM create their consumer even if nothing is claimed; before 7.2 only with the first claim."""
     claimed.given("XCLAIM s g b 99999999 1-0", "XAUTOCLAIM s g c 99999999 0")
     names = [row[b"name"] if isinstance(row, dict) else row[1] for row in claimed.run("XINFO CONSUMERS s g")]
     assert names == claimed.newest([b"a", b"b", b"c"], before={"7.2": [b"a"]})
 
 
-def test_claiming_ones_own(claimed: Server) -> None:
+def test_claiming_own_entries(claimed: Server) -> None:
     """A consumer that claims its own entry adds a delivery."""
     claimed.expect("XCLAIM s g a 0 1-0", ALL[:1])
     claimed.expect("XPENDING s g - + 1", [["1-0", "a", ANY, 2]])
@@ -148,7 +148,7 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
         ("XAUTOCLAIM s g c 0 0 WAT", SYNTAX),
     ],
 )
-def test_claim_refusals(claimed: Server, command: str, reply: Error) -> None:
+def test_claim_errors(claimed: Server, command: str, reply: Error) -> None:
     """After an error of XCLAIM or XAUTOCLAIM nothing is claimed and no consumer is made."""
     claimed.expect(command, reply)
     claimed.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])

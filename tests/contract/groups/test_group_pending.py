@@ -75,7 +75,7 @@ def test_the_summary(pending: Server) -> None:
     pending.expect("XPENDING s g", [3, "1-0", "3-0", [["a", "3"]]])
 
 
-def test_the_summary_of_nothing(server: Server) -> None:
+def test_the_summary_without_pending_entries(server: Server) -> None:
     """Without pending entries the short form is 0, two nils and a null array."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     expected = b"*4\r\n:0\r\n_\r\n_\r\n_\r\n" if server.proto == 3 else b"*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n"
@@ -138,7 +138,7 @@ def test_pending_errors(pending: Server, words: str, reply: Error) -> None:
     pending.expect(f"XPENDING {words}", reply)
 
 
-def test_one_word_too_many(pending: Server) -> None:
+def test_a_surplus_argument_is_ignored(pending: Server) -> None:
     """Without IDLE, a surplus argument after the consumer is ignored."""
     pending.expect("XPENDING s g - + 10 a surplus", rows(*EVERYTHING[:3]))
 

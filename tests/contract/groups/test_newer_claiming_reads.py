@@ -91,7 +91,7 @@ def test_claim_and_history(group: Server) -> None:
 
 
 @since("8.4")
-def test_history_switches_claiming_off(group: Server) -> None:
+def test_claiming_stops_at_history(group: Server) -> None:
     """CLAIM does not apply to streams that follow one that is read as history."""
     group.given("XADD t 1-0 f 1", "XGROUP CREATE t g 0")
     reply = Streams({"s": entries("1-0 f 1", "2-0 f 2"), "t": entries("1-0 f 1")})
@@ -358,7 +358,7 @@ def test_errors_of_limits(three_streams: Server, command: str, words: str, reply
 
 
 @since("8.10")
-def test_limits_of_a_late_answer(server: Server) -> None:
+def test_limits_of_a_late_reply(server: Server) -> None:
     """The limits also apply to a reader that waited."""
     reader = server.client()
     reader.send("XREAD BLOCK 0 MAXCOUNT 2 STREAMS s t 0 0")
@@ -369,7 +369,7 @@ def test_limits_of_a_late_answer(server: Server) -> None:
 
 @since("7.2")
 @hand_clock
-def test_the_full_record(group: Server) -> None:
+def test_info_stream_full(group: Server) -> None:
     """XINFO STREAM FULL shows every group with its pending entries, and every consumer with its times."""
     delivered = group.now
     group.let_pass(40)

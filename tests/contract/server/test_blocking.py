@@ -70,7 +70,7 @@ def test_an_id_above_new_entries(server: Server) -> None:
     reader.expect_reply(got("100-1 f v"))
 
 
-def test_every_reader_gets_its_copy(server: Server) -> None:
+def test_every_reader_gets_the_entry(server: Server) -> None:
     """All clients that wait in XREAD get a new entry."""
     readers = [waiting(server, "XREAD BLOCK 0 STREAMS s $") for _ in range(4)]
     server.given("XADD s 1-1 f v")
@@ -563,7 +563,7 @@ def test_the_slow_log_has_a_command_that_waited_once(server: Server) -> None:
     "command",
     ["CLIENT PAUSE {}", "WAIT 0 {}", "WAIT 1 {}", "XREAD BLOCK {} STREAMS s $", "BLPOP k {}", "CLIENT PAUSE {} WRITE"],
 )
-def test_a_timeout_must_end_within_64_bits(server: Server, command: str) -> None:
+def test_the_end_of_a_timeout_has_64_bits(server: Server, command: str) -> None:
     """A timeout is rejected without any change if its end in milliseconds exceeds 64 bits."""
     server.expect_error(command.format(2**63 - 1), "ERR timeout is out of range")
     server.expect("SET k v", OK)

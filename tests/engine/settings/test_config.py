@@ -177,7 +177,7 @@ def test_a_quoted_word_is_read_back(word: bytes) -> None:
     assert split_words(b"a " + quote(word) + b" b") == [b"a", word, b"b"]
 
 
-def test_a_cluster_is_refused():
+def test_cluster_mode_is_rejected():
     """cluster-enabled yes is an error at startup; no is accepted."""
     with pytest.raises(ConfigError, match="cluster-enabled"):
         Config().load(["--cluster-enabled", "yes"])
@@ -239,7 +239,7 @@ def test_directives_of_redis_8_6_exist():
         ("active-defrag-ignore-bytes", "0"),
     ],
 )
-def test_numbers_that_redis_refuses_are_refused(name: str, word: str) -> None:
+def test_numbers_that_redis_rejects_are_rejected(name: str, word: str) -> None:
     """A number above its limit, a unit after a plain number, and a size below the minimum are errors, as in Redis."""
     with pytest.raises(ConfigError):
         loaded(f"--{name}", word)

@@ -256,7 +256,7 @@ def test_acllog_max_len_limits_the_log() -> None:
 
 
 def test_passwords_are_drawn_from_the_given_source() -> None:
-    """ACL GENPASS draws as many digits as the number of bits needs, and only from the given source of random bytes."""
+    """ACL GENPASS draws as many digits as the number of bits needs, and only from the given random source."""
     core = core_with()
     session = core.open_session(NOW_US)
     core.accounts.draw = lambda n: n - 1

@@ -185,7 +185,7 @@ def test_a_pattern_cannot_hold_blanks() -> None:
         ("+mget ~k (+mget ~k ~o)", "get k", "command get"),
     ],
 )
-def test_what_rules_allow(rules: str, call: str, refusal: str) -> None:
+def test_commands_allowed_by_rules(rules: str, call: str, refusal: str) -> None:
     """A command is allowed if one selector allows the command, its keys with their access, and its channels."""
     ops, _ = merged(rules.encode().split())
     assert allows(user(*[op.decode() for op in ops]), call) == refusal

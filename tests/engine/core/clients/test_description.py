@@ -15,7 +15,7 @@ def fields(session: Session, *names: str) -> list[str]:
     return [line[name] for name in names]
 
 
-def test_memory_is_what_waits_for_a_client() -> None:
+def test_tot_mem_is_the_size_of_waiting_commands_and_replies() -> None:
     """tot-mem is the size of the commands and replies that wait at the connection and the words queued by MULTI."""
     core = Core(Config(), lambda n: 0)
     session = core.open_session(NOW_US)
@@ -26,6 +26,6 @@ def test_memory_is_what_waits_for_a_client() -> None:
     assert fields(session, "flags", "age", "multi") == ["xb", "4", "1"]
 
 
-def test_an_idle_client_takes_no_memory() -> None:
+def test_a_client_without_a_connection_has_no_memory() -> None:
     """The memory of a client without a connection or a transaction is 0."""
     assert fields(Session(1, 0), "multi", "multi-mem", "tot-mem", "flags") == ["-1", "0", "0", "N"]

@@ -19,7 +19,7 @@ def test_a_second_pause_only_extends_the_first():
     assert (pause.until, pause.all_until) == (400, 0)
 
 
-def test_the_end_of_one_pause_is_not_that_of_another():
+def test_unpause_does_not_end_a_failover_s_pause():
     """Commands held by a failover stay held after CLIENT UNPAUSE, and other commands continue."""
     pause = Pause()
     pause.start(0, 1000, holds_all=False, owner="failover")
@@ -31,7 +31,7 @@ def test_the_end_of_one_pause_is_not_that_of_another():
     assert (pause.until, pause.next_end(0)) == (0, 0)
 
 
-def test_keys_expire_again_after_a_pause_within_a_longer_one():
+def test_keys_expire_again_after_client_pause_during_a_failover():
     """CLIENT PAUSE during a failover suspends the expiry of keys for its own duration, not for the whole failover."""
     core = new_core()
     session = core.open_session(NOW_US)

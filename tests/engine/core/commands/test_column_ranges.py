@@ -156,7 +156,7 @@ def test_only_requested_fields_are_sent(names, are_pages):
         assert entries_of(blocks) == whole
 
 
-def test_a_long_reply_shows_what_was_there_when_the_command_ran():
+def test_a_long_reply_shows_the_stream_at_its_command():
     """Later pages of a long reply show the stream as it was when the command ran, and each page has few entries."""
     with small(are_pages=True):
         run, other = (with_entries([0] * 300, {7, 8, 100}, 2, 9) for _ in range(2))

@@ -65,7 +65,7 @@ def begun(command: str) -> tuple[Side, Steps]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
-def test_all_steps_together_are_the_command(command):
+def test_all_steps_together_equal_the_command(command):
     """Without other commands in between, steps give the same result as a single run, and each step is small."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
@@ -104,7 +104,7 @@ def test_the_log_reproduces_steps_mixed_with_other_commands(command, ends):
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if "CLAIM" not in one], ids=lambda command: command[:12])
-def test_a_wrong_id_is_an_error_before_anything_is_done(command):
+def test_a_wrong_id_prevents_all_changes(command):
     """All IDs are parsed first: an invalid one at the very end leaves the data unchanged."""
     side, steps = begun(command.replace("240-1", "240-x"))
     while (reply := go_on(side, steps)) is steps:

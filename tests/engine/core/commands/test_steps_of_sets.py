@@ -64,7 +64,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
         "DEL x y z",
     ],
 )
-def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
+def test_a_large_result_shows_one_moment(small_sets, command, meanwhile):
     """A result shows the sets either before or after a concurrent change; a stored result is restored by the log."""
     names = ("x", "y", "z", "to", "none", "other")
     before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
@@ -242,7 +242,7 @@ def test_many_members_are_changed_in_steps(small_sorted_sets, command, reply, me
 
 
 @pytest.mark.parametrize("command", ["ZADD x " + _MORE.replace("17.0", "nan"), "ZADD x GT 1 " + _MORE])
-def test_a_wrong_score_among_many_is_an_error_before_anything_is_done(small_sorted_sets, command):
+def test_a_wrong_score_among_many_prevents_all_changes(small_sorted_sets, command):
     """All scores are parsed first: an invalid one at the very end leaves the data unchanged."""
     before = state(small_sorted_sets.core)
     steps = small_sorted_sets.run(command)

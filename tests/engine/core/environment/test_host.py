@@ -114,7 +114,7 @@ def test_a_core_without_a_process_replies(line: str) -> None:
     assert not isinstance(run(line), CommandError)
 
 
-def test_without_a_process_there_is_no_file_to_rewrite() -> None:
+def test_config_rewrite_needs_a_process() -> None:
     """CONFIG REWRITE is rejected if there is no configuration file."""
     _, run = core_of()
     assert run("CONFIG REWRITE").text == settings.NO_CONFIG_FILE

@@ -64,7 +64,7 @@ def test_the_checksum_is_that_of_redis():
 
 
 @pytest.mark.parametrize("size", [1023, 1024, 1025, 8191, 70_001, 200_000])
-def test_the_check_sum_of_long_payloads(size):
+def test_the_checksum_of_long_payloads(size):
     """The checksum that is computed in parallel lanes equals the one computed byte by byte."""
     data, crc = Random(size).randbytes(size), 0
     for byte in data:
@@ -131,7 +131,7 @@ def test_data_of_newer_releases_survives():
     assert list(copy.groups[b"g"].nacked) == list(stream.groups[b"g"].nacked)
 
 
-def test_an_entry_that_was_given_back_and_deleted():
+def test_a_deleted_entry_stays_released():
     """A released entry that was deleted stays released after DUMP and RESTORE.
 
     A group that reads again from the beginning does not get the entry.
@@ -173,7 +173,7 @@ def test_a_node_without_live_entries_is_restored():
 
 
 @given(st.data())
-def test_damaged_payloads_are_refused(data):
+def test_damaged_payloads_are_rejected(data):
     """A changed or truncated payload is an error; a changed payload with a valid checksum does no harm."""
     side = Side()
     fill(side)
@@ -281,7 +281,7 @@ def test_the_largest_numbers_are_kept(read, tmp_path):
 
 
 @pytest.mark.parametrize("read", [1 << 63, (1 << 64) - 2])
-def test_a_group_that_has_read_too_much_is_refused(read):
+def test_an_entries_read_above_the_maximum_is_rejected(read):
     """RESTORE rejects an entries-read of 2^63 or more, because no reply, log or snapshot can hold it."""
     assert Side().run("RESTORE", "copy", "0", payload_of_a_group(read)).text == b"ERR Bad data format"
 

@@ -143,7 +143,7 @@ def lzf_parts(random: Random) -> tuple[list[bytes], list[int]]:
     return parts, sizes
 
 
-def test_strings_are_decompressed_together_as_one_by_one() -> None:
+def test_many_strings_are_decompressed_like_single_ones() -> None:
     """Decompressing many strings together gives the strings, or the error, of decompressing one by one."""
     random = Random(10)
     errors = 0

@@ -244,7 +244,7 @@ def test_a_swap_without_the_watched_key_does_not_fail_a_transaction(core):
 
 
 @pytest.mark.parametrize("words", [b"DEL s", b"FLUSHALL", b"SET s string", b"RENAME other s"])
-def test_a_stream_with_idempotent_producers_goes_with_its_key(words):
+def test_a_stream_with_idempotent_producers_is_freed_with_its_key(words):
     """A stream with idempotent producers is freed when its key is deleted, flushed or overwritten."""
     core = new_core()
     session = core.open_session(NOW_US)
@@ -257,7 +257,7 @@ def test_a_stream_with_idempotent_producers_goes_with_its_key(words):
 
 
 @pytest.mark.parametrize("words", [b"COPY s copy", b"RESTORE copy 0 DUMP"])
-def test_copies_forget_old_idempotent_ids(words):
+def test_copies_expire_idempotent_ids(words):
     """Streams made by COPY and RESTORE expire idempotent IDs like the original."""
     core = new_core()
     session = core.open_session(NOW_US)

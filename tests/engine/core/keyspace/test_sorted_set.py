@@ -50,7 +50,7 @@ def check(one: Order) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS)
-def test_it_is_a_sorted_dictionary(steps: list[Any]) -> None:
+def test_a_sorted_set_equals_a_sorted_dictionary(steps: list[Any]) -> None:
     """After any additions, removals and cuts, also in a copy, ranks, counts and order are those of the sorted pairs."""
     real, plain = SortedSet(), dict[bytes, float]()
     for step in steps:
@@ -86,7 +86,7 @@ def test_it_is_a_sorted_dictionary(steps: list[Any]) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(scores=st.dictionaries(MEMBERS, SCORES))
-def test_pairs_are_put_in_order_in_steps(scores: dict[bytes, float]) -> None:
+def test_blocks_are_ordered_in_steps(scores: dict[bytes, float]) -> None:
     """Blocks that are built in steps are in order, and members can be added and removed."""
     making, given_scores = in_order(dict(scores)), dict(scores)
     while True:

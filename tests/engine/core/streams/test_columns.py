@@ -78,7 +78,7 @@ def test_very_long_values_have_no_columns():
         assert split(b"".join(frames), _offsets(frames)) is None
 
 
-def test_a_part_of_a_buffer():
+def test_frames_may_start_and_end_anywhere_in_a_buffer():
     """Offsets may start and end anywhere in the buffer."""
     frames = [frame(b"%d-0" % number, [b"n", b"%d" % number]) for number in range(8, 120)]
     offsets = _offsets(frames)

@@ -26,7 +26,7 @@ def read_one(stream: Stream, last_id: int, entries_read: int, entry_id: int) -> 
     st.integers(0, 12),
     st.booleans(),
 )
-def test_many_at_once_count_as_one_after_the_other(size, deleted, trimmed, last_id, counted):
+def test_entries_read_of_a_large_delivery(size, deleted, trimmed, last_id, counted):
     """A delivery of many entries gives the entries-read of single deliveries, whatever was deleted and trimmed."""
     stream = Stream(Storage())
     for number in range(1, size + 1):

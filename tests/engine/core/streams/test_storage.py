@@ -259,7 +259,7 @@ def test_the_cache_is_bounded(monkeypatch):
 
 
 @pytest.mark.parametrize("step", [1, 7, 100])
-def test_small_steps_through_packed_entries(monkeypatch, step):
+def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
     """Entries read in short steps are unchanged, and the index built for such reads counts towards the cache."""
     monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0

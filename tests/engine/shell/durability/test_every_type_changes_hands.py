@@ -84,7 +84,7 @@ def engine_on(directory: Path, name: str, **settings: str) -> Engine:
 
 
 @each_server
-def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
+def test_every_type_is_exchanged_with_the_engine(name, tmp_path):
     """The engine loads all data from a server's file, and the server loads it again from the engine's file."""
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
         real_files.fill(client.run)

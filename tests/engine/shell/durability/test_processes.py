@@ -184,7 +184,7 @@ def test_a_damaged_file_stops_the_process_with_a_message(tmp_path):
     assert f"{path}, byte 32: " in done.stderr
 
 
-def test_a_directory_in_use_is_refused(tmp_path):
+def test_a_directory_in_use_is_rejected(tmp_path):
     """A second process on the directory of a running engine reports an error and exits."""
     with life(tmp_path, *ALWAYS):
         done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--appendonly", "yes")

@@ -269,7 +269,7 @@ class Kept:
         return self.data
 
 
-def test_what_the_disk_refuses_stays_in_memory_and_is_stored_later():
+def test_segments_rejected_by_the_disk_are_stored_later():
     """While the disk is full, segments are packed and readable; when there is room, all are stored in order and stay
     readable.
     """

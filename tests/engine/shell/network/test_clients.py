@@ -75,7 +75,7 @@ def test_commands_before_a_malformed_one_are_executed(engine: Running, client: C
     assert client.run("GET", "k") == b"v"
 
 
-def test_an_oversized_request_is_refused(client: Connection, engine: Running) -> None:
+def test_an_oversized_request_is_rejected(client: Connection, engine: Running) -> None:
     """A declared length above proto-max-bulk-len, and a line above 64 KB, close the connection with
     Redis's error text.
     """

@@ -137,7 +137,7 @@ def test_function_kill_stops_a_function(caller: Connection, other: Connection) -
     assert text(other.run("FUNCTION", "LOAD", f"#!lua name=l2\n{FOREVER}")).endswith("ERR FUNCTION LOAD timeout")
 
 
-def test_its_client_goes(engine: servers.Running, other: Connection) -> None:
+def test_a_disconnected_client_s_script_can_be_killed(engine: servers.Running, other: Connection) -> None:
     """The script of a disconnected client can be stopped like any other."""
     with Connection(engine) as caller:
         caller.send("EVAL", FOREVER, 0)

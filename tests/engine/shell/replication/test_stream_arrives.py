@@ -23,7 +23,7 @@ def pair() -> Iterator[Pair]:
         yield Pair(engine, replica)
 
 
-def test_a_replica_is_equal_after_any_commands(pair: Pair) -> None:
+def test_a_replica_has_the_same_data_after_any_commands(pair: Pair) -> None:
     """After random commands on all types and databases, in transactions and not, a replica has equal keys, entries,
     counters, groups and pending entries.
     """
@@ -37,7 +37,7 @@ def engine_following(master: servers.Running) -> Iterator[Connection]:
         yield client
 
 
-def test_the_engine_is_what_a_redis_is_after_any_commands() -> None:
+def test_an_engine_equals_a_redis_as_a_replica() -> None:
     """With a real master, an engine has the same data as a real replica after random commands."""
     tools.needed("redis-server")
     with (

@@ -75,7 +75,7 @@ def test_startup_never_falls_back_to_the_older_file(tmp_path):
             Engine(tmp_path, **SETTINGS)
 
 
-def test_nothing_is_lost_in_a_file_of_the_oldest_version(tmp_path):
+def test_a_file_of_the_oldest_version_keeps_all_data(tmp_path):
     """Version 10 keeps idempotent producers, released entries and active times although its encodings lack them.
 
     Version 14 keeps them as Redis does.

@@ -113,7 +113,7 @@ def test_a_flipped_bit_anywhere_is_found(small):
         assert 0 <= caught.value.offset <= len(small)
 
 
-def test_a_file_cut_anywhere_is_refused(small):
+def test_a_truncated_file_is_rejected(small):
     """A snapshot that is truncated at any length is rejected, and so is one with extra bytes at the end."""
     for size in range(len(small)):
         with pytest.raises(DamagedError):

@@ -200,7 +200,7 @@ def test_a_missing_manifest_is_an_error(tmp_path):
         Engine(tmp_path)
 
 
-def test_a_foreign_manifest_is_refused(tmp_path):
+def test_a_foreign_manifest_is_rejected(tmp_path):
     """A manifest that is invalid, belongs to another appendfilename, or names missing files is rejected."""
     filled(tmp_path).die()
     manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
@@ -371,7 +371,7 @@ def test_only_the_old_log_named_by_appendfilename_is_loaded(tmp_path):
     assert (tmp_path / "appendonly.aof").exists()
 
 
-def test_an_old_log_next_to_a_newer_one_is_left_alone(tmp_path):
+def test_an_old_log_next_to_a_newer_one_is_ignored(tmp_path):
     """If the directory has a log, the single file of Redis 6 is neither read nor changed."""
     filled(tmp_path).die()
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
@@ -381,7 +381,7 @@ def test_an_old_log_next_to_a_newer_one_is_left_alone(tmp_path):
     engine.die()
 
 
-def test_a_log_switched_on_later_leaves_an_old_file_alone(tmp_path):
+def test_switching_the_log_on_ignores_an_old_log(tmp_path):
     """CONFIG SET appendonly yes keeps the data, and the single file of Redis 6 stays, as in Redis."""
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path, appendonly="no")

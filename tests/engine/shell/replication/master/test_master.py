@@ -97,7 +97,7 @@ def test_a_transaction_is_replicated_as_a_whole(master, replica):
     assert_same(master, replica)
 
 
-def test_keys_expire_at_the_replica_when_the_master_says_so(master, replica):
+def test_keys_expire_at_the_replica_by_the_master_s_del(master, replica):
     """A key that expires on the master is deleted by a DEL in the stream, and the replica has neither of
     the two keys.
     """

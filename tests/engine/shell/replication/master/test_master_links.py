@@ -81,7 +81,7 @@ def test_a_file_that_is_cut_off_affects_no_other_client(master, engine):
     wait_for(lambda: not [one for one in engine.directory.iterdir() if one.name.startswith("temp-")], "the files to go")
 
 
-def test_a_replica_that_never_reads_is_cut_off_and_comes_back(master, engine):
+def test_a_replica_that_never_reads_is_disconnected_and_recovers(master, engine):
     """A replica with more unread bytes than client-output-buffer-limit is disconnected; when it reconnects, it gets all
     data.
     """
