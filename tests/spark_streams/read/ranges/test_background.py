@@ -1,4 +1,4 @@
-"""Background deliveries: tasks do not wait for them, and a restart continues wherever they ended."""
+"""Background deliveries: tasks do not wait for them, and a restart continues an interrupted one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadException
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of a hundred entries is delivered in the background, in five pages or more."""
+    """Deliver batches of a hundred entries in the background, in five pages or more."""
     monkeypatch.setattr(owned_group, "_MANY", 10)
     monkeypatch.setattr(group_reads, "PAGE", _PAGE)
 
@@ -34,13 +34,13 @@ def query_of(site: Site) -> Query:
 
 
 def delivering(monkeypatch: pytest.MonkeyPatch, as_said: Pages) -> None:
-    """Put something between the pages of deliveries in the background."""
+    """Replace the iterator over the pages of a background delivery by `as_said(pages)`."""
     pages = GroupReads.pages
     monkeypatch.setattr(GroupReads, "pages", lambda *words: as_said(pages(*words)))
 
 
 def killed_after(pages: int) -> Pages:
-    """Kill the driver after this many delivered pages: its thread does nothing more."""
+    """Return a wrapper that ends the delivery's thread after this many pages, like the death of the driver."""
 
     def some(delivery: Iterator[None]) -> Iterator[None]:
         for _ in range(pages):
@@ -56,17 +56,19 @@ def marks(site: Site) -> list[bytes]:
 
 
 def gone(query: Query) -> None:
-    """Wait until the thread of the delivery has ended: a killed driver's ends with all of the process."""
+    """Wait until the thread of the delivery has ended."""
     query.reader._source._group._background.wait()
 
 
 @dies
 @pytest.mark.parametrize("finished", [True, False], ids=["batch finished", "batch unfinished"])
 @pytest.mark.parametrize("pages", [0, 2, 6], ids=["before delivery", "half delivered", "delivered"])
-def test_a_restart_goes_on_wherever_a_delivery_ended(
+def test_a_restart_continues_an_interrupted_delivery(
     site: Site, monkeypatch: pytest.MonkeyPatch, pages: int, *, finished: bool
 ) -> None:
-    """Each row is read once, all entries are acknowledged, and the group ends at the stream's end, never behind."""
+    """A restart after an interrupted delivery reads each row once, acknowledges all entries, and leaves the group at
+    the end of the stream.
+    """
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
@@ -89,10 +91,10 @@ def test_a_restart_goes_on_wherever_a_delivery_ended(
 
 
 @dies
-def test_a_restart_says_that_it_moves_the_group(
+def test_a_restart_reports_that_it_moves_the_group(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Undelivered entries of a finished batch are skipped, with a warning that says why."""
+    """A restart moves the group past undelivered entries of a finished batch, and a warning reports the cause."""
     site.add("s", 2 * _BATCH)
     query = query_of(site)
     with monkeypatch.context() as patched:
@@ -105,8 +107,8 @@ def test_a_restart_says_that_it_moves_the_group(
     assert ("the driver ended before it had delivered all of its entries" in caplog.text) == (site.kind == "redis")
 
 
-def test_a_group_that_somebody_has_moved_back_is_still_behind(site: Site) -> None:
-    """Only a running delivery explains a group behind the checkpoint: its mark is removed at its end."""
+def test_a_group_that_was_moved_back_is_an_error(site: Site) -> None:
+    """A group that was moved behind the checkpoint after a delivery has ended is an error."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     query.trigger()
@@ -118,7 +120,9 @@ def test_a_group_that_somebody_has_moved_back_is_still_behind(site: Site) -> Non
 
 
 def test_tasks_do_not_wait_for_a_delivery(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows come while nothing is delivered yet; the next trigger waits, and acknowledges all."""
+    """Tasks return their rows before the delivery; the next trigger waits for the delivery and acknowledges all
+    entries.
+    """
     site.add("s", 2 * _BATCH)
     free = threading.Event()
 
@@ -138,8 +142,8 @@ def test_tasks_do_not_wait_for_a_delivery(site: Site, monkeypatch: pytest.Monkey
     assert numbers(query.run()) == list(range(_BATCH, 2 * _BATCH))
 
 
-def test_the_end_of_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries of another query's next batch are left alone, except for a page being delivered."""
+def test_stopping_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopping a query ends its delivery after the current page."""
     if site.kind != "redis":
         return
     site.add("s", _BATCH)
@@ -161,10 +165,10 @@ def test_the_end_of_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("lacks", ["nothing", "the command", "the permission to create", "the permission to delete"])
-def test_where_no_mark_can_be_left_all_is_delivered_first(
+def test_delivery_comes_first_if_consumers_cannot_be_created_or_deleted(
     site: Site, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
-    """Redis before 6.2 cannot create a consumer without entries, and some users may not: then tasks start later."""
+    """Without the command or the permission to create or delete consumers, the delivery ends before the tasks start."""
     if lacks == "the command":
         monkeypatch.setattr(Groups, "create_consumers", lambda *_: set())
     rule = {"the permission to create": "-xgroup|createconsumer", "the permission to delete": "-xgroup|delconsumer"}
@@ -191,8 +195,8 @@ def test_where_no_mark_can_be_left_all_is_delivered_first(
         site.client.acl_deluser("limited")
 
 
-def test_a_delivery_that_fails_fails_the_query(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next trigger raises the error; a restart delivers the rest, or knows why the group is behind."""
+def test_a_failed_delivery_fails_the_query(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a delivery is raised by the next trigger; a restart reads each remaining row once."""
     if site.kind != "redis":
         return
     site.add("s", 2 * _BATCH)
@@ -213,8 +217,8 @@ def test_a_delivery_that_fails_fails_the_query(site: Site, monkeypatch: pytest.M
     assert site.group()["pending"] == 0
 
 
-def test_what_a_failover_takes_away_is_delivered_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that is behind at the end of a delivery, although no command failed, gets the missing entries."""
+def test_deliveries_lost_in_a_failover_are_repeated(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a failover moves the group back during a delivery, the missing entries are delivered again."""
     if site.kind != "redis":
         return
     site.add("s", _BATCH)

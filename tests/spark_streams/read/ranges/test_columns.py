@@ -1,4 +1,4 @@
-"""Ranges as columns (PS.COLUMNS): the result is the same as with XRANGE."""
+"""Reading ranges as columns (PS.COLUMNS): the result is the same as with XRANGE."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def tiny() -> Iterator[servers.Running]:
-    """An engine with segments of ten entries, which are cold at once."""
+    """An engine with segments of ten entries that become cold at once."""
     with servers.engine(module="tests.servers.tiny_engine") as running:
         yield running
     pool.close_all()
@@ -75,7 +75,9 @@ SHAPES = st.sampled_from([("n",), ("n", "x"), ("x", "n"), ("n", "x", "j"), ("n",
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[list[bytes]]:
-    """The words of entries: long stretches of one shape and of plain values, short ones of others."""
+    """Generate the fields of a stream's entries: long runs with the same fields and plain values, and short irregular
+    runs.
+    """
     entries: list[list[bytes]] = []
     for _ in range(draw(st.integers(1, 4))):
         names, count = draw(SHAPES), draw(st.sampled_from([1, 5, 25, 60]))
@@ -101,7 +103,7 @@ def filled(client: redis.Redis, entries: Sequence[Sequence[bytes]], deleted: Seq
 
 
 def rows(url: str, parts: Sequence[Range], fields: list[spark.StructField], said: dict[str, str], page: int) -> Any:
-    """Return a task's result for the ranges: a table, or its error."""
+    """Return a task's result for the ranges: a table, or the text of its error."""
     read = options.read_options({"url": url, "stream": "s", **said})
     schema = ReadSchema.of(spark.StructType(fields), read)
     partition = RangePartition(Address(url), tuple(parts), page, fails=False)
@@ -135,7 +137,9 @@ def test_columns_are_read_as_entries_are(
     bounds: list[int],
     room: int,
 ) -> None:
-    """Whatever a stream holds and a schema asks for, a task makes the same of columns, of entries, and slowly."""
+    """For any stream, schema and options, a task returns the same from columns, from entries, and from the slow
+    reference decoder.
+    """
     with redis.Redis(port=tiny.port) as client:
         filled(client, entries, sorted(deleted), trimmed)
     last = StreamId(len(entries) // 4, len(entries))
@@ -156,7 +160,7 @@ def numbers(pages: Iterator[Any]) -> list[int]:
 
 @pytest.fixture
 def reader(tiny: servers.Running) -> Iterator[Connection]:
-    """A connection to that engine, whose stream has a hundred entries."""
+    """Connection to the engine `tiny`, whose stream has a hundred entries."""
     with redis.Redis(port=tiny.port) as client:
         client.flushall()
         add(client, "s", 100)
@@ -167,7 +171,7 @@ def reader(tiny: servers.Running) -> Iterator[Connection]:
 
 
 def cold(connection: Connection) -> int:
-    """How many entries of the stream come as columns."""
+    """Return the number of entries of the stream that are sent as columns."""
     pages = column_reader.pages(connection, "s", ZERO, LAST, 1000)
     batches = [batch for page in pages if isinstance(page, BatchPage) for batch in page._batches]
     return sum(batch.count for batch in batches if isinstance(batch.ids, tuple))
@@ -181,8 +185,8 @@ def test_cold_entries_come_as_columns(reader: Connection) -> None:
     assert [page.fields()[1].to_pylist() == [b"n"] * 30 for page in pages] == [True] * 3
 
 
-def test_a_connection_that_breaks_costs_nothing(reader: Connection, tiny: servers.Running) -> None:
-    """If the connection breaks between or within pages, the pages continue at the same place."""
+def test_reading_continues_after_a_broken_connection(reader: Connection, tiny: servers.Running) -> None:
+    """If the connection breaks between or within pages, reading continues at the same position."""
     with redis.Redis(port=tiny.port) as client:
         found = []
         for page in column_reader.pages(reader, "s", ZERO, LAST, 20):
@@ -192,8 +196,10 @@ def test_a_connection_that_breaks_costs_nothing(reader: Connection, tiny: server
 
 
 @pytest.mark.parametrize("rule", ["-ps.columns", "-command"])
-def test_who_may_not_reads_entries(reader: Connection, tiny: servers.Running, rule: str) -> None:
-    """A user without the right reads by XRANGE; also when it is taken away between two pages."""
+def test_a_user_without_permission_reads_with_xrange(reader: Connection, tiny: servers.Running, rule: str) -> None:
+    """A user without permission for PS.COLUMNS reads with XRANGE, even if the permission is revoked
+    between two pages.
+    """
     with redis.Redis(port=tiny.port) as client:
         client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
         connection = Connection(Address(tiny.url.replace("://", "://job:x@")))
@@ -209,8 +215,8 @@ def test_who_may_not_reads_entries(reader: Connection, tiny: servers.Running, ru
             client.execute_command("ACL", "DELUSER", "job")
 
 
-def test_any_server_gives_the_range(client: redis.Redis, connection: Connection) -> None:
-    """A server without columns is not asked for them; one that replaces another is read with XRANGE after its error."""
+def test_a_server_without_columns_is_read_with_xrange(client: redis.Redis, connection: Connection) -> None:
+    """A server without PS.COLUMNS is read with XRANGE, even if the client expects the command to exist."""
     add(client, "s", 50)
     client.set("text", "x")
     for most in (1, 7, 1000):
@@ -224,8 +230,8 @@ def test_any_server_gives_the_range(client: redis.Redis, connection: Connection)
     assert connection.command("PING") == b"PONG"
 
 
-def test_pages_are_small_where_values_are_large(client: redis.Redis, connection: Connection) -> None:
-    """Among large values a page has few entries, however many are allowed."""
+def test_pages_of_large_values_have_few_entries(client: redis.Redis, connection: Connection) -> None:
+    """Pages of large values have few entries, however many are allowed."""
     add(client, "s", 12, size=3_000_000)
     add(client, "s", 500, first=13)
     counts = [page.count for page in column_reader.pages(connection, "s", ZERO, LAST, 10_000)]
@@ -234,10 +240,10 @@ def test_pages_are_small_where_values_are_large(client: redis.Redis, connection:
 
 
 @pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
-def test_a_value_that_looks_like_an_entry_misleads_nobody(
+def test_a_value_that_looks_like_an_entry_loses_no_rows(
     client: redis.Redis, connection: Connection, value: bytes
 ) -> None:
-    """The next reply is requested before this one is decoded; if it starts at a wrong entry, it is requested again."""
+    """A value that looks like an entry may start the next page at a wrong ID; that page is then requested again."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
     assert numbers(column_reader.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
@@ -245,7 +251,7 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
 
 
 def test_capabilities_are_asked_once(client: redis.Redis, connection: Connection) -> None:
-    """Whether a server has a command is checked once per connection; a rejection resets that."""
+    """The client asks once per connection whether a server has a command; a rejected command counts as missing."""
     known = connection.capabilities
     client.config_resetstat()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Delivering the next batch to the group before it is planned: every row is read once, the group's state is right."""
+"""Delivery of the next batch to the group before that batch is planned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadException
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of a hundred entries is delivered ahead, in six pages, and acknowledged by deleting its consumers."""
+    """Deliver batches of a hundred entries ahead, in six pages, and acknowledge them by deleting their consumers."""
     monkeypatch.setattr(plan, "_MANY", 10)
     monkeypatch.setattr(owned_group, "_MANY", 10)
     monkeypatch.setattr(group_reads, "PAGE", _PAGE)
@@ -46,19 +46,19 @@ def delivered(query: Query) -> None:
 
 
 def killed(query: Query) -> None:
-    """Kill the driver; its threads finish their present step."""
+    """Simulate the death of the driver: wait for its threads to finish their current step."""
     delivered(query)
     query.reader._source._group._background.join()
 
 
 def pending(site: Site) -> dict[str, int]:
-    """Entries pending for each consumer that has any."""
+    """Return the number of pending entries of each consumer that has any."""
     found = site.client.xinfo_consumers("s", "g")
     return {one["name"].decode(): one["pending"] for one in found if one["pending"]}
 
 
 def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
-    """Call `act` after each page of a delivery ahead, with its number from 1 on."""
+    """Call `act` with the page number, from 1, after each page of a delivery ahead."""
     ahead = GroupReads.ahead
 
     def acting(*words: Any) -> Pages:
@@ -77,7 +77,7 @@ def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -
 
 
 def drained(query: Query, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
-    """All rows; between pages something is done, though not before the first batch is read."""
+    """Return all rows; call `act` after each page of a delivery ahead, once the first batch has been read."""
     has_read = threading.Event()
 
     def wait(number: int) -> None:
@@ -91,7 +91,7 @@ def drained(query: Query, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], 
 
 
 def finished(site: Site, end: int) -> None:
-    """The group ends there, and nothing is left to be done."""
+    """Assert that the group has read everything up to `end`, with no pending entries and no lag."""
     group = site.group()
     assert (group["pending"], group["last-delivered-id"]) == (0, f"{end}-1".encode())
     assert (group["entries-read"], group["lag"]) == (end, 0)
@@ -99,7 +99,9 @@ def finished(site: Site, end: int) -> None:
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_the_next_batch_is_pending_while_this_one_runs(site: Site, parts: int) -> None:
-    """Each batch has separate consumers, one for each part, and is acknowledged when it has finished."""
+    """While a batch runs, the next batch is pending for separate consumers, one per partition; a finished batch is
+    acknowledged.
+    """
     site.add("s", 5 * _BATCH + 50)
     query = query_of(site, minPartitions=parts)
     rows: list[int] = []
@@ -119,8 +121,10 @@ def test_the_next_batch_is_pending_while_this_one_runs(site: Site, parts: int) -
     finished(site, 5 * _BATCH + 50)
 
 
-def test_a_query_that_is_stopped_gives_back_what_no_batch_has(site: Site) -> None:
-    """The group is at the end of the last planned batch, and only that is pending; a restart continues."""
+def test_a_stopped_query_returns_entries_delivered_ahead(site: Site) -> None:
+    """Stopping a query returns entries delivered ahead to the group; only the last planned batch stays pending, and a
+    restart continues.
+    """
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
@@ -134,10 +138,10 @@ def test_a_query_that_is_stopped_gives_back_what_no_batch_has(site: Site) -> Non
     finished(site, 3 * _BATCH)
 
 
-def test_a_query_that_is_stopped_while_it_delivers_leaves_nothing_behind(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No thread, no connection, and nothing pending that no batch has; the page that is under way is the last one."""
+def test_a_query_stopped_during_a_delivery_leaves_nothing_behind(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query stopped during a delivery finishes the current page, then leaves no thread, no connection, and no pending
+    entries of unplanned batches.
+    """
     site.add("s", 3 * _BATCH)
     others = len(site.client.client_list(_type="normal"))
     query = query_of(site)
@@ -164,8 +168,8 @@ def test_a_query_that_is_stopped_while_it_delivers_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("how", ["moved", "taken by another query", "gone"])
-def test_what_was_delivered_stays_if_the_group_is_not_the_querys_any_more(site: Site, how: str) -> None:
-    """If the group was moved, taken or destroyed meanwhile, nothing is returned to it."""
+def test_a_stopped_query_leaves_a_changed_group_alone(site: Site, how: str) -> None:
+    """A stopped query leaves a group alone that was moved, recreated or taken by another query."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     query.trigger()
@@ -184,8 +188,10 @@ def test_what_was_delivered_stays_if_the_group_is_not_the_querys_any_more(site: 
 
 
 @pytest.mark.parametrize("lacks", ["xgroup|delconsumer", "xgroup|setid", "xinfo|consumers", "client|reply"])
-def test_a_user_who_may_not_all_reads_all(site: Site, lacks: str) -> None:
-    """The batch that runs stays pending until it has finished, then nothing does, and each row comes once."""
+def test_a_user_without_a_permission_reads_each_row_once(site: Site, lacks: str) -> None:
+    """A user without one of the permissions for deliveries reads each row once; the running batch stays pending until
+    it has finished.
+    """
     site.add("s", 5 * _BATCH)
     query = query_of(site)
     site.client.acl_setuser("limited", enabled=True, passwords=["+pw"], commands=["+@all"], keys=["*"], reset=True)
@@ -211,8 +217,8 @@ def test_a_user_who_may_not_all_reads_all(site: Site, lacks: str) -> None:
 def test_a_killed_driver_loses_and_repeats_nothing(
     site: Site, caplog: pytest.LogCaptureFixture, limit: int, parts: int, *, is_finished: bool
 ) -> None:
-    """A restart, with the same or other limits, reads each row once, acknowledges all, and does not report a moved
-    group.
+    """A restart after the driver's death, with any limits, reads each row once, acknowledges all entries, and does not
+    report a moved group.
     """
     site.add("s", 5 * _BATCH)
     query = query_of(site)
@@ -235,8 +241,8 @@ def test_a_killed_driver_loses_and_repeats_nothing(
 
 @dies
 @pytest.mark.parametrize("pages", [1, 3, 5])
-def test_a_delivery_that_ends_half_way_is_gone_on_with(site: Site, monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
-    """Wherever the driver is killed while it delivers, each row comes once."""
+def test_a_restart_continues_a_partial_delivery(site: Site, monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+    """If the driver is killed after any page of a delivery, a restart reads each row once."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
 
@@ -258,7 +264,7 @@ def test_a_delivery_that_ends_half_way_is_gone_on_with(site: Site, monkeypatch: 
 def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries delivered elsewhere in between are still in the batch, which is then counted."""
+    """Entries that another program reads from the group are still in the query's batches, which keep their limit."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
 
@@ -275,10 +281,12 @@ def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(
 
 @pytest.mark.parametrize("page", [1, 6])
 @pytest.mark.parametrize("what", ["read", "delivered", "not yet delivered"])
-def test_entries_deleted_while_they_are_delivered_are_passed_over(
+def test_entries_deleted_during_a_delivery_are_skipped(
     site: Site, monkeypatch: pytest.MonkeyPatch, what: str, page: int
 ) -> None:
-    """With failOnDataLoss=false the remaining entries are read once, in batches within the limits."""
+    """With failOnDataLoss=false, a deletion during a delivery leaves the other entries to be read once, in batches
+    within the limit.
+    """
     site.add("s", 4 * _BATCH)
     query = query_of(site, failOnDataLoss="false")
     at = {"read": 50, "delivered": 105, "not yet delivered": 250}[what]
@@ -296,8 +304,10 @@ def test_entries_deleted_while_they_are_delivered_are_passed_over(
     assert site.group()["pending"] == 0
 
 
-def test_a_stream_made_anew_while_it_is_delivered_is_a_loss(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries found in the old stream are not attributed to the new one, which is read from its start."""
+def test_a_stream_replaced_during_a_delivery_is_read_from_its_start(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream that is replaced during a delivery is read from its start."""
     site.add("s", 3 * _BATCH)
     site.add("new", 2 * _BATCH, first=1000, ids="{n}-5")
     query = query_of(site, failOnDataLoss="false")
@@ -310,8 +320,8 @@ def test_a_stream_made_anew_while_it_is_delivered_is_a_loss(site: Site, monkeypa
     assert found == [*range(_BATCH), *range(1000, 1000 + 2 * _BATCH)]
 
 
-def test_a_broken_connection_delivers_no_page_twice(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The delivery is given up, and its entries are not delivered again."""
+def test_a_broken_connection_repeats_no_entry(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery whose connection breaks is abandoned, and no entry is read twice."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
 
@@ -325,8 +335,8 @@ def test_a_broken_connection_delivers_no_page_twice(site: Site, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("more", [0, 1, _BATCH])
-def test_a_run_that_ends_leaves_nothing_delivered_that_it_did_not_read(site: Site, more: int) -> None:
-    """Trigger.AvailableNow delivers only what it reads, even if producers continue."""
+def test_available_now_delivers_only_what_it_reads(site: Site, more: int) -> None:
+    """An availableNow query delivers only entries that it reads, even if producers continue."""
     site.add("s", 2 * _BATCH + more)
     query = query_of(site)
     query.reader.prepareForTriggerAvailableNow()
@@ -338,8 +348,8 @@ def test_a_run_that_ends_leaves_nothing_delivered_that_it_did_not_read(site: Sit
 
 
 @pytest.mark.parametrize("said", [{"ack": "cursor"}, {"ack": "none"}, {"maxBytesPerTrigger": 5000}])
-def test_where_nothing_is_to_be_pending_nothing_is(site: Site, said: dict[str, Any]) -> None:
-    """Other ways to acknowledge, and limits in bytes, deliver nothing before its batch is planned."""
+def test_other_acknowledgements_deliver_nothing_ahead(site: Site, said: dict[str, Any]) -> None:
+    """With other acknowledgement modes or a limit in bytes, no batch is delivered before it is planned."""
     site.client.xgroup_create("s", "g", "0", mkstream=True)
     site.add("s", 3 * _BATCH)
     query = query_of(site, **said)
@@ -349,8 +359,10 @@ def test_where_nothing_is_to_be_pending_nothing_is(site: Site, said: dict[str, A
     assert numbers(query.batches[0] + query.drain()) == list(range(3 * _BATCH))
 
 
-def test_a_query_without_its_checkpoint_begins_with_what_is_pending(site: Site) -> None:
-    """A killed run's batches, that which was only delivered included, are read again from the group's position."""
+def test_a_new_checkpoint_starts_with_the_pending_entries(site: Site) -> None:
+    """A new checkpoint with startingOffsets=group starts with the pending entries, including those that were only
+    delivered ahead.
+    """
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     query.trigger()
@@ -362,7 +374,7 @@ def test_a_query_without_its_checkpoint_begins_with_what_is_pending(site: Site) 
 
 
 def test_a_second_stream_that_gets_entries_shares_the_limit(site: Site) -> None:
-    """Entries delivered for a whole batch are then read in two, each row once."""
+    """If a second stream gets entries, the batch delivered ahead is divided into two, and each row is read once."""
     site.add("s", 4 * _BATCH)
     site.add("t", 1)
     query = query_of(site, stream=None, streams="s,t")
@@ -377,10 +389,8 @@ def test_a_second_stream_that_gets_entries_shares_the_limit(site: Site) -> None:
     assert site.group("t")["pending"] == 0
 
 
-def test_a_server_that_does_not_count_what_a_group_reads_is_not_trusted(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before Redis 7, and after deletions, the end of the next batch is counted, and nothing is delivered ahead."""
+def test_nothing_is_delivered_ahead_without_the_groups_counter(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the server does not know the number of entries a group has read, nothing is delivered ahead."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
     query.trigger()
@@ -393,8 +403,8 @@ def test_a_server_that_does_not_count_what_a_group_reads_is_not_trusted(
     assert site.group()["pending"] == 0
 
 
-def test_a_part_of_a_consumers_entries_is_acknowledged_one_by_one(site: Site, connection: Connection) -> None:
-    """A consumer is deleted for those that it has up to the ID only if it has no others."""
+def test_acknowledging_keeps_entries_after_the_id(site: Site, connection: Connection) -> None:
+    """A consumer with entries after the acknowledged ID keeps them; other consumers are deleted."""
     site.add("s", 60)
     site.client.xgroup_create("s", "g", "0")
     for consumer in ("spark-0", "spark-1", "spark-2"):

@@ -1,4 +1,6 @@
-"""The end of the next batch, looked for while this one runs: it saves a trigger the count, and changes no batch."""
+"""Look-ahead: the end of the next batch is counted while the current batch runs, which saves the trigger time and
+changes no batch.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ _BATCH = 1600  # more than what is read together with others
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return options with batches of a few entries, which use look-ahead, with marks to cut them at."""
+    """Lower the thresholds so that batches of a few entries use look-ahead and its split points."""
     monkeypatch.setattr(plan, "_MANY", 10)
     monkeypatch.setattr(sampling, "_MANY", 100)
 
 
 def counts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
-    """Collect how many entries are counted at a time, and whether a trigger waits for it."""
+    """Return a list that collects, for each count, whether a trigger waits for it and the number of entries counted."""
     found: list[tuple[bool, int]] = []
     marks = xrange.marks
 
@@ -48,7 +50,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_only_the_first_batch_waits_for_its_end(site: Site, monkeypatch: pytest.MonkeyPatch, group: str | None) -> None:
-    """The others are counted once, before their trigger; they have as many entries, and parts of equal size."""
+    """Only the first trigger waits for a count; later batches are counted before their trigger and
+    have the same sizes.
+    """
     counted = counts(monkeypatch)
     site.add("s", 3 * _BATCH + 100)
     said = {} if group is None else {"group": group}
@@ -68,13 +72,15 @@ def test_only_the_first_batch_waits_for_its_end(site: Site, monkeypatch: pytest.
 
 
 def looked_ahead(query: Query) -> None:
-    """Wait until the end of the next batch is found."""
+    """Wait until the end of the next batch was found."""
     query.reader._source._lookahead._settle()
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_what_is_lost_after_it_was_counted_is_passed_over(site: Site, how: str) -> None:
-    """With failOnDataLoss=false the next batch is counted again: all that is left is read once, the limit is kept."""
+def test_entries_lost_after_they_were_counted_are_skipped(site: Site, how: str) -> None:
+    """With failOnDataLoss=false, entries lost after a count cause another count: the remaining entries are read once,
+    within the limit.
+    """
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
     query.trigger()
@@ -88,7 +94,7 @@ def test_what_is_lost_after_it_was_counted_is_passed_over(site: Site, how: str) 
 
 @pytest.mark.parametrize("before", [0, 10], ids=["", "what was read is trimmed"])
 def test_a_single_deleted_entry_makes_the_next_batch_reach_further(site: Site, before: int) -> None:
-    """An entry that is deleted after it was counted is not one of the batch's ten."""
+    """If a counted entry is deleted, the next batch reaches further and still has ten entries."""
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false")
     query.trigger()
@@ -98,8 +104,8 @@ def test_a_single_deleted_entry_makes_the_next_batch_reach_further(site: Site, b
     assert numbers(query.trigger() or []) == [*range(10, 14), *range(15, 21)]
 
 
-def test_a_look_ahead_that_fails_is_as_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next batch is counted when it is requested."""
+def test_a_failed_look_ahead_is_ignored(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If look-ahead fails, the trigger counts the next batch itself."""
 
     def fails(*words: Any) -> Any:
         raise refused(address.parse(site.url), "XRANGE", "ERR no")
@@ -111,8 +117,8 @@ def test_a_look_ahead_that_fails_is_as_none(site: Site, monkeypatch: pytest.Monk
     assert [len(batch) for batch in query.batches] == [10, 10, 10]
 
 
-def test_behind_a_new_connection_the_end_is_looked_for_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the server may have been replaced by one with other entries, earlier results are not used."""
+def test_a_reconnect_discards_the_look_ahead(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a reconnect, which may reach another server, the next batch is counted again."""
     site.add("s", 4 * _BATCH)
     query = site.query(stream="s", maxEntriesPerTrigger=_BATCH)
     query.trigger()
@@ -126,8 +132,10 @@ def test_behind_a_new_connection_the_end_is_looked_for_again(site: Site, monkeyp
 
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("step", [1, 2])
-def test_a_stream_made_anew_with_the_same_ids_is_counted_again(site: Site, group: str | None, step: int) -> None:
-    """If nothing shows that the server was replaced, reading continues, but earlier counts are not used."""
+def test_a_stream_recreated_with_the_same_ids_is_counted_again(site: Site, group: str | None, step: int) -> None:
+    """A stream recreated with the same IDs is read further in batches within the limit: earlier
+    counts are discarded.
+    """
     site.add("s", 400)
     said = {} if group is None else {"group": group}
     query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=100, **said)
@@ -160,6 +168,6 @@ def state(length: int, first: int | None, added: int | None, deleted: int = 0) -
         (False, state(89, 1, 89)),
     ],
 )
-def test_whether_a_stream_has_all_behind_a_position(found: StreamState, *, has_all: bool) -> None:
-    """Its head may be trimmed and deleted up to there, and nothing after; before Redis 7 that cannot be checked."""
+def test_whether_a_stream_has_all_entries_after_a_position(found: StreamState, *, has_all: bool) -> None:
+    """`has_all` is false if entries after the position were removed, or if the server has no counters."""
     assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 90).has_all(found) == has_all

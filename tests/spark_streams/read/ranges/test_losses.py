@@ -15,7 +15,7 @@ LOSSES = ["trimmed", "deleted", "stream deleted", "stream made anew", "server em
 
 
 def lose(site: Site, how: str) -> None:
-    """Remove the unread entries of the query, which has read ten entries of thirty."""
+    """Remove unread entries of a query that has read ten of thirty entries."""
     if how == "trimmed":
         site.client.xtrim("s", minid="16-1", approximate=False)
     elif how == "deleted":
@@ -32,7 +32,9 @@ def lose(site: Site, how: str) -> None:
 @pytest.mark.parametrize("how", LOSSES)
 @pytest.mark.parametrize("group", [None, "g"])
 def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
-    """Entries removed before they were read fail the query: which, where, how many, and the option to set."""
+    """Entries removed before they were read fail the query with an error that names the stream, the position, the
+    number of entries, and the option.
+    """
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, **({} if group is None else {"group": group}))
     query.trigger()
@@ -48,8 +50,10 @@ def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
 
 
 @pytest.mark.parametrize("how", LOSSES)
-def test_lost_data_is_passed_over(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false there is a warning, a count in the offset, and all that is left is read, once."""
+def test_lost_data_is_skipped(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false, a loss is a warning and a count in the offset, and the remaining entries are read
+    once.
+    """
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
     query.trigger()
@@ -71,8 +75,10 @@ def test_lost_data_is_passed_over(site: Site, how: str, caplog: pytest.LogCaptur
     assert "LOST" not in caplog.text
 
 
-def test_a_stream_made_anew_with_smaller_ids_is_read_from_its_first_entry(site: Site) -> None:
-    """With failOnDataLoss=false a new stream is read whole, though its IDs are smaller than those that were read."""
+def test_a_stream_recreated_with_smaller_ids_is_read_from_its_first_entry(site: Site) -> None:
+    """With failOnDataLoss=false, a recreated stream is read completely, even if its IDs are smaller than those already
+    read.
+    """
     site.add("s", 30, first=100)
     query = site.query(stream="s", failOnDataLoss="false")
     query.drain()
@@ -86,7 +92,7 @@ def test_a_stream_made_anew_with_smaller_ids_is_read_from_its_first_entry(site: 
 
 
 def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
-    """A trim after a batch was planned, and before it was read, is noticed by the task."""
+    """A task notices entries that were trimmed after its batch was planned."""
     site.add("s", 30)
     query = site.query(stream="s")
     query.plan()
@@ -100,7 +106,9 @@ def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
 @pytest.mark.parametrize("when", ["planned", "about to be read"])
 @pytest.mark.parametrize("said", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
 def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
-    """A batch that was not counted, such as a start in the middle of a stream on Redis, reports all lost entries."""
+    """A batch that starts in the middle of a stream fails if its first entry is trimmed, but not if earlier entries are
+    trimmed.
+    """
     site.add("s", 30)
     query = site.query(stream="s", startingOffsets="12-1", **said)
     query.plan()
@@ -130,10 +138,12 @@ MIDDLE = [
 @pytest.mark.parametrize("said", MIDDLE, ids=str)
 @pytest.mark.parametrize("when", ["planned", "planned, then the driver restarts", "about to be read", "read once"])
 @pytest.mark.parametrize("earlier", ["", "5-1", "20-1", "30-1"])
-def test_a_deleted_entry_behind_a_start_in_the_middle_is_noticed(
+def test_a_deleted_entry_after_a_start_in_the_middle_is_noticed(
     site: Site, said: dict[str, Any], when: str, earlier: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One XDEL of an entry that is yet to be read is noticed, whatever was deleted before the batch was planned."""
+    """Deleting one entry of a planned batch with XDEL is an error, whatever was deleted before the
+    batch was planned.
+    """
     site.add("s", 30)
     if earlier:
         site.client.xdel("s", earlier)
@@ -164,8 +174,8 @@ def test_a_deleted_entry_behind_a_start_in_the_middle_is_noticed(
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxEntriesPerTrigger": 10}], ids=str)
-def test_a_stream_that_a_pattern_finds_later_takes_its_deletions_along(site: Site, limit: dict[str, Any]) -> None:
-    """Entries deleted from a stream before the query found it are no loss."""
+def test_deletions_before_a_pattern_finds_a_stream_are_no_loss(site: Site, limit: dict[str, Any]) -> None:
+    """Entries deleted from a stream before its pattern found the stream are no loss."""
     site.add("a1", 3)
     query = site.query(streamPattern="a*", **limit)
     query.drain()
@@ -177,8 +187,10 @@ def test_a_stream_that_a_pattern_finds_later_takes_its_deletions_along(site: Sit
 
 @pytest.mark.parametrize("fails", ["true", "false"])
 @pytest.mark.parametrize("group", [None, "g"])
-def test_two_scans_of_one_batch(site: Site, fails: str, group: str | None, caplog: pytest.LogCaptureFixture) -> None:
-    """The second scan of a planned batch fails, or warns, if the stream has lost entries or is another one."""
+def test_the_second_scan_of_a_batch_notices_a_loss(
+    site: Site, fails: str, group: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second scan of a planned batch fails or warns if the stream has lost entries or was recreated."""
     said = {} if group is None else {"group": group}
     for remove in (
         lambda: site.client.xtrim("s", maxlen=5, approximate=False),
@@ -209,8 +221,8 @@ def test_two_scans_of_one_batch(site: Site, fails: str, group: str | None, caplo
             caplog.clear()
 
 
-def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
-    """A new query takes the stream as it is; only later losses count."""
+def test_entries_removed_before_the_query_starts_are_no_loss(site: Site) -> None:
+    """Entries removed before a query starts are no loss."""
     site.add("s", 30)
     site.client.xtrim("s", maxlen=20, approximate=False)
     site.client.xdel("s", "25-1")
@@ -221,7 +233,7 @@ def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
 
 
 def test_a_group_that_is_behind_is_an_error(site: Site) -> None:
-    """A group whose last ID is before the checkpoint shows that the server has lost data."""
+    """A group whose last delivered ID is before the checkpoint is an error, because the server has lost data."""
     site.add("s", 30)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=10)
     query.trigger()

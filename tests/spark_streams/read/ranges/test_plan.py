@@ -1,4 +1,4 @@
-"""Plan of a batch, from a table: its entries, ranges and tasks, and the requests to the server."""
+"""Batch plans, from a table: entries, ranges, tasks, and requests to the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _LIMITS = {each.name for each in fields(LimitOptions)}
 
 @dataclass(frozen=True)
 class Case:
-    """`streams` as `Memory` reads them, limits and other facts, and the batch as `text` writes it."""
+    """A case: `streams` in the notation of `Memory`, limits and other facts, and the expected batch as `text` writes
+    it.
+    """
 
     why: str
     streams: str
@@ -44,7 +46,7 @@ def planned(memory: Memory, begin: Offsets, **said: Any) -> BatchPlan:
 
 
 def text(begin: Offsets, found: BatchPlan) -> str:
-    """Return the batch as text: each range with its number of entries or its first one, a bar between tasks; "-" if
+    """Return the batch as text: each range with its number of entries, tasks separated by bars; "-" if the batch is
     empty.
     """
     end = found.end
@@ -155,7 +157,7 @@ CASES = [
 
 @pytest.mark.parametrize("one", CASES, ids=lambda one: one.why)
 def test_a_batch_has_these_entries(one: Case) -> None:
-    """Which entries belong to a batch follows from the streams, the limits and the other facts."""
+    """The entries of a batch follow from the streams, the limits and the other facts."""
     memory = Memory.of(one.streams)
     begin = memory.begin
     assert text(begin, planned(memory, begin, **one.said)) == one.batch
@@ -179,15 +181,17 @@ def test_a_batch_has_these_entries(one: Case) -> None:
         ("a 1-10 @10; b none", {"max_entries": 4, "min_entries": 2, "min_partitions": 3}, []),
     ],
 )
-def test_a_plan_asks_only_for_what_the_facts_do_not_tell(streams: str, said: dict[str, Any], asked: list[str]) -> None:
-    """The rounds of questions of a plan are few, and none if the states of the streams are enough."""
+def test_a_plan_sends_only_the_requests_it_needs(streams: str, said: dict[str, Any], asked: list[str]) -> None:
+    """A plan sends no requests if the states of the streams are enough, and few otherwise."""
     memory = Memory.of(streams)
     planned(memory, memory.begin, **said)
     assert memory.asked == asked
 
 
-def test_streams_without_news_are_quiet() -> None:
-    """Streams without entries for the batch are known by their states; some of them change the next offset anyway."""
+def test_streams_without_new_entries_are_quiet() -> None:
+    """Streams without entries for the batch are quiet; a loss, a new stream or a retired one still changes the next
+    offset.
+    """
     memory = Memory.of("a 1-4 @4; b 1-4 @4 lost=2; c - new; d 1-4; e none @2 retired")
     found = planned(memory, memory.begin)
     assert (found.quiet.keys(), found.noted, found.moved) == ({"a", "b", "c", "e"}, {"b", "c", "e"}, {"d"})
@@ -197,15 +201,15 @@ def test_streams_without_news_are_quiet() -> None:
     assert found.end.cuts == {}
 
 
-def test_one_part_is_no_cut() -> None:
-    """The offset has cuts of streams with several parts only if it has the number of entries anyway."""
+def test_a_stream_with_one_range_has_no_cuts() -> None:
+    """The offset contains cuts only for streams with several ranges."""
     memory = Memory.of("a 1-3; b 1-6")
     found = planned(memory, memory.begin, max_per_partition=4)
     assert found.end.cuts == {"b": ((at(3), 3), (at(6), 3))}
 
 
-def test_the_offset_says_what_is_left_and_what_is_gone() -> None:
-    """Unread streams, first entries and deleted entries ahead of the end are in the offset of a limited batch."""
+def test_a_limited_offset_has_unread_streams_and_deletions() -> None:
+    """The offset of a limited batch contains unread streams, first entries, and deleted entries after its end."""
     memory = Memory.of("a 2-10 trimmed=1 deleted=11; b 1-2")
     found = planned(memory, memory.begin, max_entries=5)
     assert (found.is_limited, found.end.unread) == (True, {"a", "b"})
@@ -213,8 +217,10 @@ def test_the_offset_says_what_is_left_and_what_is_gone() -> None:
 
 
 @pytest.mark.parametrize("finds", [True, False])
-def test_streams_that_another_pattern_found_are_dropped(*, finds: bool) -> None:
-    """A query that finds its streams drops the others; one that names them keeps their positions."""
+def test_streams_of_another_pattern_are_dropped(*, finds: bool) -> None:
+    """A query with a pattern drops streams that it no longer finds; a query that names its streams keeps their
+    positions.
+    """
     memory = Memory.of("a 1-4; b 1-4 @2")
     begin = memory.begin
     del memory.streams["b"]
@@ -222,8 +228,8 @@ def test_streams_that_another_pattern_found_are_dropped(*, finds: bool) -> None:
     assert found.end.streams == {"a": at(4)} | ({} if finds else {"b": at(2)})
 
 
-def test_a_first_batch_from_the_end_of_a_stream_says_where_it_began() -> None:
-    """Its repetition starts there too, even if the stream has another end by then."""
+def test_the_offset_has_the_start_of_a_first_batch() -> None:
+    """A first batch that starts at the end of a stream stores that start in the offset for its replay."""
     memory = Memory.of("a 1-9 @4; b 1-9 @4")
     found = planned(memory, memory.begin, latest_starts={"a": at(4), "b": at(3)})
     assert found.end.begins == {"a": at(4)}
@@ -249,7 +255,7 @@ def test_a_first_batch_from_the_end_of_a_stream_says_where_it_began() -> None:
 def test_the_end_of_the_next_batch_is_looked_for(
     streams: str, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
 ) -> None:
-    """If one stream has more than two batches, and a server that does not count would make a trigger wait."""
+    """A plan asks for the end of the next batch if one stream has more than two batches and counting takes long."""
     monkeypatch.setattr(planner, "_MANY", 10)
     memory = Memory.of(streams)
     question = planned(memory, memory.begin, max_entries=10, **said).question
@@ -260,7 +266,7 @@ def test_the_end_of_the_next_batch_is_looked_for(
 
 @st.composite
 def memories(draw: st.DrawFn) -> Memory:
-    """Some streams, partly read, on a server with or without counters."""
+    """Generate partly read streams on a server with or without counters."""
     flags = draw(st.sampled_from([frozenset(), frozenset({"old"})]))
     streams = {}
     for name in draw(st.sets(st.sampled_from("abcde"), min_size=1)):
@@ -287,7 +293,7 @@ LIMITS = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(memories(), LIMITS)
 def test_batches_have_every_entry_once(memory: Memory, said: dict[str, Any]) -> None:
-    """Batches keep the limit, never skip or repeat an entry and never go back; together they are everything."""
+    """Batches keep the limit, never go back, and together contain each entry once."""
     left = {name: memory.between(name, at(one.after), at(999)) for name, one in memory.streams.items()}
     begin = memory.begin
     for turn in range(1, 400):

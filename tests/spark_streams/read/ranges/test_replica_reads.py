@@ -1,4 +1,4 @@
-"""Reading from replicas: the same rows from another server, and only if it has all of them."""
+"""Reads from replicas: the rows are the same, and a replica is read only if it has all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STREAMS = ("a", "b", "c")
 
 @dataclass
 class Pair:
-    """A master, and its replica."""
+    """A primary and its replica."""
 
     master: Site
     replica: Site
@@ -43,11 +43,11 @@ class Pair:
         self.master.client.wait(1, 10_000)
 
     def follows(self) -> None:
-        """Wait until the replica follows the right master."""
+        """Wait until the replica is connected to its primary."""
         wait_for(lambda: self.replica.client.info("replication").get("master_link_status") == "up", "the replica")
 
     def back(self) -> None:
-        """The replica is one of the master again."""
+        """Make the replica follow the primary again."""
         self.replica.client.replicaof(*self.master.url.removeprefix("redis://").split(":"))
         self.follows()
         self.caught_up()
@@ -57,7 +57,7 @@ class Pair:
         return Query(self.master.url, "_stream string, n int", **given)
 
     def ranges_read(self) -> tuple[int, int]:
-        """How many XRANGEs the master and the replica have answered since the last call."""
+        """Return the number of XRANGE calls of the primary and of the replica since the last call."""
         found = []
         for site in (self.master, self.replica):
             found.append(site.client.info("commandstats").get("cmdstat_xrange", {"calls": 0})["calls"])
@@ -102,7 +102,7 @@ def per_stream(rows: list[dict[str, object]]) -> dict[object, list[object]]:
 
 @pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "minPartitions": "6"}, {"maxPartitions": "1"}])
 def test_ranges_are_read_from_a_replica(pair: Pair, said: dict[str, str]) -> None:
-    """The rows are those of the primary, which sends none of them; a group is still kept there."""
+    """The replica sends all rows, and the group is still kept on the primary."""
     pair.fill()
     pair.caught_up()
     query = pair.query(**said)
@@ -119,7 +119,7 @@ def test_ranges_are_read_from_a_replica(pair: Pair, said: dict[str, str]) -> Non
 
 @pytest.fixture
 def other(redis_process: servers.Running) -> Iterator[servers.Running]:
-    """A server with other data, which gives them to a replica at once."""
+    """A server with other data, which starts a full synchronization without delay."""
     with redis.Redis(port=redis_process.port, protocol=2) as client:
         delay = client.config_get("repl-diskless-sync-delay")["repl-diskless-sync-delay"]
         client.config_set("repl-diskless-sync-delay", 0)
@@ -129,7 +129,7 @@ def other(redis_process: servers.Running) -> Iterator[servers.Running]:
 
 @pytest.fixture
 def slow(pair: Pair) -> Iterator[Proxy]:
-    """The way from the master to its replica: the replica gets nothing new while it does not flow."""
+    """Proxy between the primary and its replica, which stops replication while `flows` is cleared."""
     with proxy(int(pair.master.url.rpartition(":")[2])) as between:
         pair.replica.client.replicaof("127.0.0.1", str(between.port))
         pair.follows()
@@ -137,7 +137,7 @@ def slow(pair: Pair) -> Iterator[Proxy]:
 
 
 def test_a_replica_that_is_behind_is_not_read(pair: Pair, slow: Proxy) -> None:
-    """Entries that have not arrived are read from the primary; after they have arrived, the replica is read again."""
+    """While the replica lacks entries, the primary is read; after the replica has caught up, it is read again."""
     pair.fill()
     pair.caught_up()
     slow.flows.clear()
@@ -153,8 +153,8 @@ def test_a_replica_that_is_behind_is_not_read(pair: Pair, slow: Proxy) -> None:
     assert pair.ranges_read()[1] > 0
 
 
-def test_a_stream_that_was_made_anew_is_not_read_from_a_copy_of_the_old_one(pair: Pair, slow: Proxy) -> None:
-    """Neither rows of a deleted stream nor deleted entries are read from a replica that is behind."""
+def test_a_recreated_stream_is_not_read_from_a_replica_with_the_old_one(pair: Pair, slow: Proxy) -> None:
+    """Neither rows of a recreated stream's predecessor nor deleted entries are read from a replica that is behind."""
     pair.fill()
     pair.caught_up()
     slow.flows.clear()
@@ -174,7 +174,7 @@ def test_a_stream_that_was_made_anew_is_not_read_from_a_copy_of_the_old_one(pair
 
 
 def test_a_replica_that_is_promoted_or_follows_another_primary(pair: Pair, other: servers.Running) -> None:
-    """A promoted replica has the planned entries; one with another history is not read, or no further."""
+    """A promoted replica is still read; a replica that follows another primary is not read, or not further."""
     pair.fill(count=200)
     pair.caught_up()
     query = pair.query(maxPartitions="1", pageSize="70")
@@ -202,7 +202,7 @@ def test_a_replica_that_is_promoted_or_follows_another_primary(pair: Pair, other
 
 
 def test_a_replica_that_loads_is_not_read(pair: Pair) -> None:
-    """During a full synchronisation the replica rejects reads, and the primary returns the rows."""
+    """While the replica loads a full synchronization, the primary returns the rows."""
     pair.fill()
     pair.caught_up()
     query = pair.query(maxPartitions="1")
@@ -223,8 +223,8 @@ def test_a_replica_that_loads_is_not_read(pair: Pair) -> None:
     pair.follows()
 
 
-def test_a_replica_that_does_not_answer_is_left_alone(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not each task tries it again: one does, the others read the primary at once."""
+def test_an_unreachable_replica_is_tried_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one task tries an unreachable replica; the other tasks read the primary at once."""
     pair.fill()
     pair.caught_up()
     closed = Endpoint("127.0.0.1", servers.free_port())
@@ -238,8 +238,8 @@ def test_a_replica_that_does_not_answer_is_left_alone(pair: Pair, monkeypatch: p
     assert len(tried) == 1
 
 
-def test_a_replica_that_hangs_is_given_up_soon(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silent replica that accepts connections delays a read by seconds, not by a socket's minute."""
+def test_a_hanging_replica_is_abandoned_soon(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that accepts connections and does not answer delays a read by less than the socket's timeout."""
     pair.fill()
     pair.caught_up()
     monkeypatch.setattr(replicas, "_ANSWER_SECONDS", 0.2, raising=False)
@@ -254,8 +254,8 @@ def test_a_replica_that_hangs_is_given_up_soon(pair: Pair, monkeypatch: pytest.M
         assert time.monotonic() - started < 30
 
 
-def test_a_replica_that_breaks_off_costs_no_entry(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever its connection is cut, the primary gives the rest, each entry once."""
+def test_a_broken_replica_connection_loses_no_row(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the replica's connection is cut at any byte, the primary sends the rest, and each row is read once."""
     pair.fill(count=200)
     pair.caught_up()
     with proxy(int(pair.replica.url.rpartition(":")[2])) as between:
@@ -273,7 +273,9 @@ def test_a_replica_that_breaks_off_costs_no_entry(pair: Pair, monkeypatch: pytes
 
 
 def test_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With readFrom=az a replica is read in the task's zone alone: the option's, else the executor's environment's."""
+    """With readFrom=az, only a replica in the task's zone is read: the zone of the option, or of the executor's
+    environment.
+    """
     pair.fill()
     pair.caught_up()
     monkeypatch.setattr(replicas, "zone_of", lambda connection: "eu-1b")
@@ -295,7 +297,9 @@ def test_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_without_replicas_is_read_itself(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    """There is no message. If a user may not list the replicas, that is an error, with the rule."""
+    """A server without replicas is read without a message; a user who may not list the replicas gets an error with the
+    rule.
+    """
     pair.fill()
     pair.replica.client.replicaof("no", "one")
     wait_for(lambda: not pair.master.client.execute_command("ROLE")[2], "the replica to be gone")
@@ -309,10 +313,10 @@ def test_a_server_without_replicas_is_read_itself(pair: Pair, caplog: pytest.Log
         query.trigger()
 
 
-def test_a_server_that_does_not_say_how_far_it_is(
+def test_a_server_without_a_replication_offset_is_read_itself(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where INFO names neither offset nor ID, as at some managed servers, the primary is read, with one warning."""
+    """If the server's INFO has no replication offset, the primary is read, with one warning."""
     pair.fill()
     pair.caught_up()
     with monkeypatch.context() as patch:
@@ -325,9 +329,9 @@ def test_a_server_that_does_not_say_how_far_it_is(
     assert pair.ranges_read()[1] == 0
 
 
-def test_a_replica_that_does_not_say_how_far_it_is(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    """A user with rights on the primary, but not on its replica, reads the primary; one warning has the replica's
-    error.
+def test_a_replica_without_permission_for_info_is_not_read(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """If the user may not call INFO on the replica, the primary is read, and one warning contains
+    the replica's error.
     """
     pair.fill()
     for site, rules in ((pair.master, ["+@all"]), (pair.replica, ["+@all", "-info"])):
@@ -346,7 +350,7 @@ def test_a_replica_that_does_not_say_how_far_it_is(pair: Pair, caplog: pytest.Lo
 
 
 def test_options_that_do_not_go_together() -> None:
-    """A shared group is on the primary, and a zone is for az."""
+    """A shared group cannot be read from replicas, and availabilityZone requires readFrom=az."""
     with pytest.raises(OptionsError, match="readFrom"):
         options.read_options({"stream": "s", "group": "g", "consume": "shared", "readFrom": "preferReplica"})
     with pytest.raises(OptionsError, match="availabilityZone"):

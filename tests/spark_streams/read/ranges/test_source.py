@@ -1,4 +1,4 @@
-"""Reading by ranges, driven as Spark drives it, on a real Redis and on the engine."""
+"""Range reads on Redis and on the engine, with Spark's sequence of calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.spark_streams.driver import Query, Site, numbers
 
 
 def test_batches_follow_each_other(site: Site) -> None:
-    """Every entry is in exactly one batch; finished batches are acknowledged, including an idle stream's last one."""
+    """Each entry is in exactly one batch, and finished batches are acknowledged, including the last one of an idle
+    stream.
+    """
     site.add("s", 100)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=30)
     assert numbers(query.drain()) == list(range(100))
@@ -34,7 +36,7 @@ def test_batches_follow_each_other(site: Site) -> None:
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_stream_is_split(site: Site, group: str | None) -> None:
-    """minPartitions parts a batch into ranges of equal size, each in the stream's order; their union is the batch."""
+    """minPartitions divides a batch into ranges of equal size in the order of the stream."""
     site.add("s", 1000)
     said = {} if group is None else {"group": group}
     query = site.query(stream="s", minPartitions=4, **said)
@@ -48,7 +50,7 @@ def test_a_stream_is_split(site: Site, group: str | None) -> None:
 
 
 def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts are equal to one percent; the driver's work for a split does not grow with the entries."""
+    """The sizes of partitions differ by at most one percent, and the driver's work does not grow with the entries."""
     site.add("s", 3000)
     parsed: list[bytes | str] = []
     parse = StreamId.parse
@@ -62,7 +64,7 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
 
 @pytest.mark.parametrize("most", [1600, 1701])
 def test_a_batch_is_split_evenly_and_counted_once(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Counts made to find the end are reused for cuts; a long stream does not make parts unequal."""
+    """The count that finds the end of a batch also gives its split points, and partitions have equal sizes."""
     counted: list[int] = []
     marks = xrange.marks
 
@@ -82,7 +84,7 @@ def test_a_batch_is_split_evenly_and_counted_once(site: Site, monkeypatch: pytes
 
 
 def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No request has more than a page delivered, for a server's other clients wait until all of it is executed."""
+    """Each request delivers at most one page, so other clients of the server do not wait long."""
     requests: list[list[Command]] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
@@ -101,7 +103,9 @@ def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pyt
 
 
 def test_no_partition_has_more_than_its_limit(site: Site) -> None:
-    """maxEntriesPerPartition is kept exactly; a replay has the same partitions, even if the option has changed."""
+    """No partition exceeds maxEntriesPerPartition, and a replay has the same partitions even if the
+    option has changed.
+    """
     site.add("s", 1001)
     query = site.query(stream="s", maxEntriesPerPartition=300, group="g")
     query.trigger()
@@ -115,7 +119,7 @@ def test_no_partition_has_more_than_its_limit(site: Site) -> None:
 
 
 def test_streams_share_partitions(site: Site) -> None:
-    """A large stream is in as many partitions as are wanted; a small one shares one with a part of it."""
+    """A large stream is divided into partitions; a small stream shares a partition with a range of the large stream."""
     site.add("big", 900)
     site.add("small", 10)
     query = site.query(streams="big,small", minPartitions=4)
@@ -125,8 +129,8 @@ def test_streams_share_partitions(site: Site) -> None:
     assert max(query.partitions[0]) < 250
 
 
-def test_cursor_moves_the_group_alone(site: Site) -> None:
-    """With ack=cursor nothing is ever pending, and the group's last-delivered ID is the finished position."""
+def test_cursor_only_moves_the_group(site: Site) -> None:
+    """With ack=cursor, nothing is pending, and the group's last delivered ID is the finished position."""
     site.add("s", 20)
     query = site.query(stream="s", group="g", ack="cursor", maxEntriesPerTrigger=10)
     query.trigger()
@@ -138,7 +142,7 @@ def test_cursor_moves_the_group_alone(site: Site) -> None:
 
 
 def test_none_leaves_the_group_as_it_is(site: Site) -> None:
-    """With ack=none the group only defines the start."""
+    """With ack=none, the group only defines the start and is not changed."""
     site.add("s", 20)
     site.client.xgroup_create("s", "g", "5-1")
     query = site.query(stream="s", group="g", ack="none", startingOffsets="group")
@@ -147,7 +151,7 @@ def test_none_leaves_the_group_as_it_is(site: Site) -> None:
 
 
 def test_a_pattern_finds_new_streams(site: Site) -> None:
-    """A stream that appears while the query runs is read from its first entry; others are left alone."""
+    """A stream that appears while the query runs is read from its first entry; unmatched streams are not read."""
     site.add("in:a", 5)
     site.add("other", 5)
     query = site.query(streamPattern="in:*", startingOffsets="latest", group="g", streamPatternRefreshMs=0)
@@ -159,7 +163,7 @@ def test_a_pattern_finds_new_streams(site: Site) -> None:
 
 
 def test_a_start_by_time(site: Site) -> None:
-    """startingTimestamp starts with the first entry of that millisecond or later, for each stream separately."""
+    """With startingTimestamp, each stream starts at its first entry of that millisecond or later."""
     site.add("a", 10)
     site.add("b", 10)
     starting = json.dumps({"a": 4, "b": "1970-01-01T00:00:00.009"})
@@ -168,7 +172,7 @@ def test_a_start_by_time(site: Site) -> None:
 
 
 def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
-    """A stream found by a pattern after an availableNow query started is read by the next one, from its first entry."""
+    """A stream that appears during an availableNow query is read by the next run, from its first entry."""
     site.add("p:a", 3)
     said = {"streamPattern": "p:*", "group": "g", "maxEntriesPerTrigger": 2}
     query = site.query(**said)
@@ -186,8 +190,8 @@ def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
 
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("there", [0, 5], ids=["no stream yet", "five entries"])
-def test_a_start_that_the_stream_has_not_reached(site: Site, group: str | None, there: int) -> None:
-    """A query may start at a future ID or time: earlier entries are not read, and their removal is no loss."""
+def test_a_start_after_the_end_of_the_stream(site: Site, group: str | None, there: int) -> None:
+    """If a query starts at a future ID or time, earlier entries are not read, and their removal is no loss."""
     site.add("s", there)
     site.add("t", 1)
     said = {} if group is None else {"group": group}
@@ -213,7 +217,7 @@ def test_a_start_that_the_stream_has_not_reached(site: Site, group: str | None, 
 
 
 def test_a_batch_waits_for_enough_entries(site: Site) -> None:
-    """minEntriesPerTrigger is waited for after the first batch, but no longer than maxTriggerDelay."""
+    """After the first batch, a batch waits for minEntriesPerTrigger entries, at most for maxTriggerDelay."""
     site.add("s", 5)
     query = site.query(stream="s", minEntriesPerTrigger=10, maxTriggerDelay="1h")
     assert len(query.trigger() or []) == 5
@@ -226,16 +230,16 @@ def test_a_batch_waits_for_enough_entries(site: Site) -> None:
     assert len(query.trigger() or []) == 1
 
 
-def test_a_batch_has_about_so_many_bytes(site: Site) -> None:
-    """maxBytesPerTrigger is kept as nearly as entries of like size allow."""
+def test_a_batch_is_limited_in_bytes(site: Site) -> None:
+    """The size of a batch is close to maxBytesPerTrigger if entries have similar sizes."""
     site.add("s", 400, payload="x" * 1000)
     query = site.query(stream="s", maxBytesPerTrigger=100_000)
     assert len(query.drain()) == 400
     assert all(70 <= len(batch) <= 100 for batch in query.batches[:-1])
 
 
-def test_available_now_ends_where_the_streams_ended(site: Site) -> None:
-    """Entries added after the start of an availableNow query are not read."""
+def test_available_now_ends_at_the_end_of_the_streams(site: Site) -> None:
+    """An availableNow query does not read entries that are added after its start."""
     site.add("s", 25)
     query = site.query(stream="s", maxEntriesPerTrigger=10)
     query.reader.prepareForTriggerAvailableNow()
@@ -244,7 +248,7 @@ def test_available_now_ends_where_the_streams_ended(site: Site) -> None:
 
 
 def test_available_now_trims_its_only_batch(site: Site) -> None:
-    """An availableNow query has trimmed what it read before it ends, even if that was a single batch."""
+    """An availableNow query trims the entries it has read before it ends, even with a single batch."""
     site.add("s", 25)
     query = site.query(stream="s", group="g", trimOnCommit="true")
     query.reader.prepareForTriggerAvailableNow()
@@ -257,7 +261,7 @@ def test_available_now_trims_its_only_batch(site: Site) -> None:
 @pytest.mark.parametrize("consume", ["range", "shared"])
 @pytest.mark.parametrize("said", [{"stream": "none"}, {"streams": "s,none"}, {"streamPattern": "none:*"}])
 def test_a_missing_stream_fails_an_available_now_query(site: Site, consume: str, said: dict[str, str]) -> None:
-    """It would end without a row. Nothing is created, and failOnMissingStream=false allows it."""
+    """A missing stream fails an availableNow query and is not created; failOnMissingStream=false allows it."""
     site.add("s", 3)
     query = site.query(**said, group="g", consume=consume)
     query.reader.prepareForTriggerAvailableNow()
@@ -271,7 +275,7 @@ def test_a_missing_stream_fails_an_available_now_query(site: Site, consume: str,
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_missing_stream_may_fail_any_query(site: Site, consume: str) -> None:
-    """With failOnMissingStream=true a query with another trigger does not wait for a stream."""
+    """With failOnMissingStream=true, a missing stream also fails a query with another trigger."""
     query = site.query(stream="none", group="g", consume=consume, failOnMissingStream="true")
     with pytest.raises(StreamError, match="STREAM_MISSING"):
         query.trigger()
@@ -279,7 +283,7 @@ def test_a_missing_stream_may_fail_any_query(site: Site, consume: str) -> None:
 
 
 def test_a_stream_that_is_added_to_a_checkpoint_must_exist_for_available_now(site: Site) -> None:
-    """A restart with one more stream, which does not exist, fails."""
+    """Restarting an availableNow query with an additional stream that does not exist fails."""
     site.add("s", 3)
     query = site.query(streams="s", group="g")
     assert len(query.drain()) == 3
@@ -291,8 +295,10 @@ def test_a_stream_that_is_added_to_a_checkpoint_must_exist_for_available_now(sit
     assert not site.client.exists("none")
 
 
-def test_a_stream_that_was_read_and_is_gone_is_lost_for_available_now(site: Site) -> None:
-    """The restart of an availableNow query reports the loss, which failOnDataLoss may allow, not a missing stream."""
+def test_a_deleted_stream_is_a_loss_for_available_now(site: Site) -> None:
+    """An availableNow query whose stream was deleted reports a loss, not a missing stream; failOnDataLoss=false allows
+    it.
+    """
     site.add("s", 3)
     query = site.query(streams="s", group="g")
     assert len(query.drain()) == 3
@@ -308,7 +314,9 @@ def test_a_stream_that_was_read_and_is_gone_is_lost_for_available_now(site: Site
 def test_a_full_refresh_of_a_pipeline_is_a_new_query_with_the_group(
     site: Site, start: str, expected: list[int]
 ) -> None:
-    """A new checkpoint moves the group back to startingOffsets and reads all again; with latest it continues there."""
+    """A new checkpoint moves the group back to startingOffsets and reads all entries again; with latest the group keeps
+    its position.
+    """
     site.add("s", 3)
     query = site.query(stream="s", group="g")
     query.reader.prepareForTriggerAvailableNow()
@@ -322,7 +330,7 @@ def test_a_full_refresh_of_a_pipeline_is_a_new_query_with_the_group(
 
 
 def test_finished_entries_are_trimmed(site: Site) -> None:
-    """trimOnCommit removes finished entries, up to those that another group has yet to read or to acknowledge."""
+    """trimOnCommit removes finished entries, except those that another group has yet to read or acknowledge."""
     site.add("s", 30)
     site.client.xgroup_create("s", "other", "0")
     site.client.xreadgroup("other", "c", {"s": ">"}, count=15)
@@ -342,7 +350,9 @@ def test_finished_entries_are_trimmed(site: Site) -> None:
 
 
 def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
-    """With asynchronous progress tracking, which commits batches late, a restart finds all that it asks for again."""
+    """With asynchronous progress tracking, which commits batches late, a restart finds all entries
+    that it reads again.
+    """
     site.add("s", 40)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=10, trimOnCommit="true")
     query.log.append(json.dumps(query.reader.initialOffset()))
@@ -364,8 +374,8 @@ def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_a_first_batch_that_is_repeated_begins_where_it_began(site: Site, group: str | None) -> None:
-    """Spark requests the start of the query again; with startingOffsets=latest the stream has another end by then."""
+def test_a_replay_of_the_first_batch_has_the_same_start(site: Site, group: str | None) -> None:
+    """A replay of the first batch starts where its first run started, even with startingOffsets=latest."""
     site.add("s", 5)
     query = site.query(stream="s", startingOffsets="latest", **({} if group is None else {"group": group}))
     assert not query.plan()
@@ -379,7 +389,9 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(site: Site, group:
 
 
 def test_a_start_in_the_future(site: Site) -> None:
-    """A stream without an entry at the time of the start is waited for, read from its end, or an error."""
+    """If a stream has no entry at or after startingTimestamp, the query waits, starts at the end, or fails, depending
+    on the strategy.
+    """
     site.add("s", 3)
     said = {"stream": "s", "startingTimestamp": 100}
 
@@ -399,7 +411,7 @@ def test_a_start_in_the_future(site: Site) -> None:
 
 
 def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
-    """With `groupIdPrefix` two queries have two groups, and a restart with the checkpoint has the same one."""
+    """With `groupIdPrefix`, two queries have different groups, and a restart with the checkpoint keeps its group."""
     site.add("s", 2)
     one, other = (site.query(stream="s", groupIdPrefix="app") for _ in range(2))
     assert numbers(one.drain()) == numbers(other.drain()) == [0, 1]
@@ -415,8 +427,8 @@ def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
     other.reader.stop()
 
 
-def test_only_the_embedded_engine_is_said_to_be_of_one_application() -> None:
-    """A missing stream of the embedded engine may be at another one; a server that the user named has no such hint."""
+def test_only_the_embedded_engine_is_reported_as_private() -> None:
+    """The error for a missing stream hints at other applications only if the embedded engine is used."""
     for address, hinted in ((Address("redis://h"), False), (Address("unix:///x", driver="1-1"), True)):
         with pytest.raises(StreamError, match="STREAM_MISSING") as missing:
             check_exist(options.read_options({"stream": "s"}), {"s": None}, address)

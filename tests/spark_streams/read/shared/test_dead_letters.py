@@ -1,4 +1,4 @@
-"""Dead letters of batches that are scanned several times at once, or whose scans are killed: each letter once."""
+"""Dead letters of batches that are scanned concurrently, or whose scans are killed: each entry becomes one letter."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ WAYS = {"script": "+@all", "notes": "+@all -eval"}
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
-    """A user `job` whose rights make letters move in this way."""
+    """User `job` with the permissions that select one way of moving letters; the value is its name."""
     site.client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *WAYS[request.param].split())
     yield request.param
     site.client.acl_deluser("job")
 
 
 def poisoned(site: Site, count: int = POISON) -> Query:
-    """A query whose only batch has been delivered too often when it is scanned again."""
+    """Return a query whose only batch exceeds `maxDeliveries` at its next scan."""
     site.add("s", count, raw="x\r\n\xff")
     url = site.url.replace("://", "://job:x@")
     said = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest"}
@@ -40,7 +40,7 @@ def poisoned(site: Site, count: int = POISON) -> Query:
 
 
 def letters(site: Site) -> Counter[bytes]:
-    """How often each entry is in the dead-letter stream."""
+    """Return the number of letters in the dead-letter stream for each original ID."""
     return Counter(fields[b"_original_id"] for _, fields in site.client.xrange("dead"))
 
 
@@ -48,12 +48,14 @@ EACH_ONCE = Counter({b"%d-1" % n: 1 for n in range(1, POISON + 1)})
 
 
 class Killed(BaseException):
-    """Raised in place of the worker's death."""
+    """Exception that stands for the death of a worker."""
 
 
 @contextmanager
 def at_request(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None], *, after: bool) -> Iterator[Any]:
-    """Act before or after the request with this number of the first move of letters. Gives the number of requests."""
+    """Call `act` before or after request `number` of the first move of letters, and yield a list with the number of
+    requests of that move.
+    """
     send, move = Link.pipeline, dead_letters.move
     requests = [0]
     mover = threading.get_ident()
@@ -91,7 +93,7 @@ def at_request(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], N
 
 
 def requests_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The number of requests that a move of letters sends."""
+    """Return the number of requests that one move of letters sends."""
     query = poisoned(site)
     with at_request(monkeypatch, 0, lambda: None, after=False) as requests:
         query.run()
@@ -105,12 +107,12 @@ def clear(site: Site) -> None:
         site.client.delete(key)
 
 
-def test_a_scan_beside_another_moves_no_letter_twice(
+def test_two_concurrent_scans_move_no_letter_twice(
     site: Site,
     way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If two scans make the same move, with any interleaving, each letter exists once."""
+    """If two scans move the same entries, with any interleaving, each entry becomes one letter."""
     for number in range(1, requests_of(site, monkeypatch) + 1):
         query, other = poisoned(site), []
         with at_request(monkeypatch, number, lambda q=query, o=other: o.append(q.run()), after=False):
@@ -121,13 +123,13 @@ def test_a_scan_beside_another_moves_no_letter_twice(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_scan_that_is_killed_loses_and_doubles_no_letter(
+def test_a_killed_scan_loses_and_duplicates_no_letter(
     site: Site,
     way: str,
     after: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Wherever a worker is killed, before a request or after the server has executed it: the next scan completes."""
+    """If a worker is killed before or after any request of a move, the next scan completes the move."""
 
     def killed() -> None:
         raise Killed
@@ -143,10 +145,10 @@ def test_a_scan_that_is_killed_loses_and_doubles_no_letter(
 
 
 @pytest.mark.parametrize("refusal", ["OOM", "NOREPLICAS", "READONLY", "NOPERM xadd", "NOPERM xack", "NOPERM hdel"])
-def test_a_move_that_is_refused_for_a_moment_is_made_by_the_next_scan(
+def test_the_next_scan_completes_a_move_that_was_rejected(
     site: Site, way: str, refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If any request of a scan is rejected, the next scan completes the move: each letter exists once."""
+    """If any request of a scan is rejected, the next scan completes the move and each entry becomes one letter."""
     state = {**STATES, **{f"NOPERM {command}": without(command) for command in ("xack", "hdel")}}[refusal]
     number, requests = 0, [1]
     while number <= requests[0]:
@@ -165,7 +167,7 @@ def test_a_move_that_is_refused_for_a_moment_is_made_by_the_next_scan(
 
 
 def test_an_entry_that_another_program_has_taken_becomes_no_letter(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that is acknowledged or claimed by others after it was judged is not moved."""
+    """An entry that another program acknowledges or claims during the scan is not moved."""
     site.client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
     query = poisoned(site)
 
@@ -182,8 +184,8 @@ def test_an_entry_that_another_program_has_taken_becomes_no_letter(site: Site, m
     assert [row["message_id"] for row in site.client.xpending_range("s", "g", "-", "+", 9, "other")] == [b"2-1"]
 
 
-def test_a_letter_of_an_earlier_stream_with_the_same_ids_is_another_one(site: Site, way: str) -> None:
-    """A leftover note does not prevent a new entry with the same ID from becoming a letter."""
+def test_a_note_of_an_earlier_stream_does_not_block_a_letter(site: Site, way: str) -> None:
+    """A leftover note of a deleted stream does not prevent a new entry with the same ID from becoming a letter."""
     query = poisoned(site)
     note = b"pystreams:{dead}:dead:1:s:1:g"
     site.client.hset(note, "1-1", "another letter")
@@ -195,7 +197,7 @@ def test_a_letter_of_an_earlier_stream_with_the_same_ids_is_another_one(site: Si
 
 
 def test_many_scans_at_once_move_each_letter_once(site: Site, way: str) -> None:
-    """Four threads scan a batch of 600 entries at the same time."""
+    """Four concurrent scans of a batch of 600 entries move each entry once."""
     query = poisoned(site, 600)
     problems: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""The plan of a shared batch, from a table: how many entries each consumer may read and claim, and in which task."""
+"""Plans of shared batches, from a table: the entries that each consumer may read and claim, and their tasks."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def batch_of(end: Offsets) -> SharedBatch:
 def test_what_each_consumer_may_read(
     lag: dict[str, int], claims: dict[str, int], said: dict[str, Any], reads: Any, tasks: tuple[int, ...]
 ) -> None:
-    """New entries are shared by limits and partitions; entries to claim count against the limit, and come first."""
+    """New entries are divided by limits and partitions; claimable entries come first and count against the limit."""
     end = planned(lag, claims, **said)
     batch = batch_of(end)
     assert (batch.reads, batch.claims, end.tasks, batch.is_empty) == (reads, claims, tasks, False)
 
 
 @pytest.mark.parametrize("lag", [{}, {"a": 0, "b": 0}])
-def test_a_batch_of_nothing_is_empty(lag: dict[str, int]) -> None:
-    """Without new entries and without any to claim, no partition has anything to read."""
+def test_a_batch_without_entries_is_empty(lag: dict[str, int]) -> None:
+    """A batch without new or claimable entries has no partition with entries to read."""
     assert batch_of(planned(lag, {})).is_empty
 
 
@@ -73,7 +73,7 @@ COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 500))
 def test_a_shared_batch_keeps_its_limits(
     lag: dict[str, int], claims: dict[str, int], limit: int, least: int, most: int
 ) -> None:
-    """No batch reads more than its limit or than there is, and no consumer more than its maximum."""
+    """No batch exceeds its limit or the entries that exist, and no consumer exceeds its maximum."""
     claims = {stream: count for stream, count in claims.items() if count}
     end = planned(lag, claims, max_entries=limit, min_partitions=least, max_per_partition=most)
     batch = batch_of(end)

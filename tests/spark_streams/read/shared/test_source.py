@@ -1,6 +1,6 @@
-"""Sharing a group with other programs: redis-py consumers that take part, die, and return.
+"""Groups shared with other programs: redis-py consumers that join, die and return.
 
-One long module, because all cases use one query of one site.
+This module is long because all cases use one query of one site.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def query_of(site: Site, **said: Any) -> Query:
 
 
 def taken(reply: Any) -> list[int]:
-    """The numbers of the entries that a redis-py consumer got."""
+    """Return the numbers of the entries in a redis-py consumer's reply."""
     return [int(fields[b"n"]) for _, entries in reply for _, fields in entries]
 
 
 def test_a_group_is_shared(site: Site) -> None:
-    """The query and a redis-py consumer together take everything, and nothing twice."""
+    """The query and a redis-py consumer together read all entries, each once."""
     site.add("s", 50)
     query = query_of(site, maxEntriesPerTrigger=10)
     mine: list[int] = []
@@ -53,7 +53,7 @@ def test_a_group_is_shared(site: Site) -> None:
 
 
 def test_entries_are_pending_for_the_batchs_consumers(site: Site) -> None:
-    """Each partition is a separate consumer, named after the batch; it is removed when the batch is finished."""
+    """Each partition has a consumer named after the batch, which is removed when the batch is finished."""
     site.add("s", 30)
     query = query_of(site, consumerPrefix="job", minPartitions=3)
     assert sorted(numbers(query.trigger() or [])) == list(range(30))
@@ -64,8 +64,8 @@ def test_entries_are_pending_for_the_batchs_consumers(site: Site) -> None:
     assert site.client.xinfo_consumers("s", "g") == []
 
 
-def test_a_retry_and_a_replay_get_what_the_first_attempt_got(site: Site) -> None:
-    """Run again, by another worker or another driver, a partition has the same rows, though others have read on."""
+def test_a_retry_and_a_replay_have_the_rows_of_the_first_attempt(site: Site) -> None:
+    """A retry and a replay have the rows of the first attempt, even if other consumers have read further."""
     site.add("s", 20)
     query = query_of(site, maxEntriesPerTrigger=8)
     first = query.trigger()
@@ -79,7 +79,7 @@ def test_a_retry_and_a_replay_get_what_the_first_attempt_got(site: Site) -> None
 
 
 def test_a_long_history_is_read_page_by_page(site: Site) -> None:
-    """A partition larger than a page is the same on every attempt; entries deleted meanwhile are left out."""
+    """Every attempt of a partition larger than a page has the same rows, except entries deleted in the meantime."""
     site.add("s", 100)
     query = query_of(site, pageSize=7, failOnDataLoss="false")
     assert numbers(query.trigger() or []) == list(range(100))
@@ -90,7 +90,7 @@ def test_a_long_history_is_read_page_by_page(site: Site) -> None:
 
 
 def test_scans_of_one_batch_count_once(site: Site) -> None:
-    """A batch that is scanned again and again in one run has the same rows each time, and was delivered once."""
+    """Repeated scans of a batch in one run have the same rows and count as one delivery."""
     site.add("s", 3)
     query = query_of(site, maxDeliveries=2, deadLetterStream="dead")
     first = query.trigger()
@@ -102,8 +102,10 @@ def test_scans_of_one_batch_count_once(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-def test_entries_stay_pending_while_dead_letters_have_no_place(site: Site) -> None:
-    """Where the dead-letter stream is another key, nothing is acknowledged; without that key, all are moved."""
+def test_entries_stay_pending_while_dead_letters_cannot_be_written(site: Site) -> None:
+    """While the dead-letter stream is a key of another type, nothing is acknowledged; once that key is deleted, all
+    entries are moved.
+    """
     site.add("s", 3)
     site.client.set("dead", "x")
     query = query_of(site, maxDeliveries=1, deadLetterStream="dead")
@@ -120,8 +122,8 @@ def test_entries_stay_pending_while_dead_letters_have_no_place(site: Site) -> No
 
 
 @pytest.mark.parametrize("how", ["trimmed", "deleted"])
-def test_entries_that_go_between_two_attempts_are_lost(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Entries that an attempt has read and a later one finds deleted are an error at every attempt, or a warning."""
+def test_entries_removed_between_two_attempts_are_lost(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Entries removed between two attempts fail every later attempt, or cause a warning with failOnDataLoss=false."""
     site.add("s", 6)
     query = query_of(site)
     assert numbers(query.trigger() or []) == list(range(6))
@@ -139,7 +141,9 @@ def test_entries_that_go_between_two_attempts_are_lost(site: Site, how: str, cap
 
 
 def test_a_scattered_history_is_read_again_whole(site: Site) -> None:
-    """Claimed entries at scattered positions are read again, and none of the other consumers' entries in between."""
+    """A retry reads all claimed entries at scattered positions again, and none of other consumers' entries between
+    them.
+    """
     site.add("s", 60)
     query = query_of(site, claimIdleMs=1, maxEntriesPerTrigger=100)
     query.reader.initialOffset()
@@ -153,8 +157,8 @@ def test_a_scattered_history_is_read_again_whole(site: Site) -> None:
     assert sorted(numbers(query.run())) == sorted(rows)
 
 
-def test_two_attempts_at_once_take_once(site: Site) -> None:
-    """Of two attempts of a task, the first one takes entries; the other gets the same, and none in between."""
+def test_two_concurrent_attempts_have_the_same_entries(site: Site) -> None:
+    """Two concurrent attempts of a task return the same entries, which are delivered once."""
     site.add("s", 20)
     query = query_of(site, maxEntriesPerTrigger=10)
     query.plan()
@@ -166,8 +170,8 @@ def test_two_attempts_at_once_take_once(site: Site) -> None:
     assert site.group()["pending"] == 10
 
 
-def test_a_task_that_wakes_up_too_late_takes_nothing(site: Site) -> None:
-    """An attempt that starts after its batch was finished takes no entries, because they would have no output."""
+def test_a_task_of_a_finished_batch_reads_nothing(site: Site) -> None:
+    """A task that starts after its batch was finished reads no entries."""
     site.add("s", 20)
     query = query_of(site, maxEntriesPerTrigger=10)
     query.trigger()
@@ -181,7 +185,7 @@ def test_a_task_that_wakes_up_too_late_takes_nothing(site: Site) -> None:
 
 
 def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
-    """Entries pending for claimIdleMs are read by the query; those of an active consumer are not."""
+    """The query claims entries that were idle for claimIdleMs, but none of an active consumer."""
     site.add("s", 20)
     query = query_of(site, claimIdleMs=600_000)
     query.reader.initialOffset()
@@ -200,8 +204,8 @@ def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-def test_without_claiming_others_keep_what_they_have(site: Site) -> None:
-    """Without claimIdleMs no entry of another consumer is touched, regardless of its idle time."""
+def test_without_claim_idle_ms_nothing_is_claimed(site: Site) -> None:
+    """Without claimIdleMs, the query claims no entries of other consumers, regardless of their idle time."""
     site.add("s", 10)
     query = query_of(site)
     query.reader.initialOffset()
@@ -211,7 +215,9 @@ def test_without_claiming_others_keep_what_they_have(site: Site) -> None:
 
 
 def test_poison_goes_to_the_dead_letter_stream(site: Site) -> None:
-    """An entry delivered more often than maxDeliveries goes there whole; a schema can have its origin and count."""
+    """An entry delivered more often than maxDeliveries is moved to the dead-letter stream with all fields; a schema can
+    read its origin and delivery count.
+    """
     site.add("s", 3)
     site.client.xadd("s", {"n": "99", b"raw\xff": b"\r\n\xfe"}, id="50-1")
     query = query_of(site, claimIdleMs=1, maxDeliveries=3, deadLetterStream="dead")
@@ -237,8 +243,8 @@ def test_poison_goes_to_the_dead_letter_stream(site: Site) -> None:
     assert list(row.values()) == ["dead", "s", "50-1", 4, 99]
 
 
-def test_a_query_that_fails_again_and_again_gets_past_its_poison(site: Site) -> None:
-    """A batch replayed more often than maxDeliveries goes to the dead-letter stream, and the query continues."""
+def test_a_query_that_fails_repeatedly_continues_without_the_batch(site: Site) -> None:
+    """A batch replayed more often than maxDeliveries is moved to the dead-letter stream, and the query continues."""
     site.add("s", 2)
     query = query_of(site, maxDeliveries=3, deadLetterStream="dead")
     query.trigger()
@@ -253,7 +259,7 @@ def test_a_query_that_fails_again_and_again_gets_past_its_poison(site: Site) -> 
 
 
 def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
-    """A query restarted from scratch with the same name reads what its former run had taken and never finished."""
+    """A query with the same name and a new checkpoint reads the unfinished entries of the previous run."""
     site.add("s", 10)
     old = query_of(site, maxEntriesPerTrigger=4)
     assert numbers(old.trigger() or []) == [0, 1, 2, 3]
@@ -265,7 +271,7 @@ def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
 
 
 def test_available_now_ends(site: Site) -> None:
-    """Entries added after the start of an availableNow query do not keep it running."""
+    """An availableNow query ends, even if entries are added after its start."""
     site.add("s", 25)
     query = query_of(site, maxEntriesPerTrigger=10)
     query.reader.prepareForTriggerAvailableNow()
@@ -277,7 +283,7 @@ def test_available_now_ends(site: Site) -> None:
 
 
 def test_a_pattern_with_a_group(site: Site) -> None:
-    """A stream that is found later gets the group, from its first entry."""
+    """A stream found later by a pattern gets the group and is read from its first entry."""
     site.add("in:a", 3)
     said = {"consume": "shared", "startingOffsets": "earliest", "streamPatternRefreshMs": 0}
     query = Query(site.url, SCHEMA, streamPattern="in:*", group="g", **said)
@@ -286,8 +292,10 @@ def test_a_pattern_with_a_group(site: Site) -> None:
     assert numbers(query.drain()) == [10, 11]
 
 
-def test_a_ledger_that_is_lost_costs_no_entries(site: Site) -> None:
-    """A task repeated after its ledger was evicted gets the same entries; nothing is acknowledged unread."""
+def test_a_lost_ledger_loses_no_entries(site: Site) -> None:
+    """A task repeated after its ledger was evicted returns the same entries, and unread entries are
+    not acknowledged.
+    """
     site.add("s", 10)
     query = query_of(site, maxEntriesPerTrigger=5)
     assert numbers(query.trigger() or []) == list(range(5))
@@ -297,8 +305,10 @@ def test_a_ledger_that_is_lost_costs_no_entries(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-def test_a_shared_group_becomes_a_querys_own(site: Site) -> None:
-    """As the error CHECKPOINT_MODE advises: the unfinished entries of the shared query are read, and acknowledged."""
+def test_a_shared_group_becomes_an_owned_group(site: Site) -> None:
+    """A query that owns its group continues after a shared query of the group, as the error CHECKPOINT_MODE advises: it
+    reads and acknowledges the unfinished entries.
+    """
     site.add("s", 10)
     old = query_of(site, maxEntriesPerTrigger=4)
     old.trigger()
@@ -312,8 +322,8 @@ def test_a_shared_group_becomes_a_querys_own(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-def test_two_queries_of_one_group_have_names_of_their_own(site: Site) -> None:
-    """Under the same consumer names the second query is rejected; with other names it takes part."""
+def test_two_queries_of_one_group_need_different_consumer_names(site: Site) -> None:
+    """A second query with the same consumer names is rejected; with different names it shares the entries."""
     site.add("s", 20)
     one = query_of(site, maxEntriesPerTrigger=5)
     rows = numbers(one.trigger() or [])
@@ -328,8 +338,10 @@ def test_two_queries_of_one_group_have_names_of_their_own(site: Site) -> None:
     assert site.group()["pending"] == 0
 
 
-def test_a_batch_that_no_checkpoint_knows_is_read_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Batches that the checkpoint lacks (Spark may write it late) are not lost, whatever partitions follow them."""
+def test_a_batch_missing_in_the_checkpoint_is_read_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Batches missing in the checkpoint, which Spark may write late, are read again, whatever the
+    number of partitions.
+    """
     site.add("s", 30)
     query = query_of(site, minPartitions=3, maxEntriesPerTrigger=10)
     for _ in range(3):
@@ -346,8 +358,8 @@ def test_a_batch_that_no_checkpoint_knows_is_read_again(site: Site, caplog: pyte
     assert site.group()["pending"] == 0
 
 
-def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
-    """A group removed while the query runs is an error; with failOnDataLoss=false it is recreated."""
+def test_a_destroyed_group_is_an_error(site: Site) -> None:
+    """Destroying the group while the query runs is an error; with failOnDataLoss=false the group is recreated."""
     site.add("s", 5)
     query = query_of(site)
     query.drain()
@@ -359,8 +371,10 @@ def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
 
 
 @pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted"])
-def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Entries trimmed or deleted before delivery are an error, or a warning; entries already read may be removed."""
+def test_entries_removed_before_delivery_are_lost(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Entries removed before their delivery are an error or a warning; removing entries after their delivery is
+    neither.
+    """
     site.add("s", 30)
     query = query_of(site, maxEntriesPerTrigger=5)
     query.trigger()
@@ -386,10 +400,10 @@ def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog:
 
 @pytest.mark.parametrize("first", [True, False], ids=["first batch", "later batch"])
 @pytest.mark.parametrize(("left", "parts"), [(2, 1), (0, 1), (2, 2)])
-def test_entries_that_go_between_planning_and_reading(
+def test_entries_trimmed_between_planning_and_reading_are_lost(
     site: Site, first: bool, left: int, parts: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Trimmed after a batch was planned, before its tasks have read, they are an error too, or a warning."""
+    """Entries trimmed after a batch was planned and before its tasks read them are an error or a warning."""
     site.add("s", 4)
     site.client.xdel("s", "2-1")  # before the query began: no loss
     query = query_of(site, minPartitions=parts)
@@ -409,7 +423,7 @@ def test_entries_that_go_between_planning_and_reading(
 
 
 def test_finished_entries_are_trimmed(site: Site) -> None:
-    """trimOnCommit leaves what any consumer of any group has yet to acknowledge."""
+    """trimOnCommit keeps all entries that any consumer of the group has yet to acknowledge."""
     site.add("s", 10)
     query = query_of(site, trimOnCommit="true")
     query.reader.initialOffset()
@@ -424,15 +438,17 @@ def test_finished_entries_are_trimmed(site: Site) -> None:
 
 
 @pytest.mark.parametrize("stream", ["s", "name:{7}", "a}b", "{}x"])
-def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
-    """In a cluster one node has both, whatever the stream's name."""
+def test_the_ledger_is_in_the_slot_of_its_stream(stream: str) -> None:
+    """The ledger's key is in the cluster slot of its stream, for any stream name."""
     assert slot_of(protocol.ledger_key(stream, "g", "p")) == slot_of(stream.encode())
     assert protocol.ledger_key("a", "bc", "p") != protocol.ledger_key("a:1", "c", "p")
 
 
 @pytest.mark.parametrize("denied", ["", "-eval -command"])
-def test_a_task_is_not_sent_the_entries_around_its_own(site: Site, denied: str) -> None:
-    """The look for losses sends IDs and no entries where the user may run scripts; without that, rows are the same."""
+def test_checking_for_losses_transfers_no_entries(site: Site, denied: str) -> None:
+    """Checking for losses transfers only IDs if the user may run scripts; without that permission the rows are the
+    same.
+    """
     site.client.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", *denied.split())
     try:
         site.add("s", 3, payload="x" * 1_000_000)
