@@ -178,9 +178,8 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
 
     A run with the checkpoint of an earlier run continues that run, after the entries that are already in the streams.
     """
-    job.spark.conf.set(
-        "spark.sql.streaming.numRecentProgressUpdates", "10000"
-    )  # keep all updates, which count the entries that were read
+    # Keep all progress updates: `entries_read` adds up the entries that they count.
+    job.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
     before = lengths(job)
     start = time.perf_counter()
     weather = data.weather_readings().slice(before[WEATHER])

@@ -76,8 +76,8 @@ class Run:
         self._spark: SparkSession | None = None
         self._closing = ExitStack()
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-        # A failure is shown once, as the job's last line. Without this, py4j would log a batch's failure as well, and
-        # Spark would log errors in expressions as JSON.
+        # A failure is shown once, as the job's last line. Without these levels, py4j would also log a batch's failure,
+        # and Spark would log errors in expressions as JSON.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         for each in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)

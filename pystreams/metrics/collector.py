@@ -31,9 +31,9 @@ from streamclient.wire_errors import BROKEN, ResponseError
 #: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
-_ANSWER_SECONDS = 10.0  # timeout of a reply, and thus the longest delay of a scrape if a server hangs
+_ANSWER_SECONDS = 10.0  # timeout of a reply, and thus the longest delay of a scrape by a server that hangs
 _RETRY_MS = 1000  # short, so a scrape during a failover reports that the server is down
-_SCAN_SECONDS = 0.5  # maximum time per scrape; the scan of a large key space continues in later scrapes
+_SCAN_SECONDS = 0.5  # maximum time of SCAN per scrape; later scrapes continue the scan of a large key space
 _GROUPS = 20_000  # number of groups after which a scrape requests no further streams
 _COUNTED = 10_000  # maximum entries counted per scrape, for lags that the server does not report
 _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
@@ -189,7 +189,7 @@ class _Names:
                 self._round_done()
                 break
             if clock() > end:
-                # Keep the names of the last round until this round is complete.
+                # Keep the names of the last complete search until this search is complete.
                 self._pages = pages
                 merged = {**self._known, **self._found}
                 return list(merged)[: self._limit], self._more or len(merged) > self._limit

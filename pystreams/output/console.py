@@ -113,7 +113,7 @@ class Output:
         try:
             yield
         except OSError as cause:
-            # Otherwise Python would fail at exit when it flushes the buffer.
+            # Write to /dev/null from now on. Otherwise Python would fail at exit when it flushes the buffer.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
             if isinstance(cause, BrokenPipeError):

@@ -25,7 +25,7 @@ from streamclient.wire_errors import ResponseError
 
 _CLOCK_MS = 2000  # minimum difference between two clocks for a warning
 _WAIT_MS = 50  # timeout of WAIT
-# Purposes that most users have; the others depend on options of the connector.
+# Purposes that most users have. Other purposes depend on options of the connector.
 _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 

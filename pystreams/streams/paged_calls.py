@@ -48,7 +48,7 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
     at = 2 if str(command[0]).upper() in ("XINFO", "XGROUP") else 1
     stream = shown(names[at]) if len(names) > at else ""
     group = shown(names[at + 1]) if len(names) > at + 1 else ""
-    if b"STREAMS" in names:  # XREAD, XREADGROUP: names of streams follow STREAMS, then as many IDs
+    if b"STREAMS" in names:  # XREAD, XREADGROUP: STREAMS is followed by names of streams, then by an ID for each
         read = names[names.index(b"STREAMS") + 1 :]
         stream, group = ", ".join(map(shown, read[: len(read) // 2])), shown(names[2])
     address = connection.address

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    # Read by `spark_streams.embedded.discards`: at the end of a test run an embedded engine always discards data.
+    # Turn off the notice of lost data (`spark_streams.embedded.discards`): after a test run, the loss is intended.
     os.environ.setdefault("PYSTREAMS_EMBEDDED_NOTICES", "off")
 
 

@@ -11,7 +11,7 @@ from streamwire.stream_id import is_date
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
-_LONGEST_MS = 100 * 365 * 86_400_000  # a hundred years: clocks and sleeps overflow beyond
+_LONGEST_MS = 100 * 365 * 86_400_000  # a hundred years: clocks and sleeps overflow beyond that
 _LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 

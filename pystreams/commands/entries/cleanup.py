@@ -269,7 +269,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
         return
     if acked:
-        # A group may have been created or moved back during the confirmation.
+        # Compute the limit again: a group may have been created or moved back during the confirmation.
         still = trimming.first_needed(run.connection, stream)
         if still is None:
             fail("NO_GROUPS", stream=names.shown(stream))

@@ -26,7 +26,7 @@ from pystreams.values.row_columns import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
-MOST_EXPORTS = 2  # maximum number of concurrent exports in all sessions
+MOST_EXPORTS = 2  # maximum number of concurrent exports from a server, in all sessions
 MOST_ENTRIES = 1_000_000
 MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
 _MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other

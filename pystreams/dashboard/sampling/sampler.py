@@ -27,7 +27,7 @@ _FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
 _PAUSE_GONE = 1.0  # pause after a failure, in seconds
 _RETRY_MS = 500
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
-_PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of the preceding sample
+_PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of a sample
 _COMMANDS_PER_SECOND = 250
 _JUDGED = 3  # number of last samples; the fastest determines the pause, since any sample may be slow by chance
 

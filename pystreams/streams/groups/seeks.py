@@ -19,8 +19,8 @@ from streamclient.errors import PystreamsError
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # a query that owns the group or delivers to it
-_SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")  # a query that shares the group (consume=shared)
+_QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # consumer of a query that owns the group or delivers to it
+_SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")  # consumer of a query that shares the group (consume=shared)
 
 
 @dataclass(frozen=True)
