@@ -245,7 +245,7 @@ class Link:
         return token
 
     def send_raw(self, *data: Any) -> bytes:
-        """Send encoded commands like `request`."""
+        """Send commands that are already encoded. Returns the token for `receive`."""
         token = secrets.token_hex(16).encode()
         self._due.append(token)
         self._socket().sendall(b"".join((*data, b"*2\r\n$4\r\nECHO\r\n$32\r\n%b\r\n" % token)))

@@ -41,7 +41,7 @@ def values(page: Page) -> Any:
 
 
 def _parts(page: Page) -> tuple[Any, Any]:
-    """Return the texts of keys and values."""
+    """Return two arrays with a text for each entry: the event's key, and the event."""
     offsets, names, texts = page.fields()
     bounds = offsets.to_numpy()
     sizes, firsts = np.diff(bounds), bounds[:-1]

@@ -26,7 +26,7 @@ _warned: set[str] = set()
 
 
 class FieldCheck:
-    """One task's observations of its columns."""
+    """Check of one task: `see` records each page, and `finish` reports columns that never had a value."""
 
     def __init__(self, schema: ReadSchema) -> None:
         self._schema = schema

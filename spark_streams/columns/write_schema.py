@@ -79,7 +79,7 @@ class WriteSchema:
         return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, row_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
-        """Return the columns that become fields, with their texts."""
+        """Return the fields made of columns: each field's name, and a binary array of its texts."""
         if self.row_field is not None:
             columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
             rows = json_writer.rows if self.writer is None else self.writer.values

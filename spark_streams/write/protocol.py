@@ -79,7 +79,7 @@ class WriterId:
         return self._beside(stream, b"roll")
 
     def staged_key(self, stream: bytes, name: str) -> bytes:
-        """Return the key of rows that a task stages."""
+        """Return the key under which a task stages rows. `name`: a unique name for these rows."""
         return self._beside(stream, b"staged:%b" % name.encode())
 
     @property

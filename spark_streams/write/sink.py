@@ -188,7 +188,7 @@ class Sink:
 
 
 class _TaskWriter:
-    """Part of both writers that runs in the worker."""
+    """Base class of both writers, with the method that runs in the worker."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -155,12 +155,12 @@ class _Call:
         return self._ask(path, body, subject=subject) or {}
 
     def number(self, answer: Mapping[str, Any], name: str) -> int:
-        """Return a number in an answer."""
+        """Return the number with this name in an answer. Raises REGISTRY_REFUSED if it is missing."""
         found = answer.get(name)
         return found if type(found) is int else self._malformed(f"it has no number '{name}'")
 
     def text(self, answer: Mapping[str, Any], name: str) -> str:
-        """Return a text in an answer."""
+        """Return the text with this name in an answer. Raises REGISTRY_REFUSED if it is missing."""
         found = answer.get(name)
         return found if isinstance(found, str) else self._malformed(f"it has no text '{name}'")
 

@@ -132,7 +132,7 @@ class Question:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Plan of a trigger.
+    """Result of planning a batch.
 
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
     `losses`: losses to report before the batch is read. `quiet`: states of the streams without entries for the batch.
@@ -153,7 +153,7 @@ class BatchPlan:
 
     @property
     def read(self) -> dict[str, StreamState]:
-        """States of the streams without entries after the end."""
+        """States of the streams that the batch reads to their end."""
         return {stream: state for stream, state in self.seen.items() if self.end.of(stream) == state.last_id}
 
 
