@@ -189,8 +189,9 @@ class Options(TypedDict, total=False):
     """Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with
     `consume=shared`."""
     idleWaitMs: int | str | timedelta
-    """Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of the
-    query wait too. 0 disables the wait, and an idle query takes ten times the processor time. Default: 100ms."""
+    """Time for which a trigger without new entries waits at the server (XREAD BLOCK), up to 1 s with thousands of
+    streams. Other sources of the query wait too. With 0, an idle query takes ten times the processor time. Default:
+    100ms."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; ranges are split to reach it. Default: 1."""
     maxPartitions: int | str
@@ -234,8 +235,7 @@ class Options(TypedDict, total=False):
     (write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`. Default: append."""
     overwriteUnread: bool
     """Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If false,
-    such a write fails and writes nothing. Streams that are named only by the column `_stream` are not checked. Default:
-    true."""
+    such a write fails and writes nothing. False needs the option `stream`. Default: true."""
     writeId: str
     """ID of a batch write. A repetition with the same ID, even in another run, adds no row twice. Not needed in
     `foreachBatch`. Batch writes only, not with `writeMode=append`."""
@@ -248,7 +248,7 @@ class Options(TypedDict, total=False):
     waitReplicas: int | str
     """Number of replicas that must have a task's rows before it succeeds (WAIT). Default: 0."""
     waitTimeoutMs: int | str | timedelta
-    """Maximum wait for `waitReplicas`, after which the task fails. Default: 10s."""
+    """Maximum wait for `waitReplicas`, after which the task fails. 0 waits indefinitely. Default: 10s."""
     chunkSize: int | str
     """Maximum rows in a chunk, which is sent as a whole. Default: 5000."""
     keyColumn: str

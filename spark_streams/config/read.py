@@ -257,8 +257,8 @@ class LimitOptions:
         "idleWaitMs",
         duration(),
         100,
-        "Time for which a trigger without new entries waits for one at the server (XREAD BLOCK). Other sources of "
-        "the query wait too. 0 disables the wait, and an idle query takes ten times the processor time.",
+        "Time for which a trigger without new entries waits at the server (XREAD BLOCK), up to 1 s with thousands of "
+        "streams. Other sources of the query wait too. With 0, an idle query takes ten times the processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; ranges are split to reach it."

@@ -44,8 +44,7 @@ class GuaranteeOptions:
         FLAG,
         True,
         'Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If '
-        "false, such a write fails and writes nothing. Streams that are named only by the column `_stream` are not "
-        "checked.",
+        "false, such a write fails and writes nothing. False needs the option `stream`.",
         batch_only=True,
     )
     write_id: str | None = option(
@@ -74,7 +73,10 @@ class GuaranteeOptions:
         "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
     )
     wait_timeout: int = option(
-        "waitTimeoutMs", duration(), 10_000, "Maximum wait for `waitReplicas`, after which the task fails."
+        "waitTimeoutMs",
+        duration(),
+        10_000,
+        "Maximum wait for `waitReplicas`, after which the task fails. 0 waits indefinitely.",
     )
     chunk_size: int = option("chunkSize", whole(1), 5000, "Maximum rows in a chunk, which is sent as a whole.")
 

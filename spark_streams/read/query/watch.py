@@ -18,14 +18,14 @@ from streamclient.streams.stream_server import StreamServer
 _LOOK_SECONDS = 10.0  # interval at which all streams are examined
 _STREAM_SECONDS = 0.005  # addition to the interval per stream
 _WAIT_STREAMS = 1000  # number of streams per additional `wait`, because asking about more streams costs more
-_LONGEST_WAIT = 1000  # milliseconds
+_LONGEST_WAIT = 1000  # maximum wait of a trigger, in milliseconds
 
 
 class Watch:
     """State of the streams that have no entries for a query.
 
-    `wait`: time for which a trigger waits for a change, in milliseconds. `group`: a consumer group whose changes are
-    also detected. `clock` returns seconds.
+    `wait`: time for which a trigger waits for a change, in milliseconds, at most `_LONGEST_WAIT`. `group`: a consumer
+    group whose changes are also detected. `clock` returns seconds.
     """
 
     def __init__(self, wait: int, group: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
