@@ -1,4 +1,4 @@
-"""`server`: clients, slow log, settings, users, replication; changes need an option and a confirmation."""
+"""`pystreams server`: clients, slow log, settings, users and replication. Changes need an option and a confirmation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.suite.waiting import wait_for
 
 
 def test_clients_are_listed_and_disconnected(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """--kill needs a confirmation, and disconnects that client alone."""
+    """`--kill` needs a confirmation and disconnects only the client with the given ID."""
     with redis.Redis(port=place.port, protocol=2, client_name="to-go") as other:
         other.ping()
         wanted = [each for each in cli_of.json("server", "clients")["clients"] if each["name"] == "to-go"]
@@ -40,7 +40,7 @@ def test_clients_are_listed_and_disconnected(cli_of: Cli, client: redis.Redis, p
 
 
 def test_the_slow_log_is_shown_and_discarded(cli_of: Cli, client: redis.Redis) -> None:
-    """Commands come newest first; long ones are cut."""
+    """The slow log shows the newest command first and truncates long commands; `--reset` empties it."""
     before = client.config_get("slowlog-log-slower-than")
     client.slowlog_reset()
     client.config_set("slowlog-log-slower-than", 0)
@@ -59,7 +59,7 @@ def test_the_slow_log_is_shown_and_discarded(cli_of: Cli, client: redis.Redis) -
 
 
 def test_settings_are_shown_and_changed(cli_of: Cli, client: redis.Redis) -> None:
-    """Several settings change in one step; passwords are never shown."""
+    """One command changes several settings, and passwords are never shown."""
     try:
         client.config_set("masterauth", "hush")
         text = cli_of("server", "config", "maxmemory*", "masterauth", "-o", "csv")
@@ -82,7 +82,7 @@ def test_settings_are_shown_and_changed(cli_of: Cli, client: redis.Redis) -> Non
 def test_users_are_shown_changed_and_removed(
     cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
 ) -> None:
-    """A password comes from a file, and is neither shown nor kept from the old rules."""
+    """The password is read from a file, is not shown, and replaces passwords given in the rules."""
     assert cli_of.json("server", "acl", "default")["users"][0]["commands"] == "+@all"
     (file := tmp_path / "password").write_text("hush\n")
     change = ("server", "acl", "reader", "--set", "on ~orders* +ping >old", "--password-file", str(file))
@@ -118,7 +118,7 @@ def _servers(cli: Cli) -> list[dict[str, Any]]:
 
 
 def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched, tmp_path: Path) -> None:
-    """Under Sentinel the verb returns once the new master is one, and names it."""
+    """With Sentinel, the command returns the address of the new master once the failover is complete."""
     cli = Cli(watched.url, tmp_path)
     before = f"127.0.0.1:{watched.now_master()}"
     assert [(each["role"], each["state"]) for each in _servers(cli)] == [("master", "online"), ("replica", "online")]
@@ -137,14 +137,14 @@ def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_failover_without_a_replica_is_refused(cli_of: Cli, client: redis.Redis) -> None:
-    """The master stays, and a preview says so, too."""
+    """A failover without a replica fails with NO_REPLICA, and so does its preview."""
     for how in ("--yes", "--dry-run"):
         assert "[NO_REPLICA]" in cli_of.failure("server", "replication", "--failover", how, status=4)
 
 
 @pytest.mark.parametrize("kind", ["engine", "redis"])
 def test_a_replica_is_promoted_without_sentinels(kind: str, tmp_path: Path) -> None:
-    """FAILOVER hands over to the replica, and the old master follows it."""
+    """FAILOVER promotes the replica, and the old master follows it."""
     with sentinels.family(kind, kind) as (master, replica):
         cli = Cli(f"redis://127.0.0.1:{master.port}", tmp_path)
         moved = cli.json("server", "replication", "--failover", "--yes")
@@ -155,7 +155,7 @@ def test_a_replica_is_promoted_without_sentinels(kind: str, tmp_path: Path) -> N
 
 
 def test_a_failover_that_does_not_happen_is_an_error(place: servers.Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the server that is still the master."""
+    """The command fails with FAILOVER_UNFINISHED if the server is still the master at the timeout."""
     monkeypatch.setattr(questions, "ask_one", lambda *_: b"role:master")
     connection = Connection(Address(place.url))
     try:
@@ -165,8 +165,8 @@ def test_a_failover_that_does_not_happen_is_an_error(place: servers.Running, mon
         connection.close()
 
 
-def test_sentinels_that_are_away_are_named(watched: topologies.Watched) -> None:
-    """Without a Sentinel no failover can be requested."""
+def test_a_failover_without_reachable_sentinels_is_an_error(watched: topologies.Watched) -> None:
+    """A failover fails with NO_SENTINEL if no Sentinel is reachable."""
     connection = Connection(Address(watched.url))
     connection.serve(Address("redis+sentinel://127.0.0.1:1/main"))
     try:
@@ -177,7 +177,9 @@ def test_sentinels_that_are_away_are_named(watched: topologies.Watched) -> None:
 
 
 def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Path) -> None:
-    """Each row names its node; --node chooses one, and IDs of clients belong to one."""
+    """Each row names its node, `--node` selects one node, and `--kill` and `--failover` require
+    `--node` on a cluster.
+    """
     cli = Cli(cluster.url, tmp_path)
     nodes = {f"{node.host}:{node.port}" for node in cluster.nodes}
     for verb, member in (("clients", "clients"), ("acl", "users"), ("replication", "servers")):
@@ -195,5 +197,5 @@ def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Pat
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_removing_the_own_user_says_so(cli_of: Cli, place: servers.Running) -> None:
-    """The preview names the login of the command itself, which its removal would disconnect."""
+    """The preview warns if the command would remove the user that it is logged in as."""
     assert "the user default, your own login, of " in cli_of("server", "acl", "default", "--rm", "--dry-run")

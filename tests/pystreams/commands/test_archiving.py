@@ -1,4 +1,4 @@
-"""`export`, `import`, `copy`: to files and back, from server to server, and going on after being broken off."""
+"""`pystreams export`, `import` and `copy`: contents, resumption after an interruption, and rejected files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def stream(client: redis.Redis) -> redis.Redis:
-    """1,200 plain entries; after each hundredth one with bytes, an empty value, line breaks, quotes, a double field."""
+    """`orders` with 1,200 plain entries. After each hundredth one follows an entry with bytes that are not UTF-8, an
+    empty value, line breaks, quotes, and a repeated field.
+    """
     with client.pipeline() as pipe:
         for number in range(1, 1201):
             pipe.xadd("orders", {"n": number, "city": "köln"}, id=f"{number}-0")
@@ -31,7 +33,7 @@ def stream(client: redis.Redis) -> redis.Redis:
 
 
 def _all(client: redis.Redis, name: str) -> list[Any]:
-    """Return IDs and fields unchanged: a field may be repeated."""
+    """Return the ID and the sorted fields of each entry, including repeated fields."""
     return [(entry[0], sorted(zip(entry[1][0::2], entry[1][1::2], strict=True))) for entry in _raw(client, name)]
 
 
@@ -49,7 +51,7 @@ def _raw(client: redis.Redis, name: str) -> list[Any]:
 def test_what_is_exported_can_be_imported_without_loss(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
 ) -> None:
-    """Every byte of every entry, with its ID; only the order of fields within an entry may change."""
+    """An export and import keep every byte and ID of the entries; only the order of an entry's fields may change."""
     file = str(tmp_path / name)
     assert cli_of.json("export", "orders", file)["written"] == 1212
     assert "Would add 1,212" in cli_of("import", file, "copy", "--dry-run")
@@ -63,10 +65,10 @@ def test_what_is_exported_can_be_imported_without_loss(
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
-def test_an_export_goes_on_behind_its_last_whole_entry(
+def test_an_export_resumes_after_its_last_complete_entry(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
 ) -> None:
-    """A torn last line is cut off. The same command exports entries added later."""
+    """`--resume` cuts off an incomplete last line and appends the missing and newly added entries."""
     file = tmp_path / name
     cli_of("export", "orders", str(file), "--before", "700")
     if file.is_file():
@@ -80,21 +82,21 @@ def test_an_export_goes_on_behind_its_last_whole_entry(
     assert _all(stream, "copy") == _all(stream, "orders")
 
 
-def test_spans_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
-    """From a position, before another; fields without a column are in _other."""
+def test_ranges_and_columns(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
+    """`--from` is inclusive, `--before` is exclusive, and fields without a column are in `_other`."""
     file = tmp_path / "o.csv"
     cli_of("export", "orders", str(file), "--from", "5", "--before", "7-0", "--columns", "city")
     assert file.read_text() == '_id,city,_other\n5-0,köln,"{""n"": ""5""}"\n6-0,köln,"{""n"": ""6""}"\n'
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
-def test_an_export_of_nothing_ends_well(cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str) -> None:
-    """A span without entries is a file, or a directory, without rows."""
+def test_an_export_of_an_empty_range_succeeds(cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str) -> None:
+    """An export of an empty range succeeds and writes no rows."""
     assert "0 entries" in cli_of("export", "orders", str(tmp_path / name), "--from", "5", "--before", "5")
 
 
 def _break(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int) -> None:
-    """Simulate Ctrl-C after this many calls."""
+    """Make `owner.name` raise KeyboardInterrupt after this number of calls."""
     whole = getattr(owner, name)
     left = [calls]
 
@@ -108,10 +110,12 @@ def _break(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int) -
 
 
 @pytest.mark.parametrize("ids", ["keep", "new"])
-def test_an_import_that_was_broken_off_goes_on(
+def test_an_interrupted_import_resumes(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str
 ) -> None:
-    """Ctrl-C after the second of three batches is status 130; the next run adds the rest, and nothing twice."""
+    """An import interrupted after two of three batches exits with 130, and the next run adds only
+    the remaining rows.
+    """
     file = str(tmp_path / "o.jsonl")
     cli_of("export", "orders", file)
     words = ("import", file, "copy", "--ids", ids)
@@ -123,8 +127,10 @@ def test_an_import_that_was_broken_off_goes_on(
     assert [words for _, words in _all(stream, "copy")] == [words for _, words in _all(stream, "orders")]
 
 
-def test_a_file_of_another_stream_does_not_go_on(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
-    """The stream's last entry is not in the file; rows without IDs, with falling ones, or none at all, are named."""
+def test_unsuitable_files_are_not_imported(cli_of: Cli, stream: redis.Redis, tmp_path: Path) -> None:
+    """`import --resume` fails if the file lacks the stream's last entry. Rows without an ID or with a smaller ID than
+    before are errors.
+    """
     file = tmp_path / "o.jsonl"
     cli_of("export", "orders", str(file))
     stream.xadd("copy", {"f": 1}, id="7-7")
@@ -143,7 +149,7 @@ def test_a_file_of_another_stream_does_not_go_on(cli_of: Cli, stream: redis.Redi
 def test_a_stream_is_copied_with_its_groups(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries, counts, positions, lags and pending entries are the same there, though it was broken off."""
+    """A copy that was interrupted and resumed has the same entries, counters, positions, lags and pending entries."""
     stream.xdel("orders", "3-0")
     stream.xgroup_create("orders", "g", 0)
     stream.xgroup_create("orders", "end", "$")
@@ -174,8 +180,8 @@ def test_a_stream_is_copied_with_its_groups(
     assert (one["consumer"], one["times_delivered"], one["time_since_delivered"] >= 500_000) == (b"d", 7, True)
 
 
-def test_pending_entries_that_a_stream_has_no_more_are_not_copied(cli_of: Cli, stream: redis.Redis) -> None:
-    """Pending entries missing from the stream are reported, and not counted as copied."""
+def test_pending_entries_deleted_from_the_stream_are_not_copied(cli_of: Cli, stream: redis.Redis) -> None:
+    """Pending entries that were deleted from the stream are reported and are not counted as copied."""
     stream.xgroup_create("orders", "g", 0)
     (_, entries), *_ = stream.xreadgroup("g", "c", {"orders": ">"}, count=3)
     stream.xdel("orders", entries[1][0])
@@ -184,8 +190,8 @@ def test_pending_entries_that_a_stream_has_no_more_are_not_copied(cli_of: Cli, s
     assert "1 pending entry that the stream no longer has" in json.loads(done.stderr)["warning"]["message"]
 
 
-def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) -> None:
-    """An empty stream with a group is copied as such; a stream of other entries is left alone."""
+def test_empty_sources_and_different_targets(cli_of: Cli, stream: redis.Redis) -> None:
+    """An empty stream is copied with its group. A target with different entries is an error."""
     stream.xgroup_create("empty", "g", "$", mkstream=True)
     assert cli_of.json("copy", "empty", "copied") == {"copied": 0, "groups": 1, "pending": 0, "records": 0}
     assert stream.xinfo_stream("copied")["groups"] == 1
@@ -196,7 +202,9 @@ def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) ->
 
 @pytest.mark.redis
 def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, request: pytest.FixtureRequest) -> None:
-    """From Redis to the engine and back, with the records of queries that have written to it, and no others."""
+    """A copy between Redis and the engine includes the records of the queries that wrote to the stream, and no other
+    keys.
+    """
     others = [request.getfixturevalue(name) for name in ("engine_process", "redis_process")]
     (other,) = [each for each in others if each.port != stream.connection_pool.connection_kwargs["port"]]
     with redis.Redis(port=other.port, protocol=2) as target:
@@ -232,7 +240,9 @@ def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, re
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_large_values_and_empty_streams_come_back(cli_of: Cli, client: redis.Redis, tmp_path: Path, form: str) -> None:
-    """A value can have any size, also in the last line, where an export resumes; a stream can be empty."""
+    """Values of any size survive an export and import, also in the line at which an export resumes. So do empty
+    streams.
+    """
     client.xadd("s", {"a": "x" * 200_000, "b": "y" * 1_000}, id="1-0")
     file = str(tmp_path / f"s.{form}")
     cli_of("export", "s", file)
@@ -244,8 +254,8 @@ def test_large_values_and_empty_streams_come_back(cli_of: Cli, client: redis.Red
     assert cli_of.json("import", str(tmp_path / f"none.{form}"), "none") == {"added": 0, "skipped": 0}
 
 
-def test_rows_are_added_by_the_megabyte(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """Five hundred rows at a time may be as large as memory."""
+def test_import_batches_are_limited_by_bytes(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """An import limits its batches by bytes, because 500 large rows might not fit into memory."""
     asked: list[int] = []
     for number in range(1, 8):
         client.xadd("s", {"a": "x" * 400_000}, id=f"{number}-0")
@@ -262,7 +272,7 @@ def test_rows_are_added_by_the_megabyte(cli_of: Cli, client: redis.Redis, tmp_pa
 def test_a_file_that_is_no_export_stays_as_it_is(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, form: str, text: str
 ) -> None:
-    """--resume cuts a torn line off an export; it does not change files written by other programs."""
+    """`export --resume` fails on a file that is not an export, and leaves it unchanged."""
     file = tmp_path / f"notes.{form}"
     file.write_text(text)
     assert "MALFORMED_ROW" in cli_of.failure("export", "orders", str(file), "--resume", status=1)
@@ -270,17 +280,17 @@ def test_a_file_that_is_no_export_stays_as_it_is(
 
 
 @pytest.mark.parametrize("columns", ["_id", "n,_other", "n,n", b"n,\xff"])
-def test_columns_that_there_cannot_be(cli_of: Cli, stream: redis.Redis, tmp_path: Path, columns: str | bytes) -> None:
-    """Reserved names, a name twice, and bytes that are no text."""
+def test_invalid_columns_are_rejected(cli_of: Cli, stream: redis.Redis, tmp_path: Path, columns: str | bytes) -> None:
+    """`--columns` rejects reserved names, duplicates, and names that are not UTF-8."""
     file = tmp_path / "s.csv"
     assert "--columns" in cli_of.failure("export", "orders", str(file), "--columns", columns, status=2)
     assert not file.exists()
 
 
-def test_a_full_disk_is_told_as_such(
+def test_a_full_disk_is_a_file_error(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not as a connection that broke."""
+    """A full disk is reported as FILE_UNUSABLE, not as a connection error."""
 
     def full(self: archives.JsonLines, text: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -292,7 +302,7 @@ def test_a_full_disk_is_told_as_such(
 
 
 def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """The error names the row, which the server's error would not."""
+    """The error for a row without fields has the row's number."""
     file = tmp_path / "s.jsonl"
     file.write_text('{"id": "1-0", "fields": {"a": "1"}}\n{"id": "2-0", "fields": {}}\n')
     for ids in ("keep", "new"):
@@ -303,7 +313,7 @@ def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_pat
 def test_the_file_named_dash_is_standard_output(
     cli_of: Cli, client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JSON lines and CSV go to a pipe as they go to a file; Parquet and --resume are refused."""
+    """JSON lines and CSV on standard output equal those of a file; Parquet and `--resume` are rejected."""
     monkeypatch.chdir(tmp_path)
     client.xadd("s", {"a": "1"}, id="1-0")
     client.xadd("s", {"a": "2", "b": "3"}, id="2-0")

@@ -1,4 +1,4 @@
-"""`checkpoint`: a query's offsets next to its streams and its group."""
+"""`pystreams checkpoint`: a query's offsets compared with its streams and its group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def checkpoint(client: redis.Redis, tmp_path: Path) -> Path:
-    """Batch 1 up to 6-0 of ten entries was committed; batch 2 is planned up to 8-0; the group exists."""
+    """A checkpoint for ten entries: batch 1 is committed up to 6-0, and batch 2 is planned up to 8-0, where the group
+    is.
+    """
     for number in range(1, 11):
         client.xadd("orders", {"n": number}, id=f"{number}-0")
     client.xgroup_create("orders", "spark", "8-0")
@@ -45,8 +47,10 @@ def _only(document: Any) -> Any:
     return row
 
 
-def test_offsets_stand_beside_positions(cli_of: Cli, checkpoint: Path) -> None:
-    """It shows the committed and the planned position, the end of the stream and the group, which agree."""
+def test_offsets_are_shown_with_positions(cli_of: Cli, checkpoint: Path) -> None:
+    """`show` prints the committed and planned offsets, the stream's end and the group's position; `diff` finds no
+    difference.
+    """
     found = cli_of.json("checkpoint", "show", str(checkpoint))
     assert (found["query"], found["batch"], found["committed_batch"]) == ("d3b0", 2, 1)
     assert _only(found) == {
@@ -67,7 +71,7 @@ def test_offsets_stand_beside_positions(cli_of: Cli, checkpoint: Path) -> None:
 
 
 def test_a_checkpoint_may_be_in_any_store(cli_of: Cli, checkpoint: Path) -> None:
-    """A URL of fsspec or of a local file names the same as a path does."""
+    """An fsspec URL and a file URL show the same checkpoint as a path."""
     store = fsspec.filesystem("memory")
     for file in checkpoint.rglob("*"):
         if file.is_file():
@@ -81,8 +85,8 @@ def test_a_checkpoint_may_be_in_any_store(cli_of: Cli, checkpoint: Path) -> None
         store.rm("/bucket", recursive=True)
 
 
-def test_a_store_that_cannot_be_used(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheme or the package is named, and no login."""
+def test_an_unusable_store_is_an_error(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the unknown URL scheme or the missing package, and shows no password."""
     said = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
     assert ("[FILE_UNUSABLE]" in said, "nothing" in said, "hush" in said) == (True, True, False)
     monkeypatch.setattr(locations, "find_spec", lambda _: None)
@@ -99,20 +103,22 @@ def test_a_store_that_cannot_be_used(cli_of: Cli, monkeypatch: pytest.MonkeyPatc
         ("DEL orders", "STREAM_LOST"),
     ],
 )
-def test_what_does_not_fit_is_named_and_is_status_3(
+def test_differences_are_named_and_exit_with_3(
     cli_of: Cli, checkpoint: Path, client: redis.Redis, command: str, said: str
 ) -> None:
-    """With the error that the query will end with."""
+    """`diff` exits with 3 and names the error that the query would fail with."""
     client.execute_command(*command.split())
     result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
     assert result.exit_code == 3
     assert said in _only(json.loads(result.stdout))["difference"]
 
 
-def test_a_delivery_that_was_cut_off_is_told_from_a_moved_group(
+def test_an_interrupted_delivery_is_not_reported_as_a_moved_group(
     cli_of: Cli, checkpoint: Path, client: redis.Redis
 ) -> None:
-    """The query will move the group itself: its mark exists, a consumer named after the end of the batch."""
+    """If the group has the consumer that marks an interrupted delivery, `diff` says that the query
+    will move the group.
+    """
     (row,) = json.loads(cli_of.result("checkpoint", "show", str(checkpoint), "--json").stdout)["streams"]
     client.execute_command("XGROUP", "SETID", "orders", "spark", "5-0")
     client.xgroup_createconsumer("orders", "spark", f"query-until-{row['committed']}")

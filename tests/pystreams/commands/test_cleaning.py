@@ -1,4 +1,4 @@
-"""`dlq` and `trim`: entries that were given up, and entries no longer needed."""
+"""`pystreams dlq` and `pystreams trim`: dead letters, and entries that are no longer needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def letters(client: redis.Redis) -> redis.Redis:
-    """`failed` has three letters from `orders` and one from a stream whose name is no text."""
+    """`failed` with three letters from `orders` and one from a stream whose name is not UTF-8."""
     for number in range(1, 5):
         origin = {
             "_original_stream": "orders" if number < 4 else b"\xff",
@@ -32,7 +32,7 @@ def _left(client: redis.Redis, stream: str = "failed") -> list[bytes]:
 
 
 def test_letters_are_listed_and_shown(cli_of: Cli, letters: redis.Redis) -> None:
-    """Without a stream those that have some; by origin and by reason."""
+    """`dlq ls` without a stream lists streams with letters; with a stream it filters letters by origin and reason."""
     assert cli_of.json("dlq", "ls") == {"streams": [{"stream": "failed", "length": 4}]}
     lines = [json.loads(line) for line in cli_of("dlq", "ls", "failed", "--json").splitlines()]
     assert [(each["id"], each["deliveries"]) for each in lines] == [
@@ -49,7 +49,7 @@ def test_letters_are_listed_and_shown(cli_of: Cli, letters: redis.Redis) -> None
 
 
 def test_a_note_says_that_more_letters_match_than_are_shown(cli_of: Cli, letters: redis.Redis) -> None:
-    """Entries that are not letters, and letters that the options exclude, do not count."""
+    """The note about hidden letters ignores other entries and letters that the options exclude."""
     letters.xadd("failed", {"n": 5}, id="500-0")
     for words, note in (
         (("--limit", "3"), "Only 3 letters are shown (--limit). The stream has 5 entries.\n"),
@@ -60,8 +60,10 @@ def test_a_note_says_that_more_letters_match_than_are_shown(cli_of: Cli, letters
         assert cli_of.result("dlq", "ls", "failed", *words).stderr == note, words
 
 
-def test_letters_go_back_to_where_they_came_from(cli_of: Cli, letters: redis.Redis) -> None:
-    """The original's fields are added again, and the letter is removed; the letters must be named."""
+def test_letters_are_replayed_to_their_origin(cli_of: Cli, letters: redis.Redis) -> None:
+    """A replay adds the original fields to the original stream and removes the letter. IDs, a filter or `--all` are
+    required.
+    """
     assert cli_of.result("dlq", "replay", "failed", "-y").exit_code == 2
     assert "Would replay 4 dead letters" in cli_of("dlq", "replay", "failed", "--all", "--dry-run")
     assert cli_of.json("dlq", "replay", "failed", "--from-stream", "orders", "-y") == {"replayed": 3}
@@ -74,15 +76,15 @@ def test_letters_go_back_to_where_they_came_from(cli_of: Cli, letters: redis.Red
     assert cli_of.json("dlq", "replay", "failed", "9-9", "-y") == {"replayed": 0}
 
 
-def test_no_letter_is_lost_where_its_stream_is_none(cli_of: Cli, letters: redis.Redis) -> None:
-    """A target of another type is refused before anything is changed."""
+def test_a_replay_to_a_key_of_another_type_loses_no_letter(cli_of: Cli, letters: redis.Redis) -> None:
+    """A replay to a key that is not a stream fails and changes nothing."""
     letters.set("orders", 1)
     assert "[NOT_A_STREAM]" in cli_of.failure("dlq", "replay", "failed", "--all", "-y", status=1)
     assert len(_left(letters)) == 4
 
 
 def test_letters_are_moved_and_removed(cli_of: Cli, letters: redis.Redis) -> None:
-    """Moved, a letter keeps all its fields; --older-than goes by the letter's own ID."""
+    """A moved letter keeps all its fields, and `--older-than` compares the letter's own ID."""
     before = letters.xrange("failed", "100-0", "100-0")[0][1]
     assert cli_of.json("dlq", "move", "failed", "parked", "--reason", "poison", "-y") == {"moved": 1}
     assert letters.xrange("parked")[0][1] == before
@@ -96,7 +98,7 @@ def test_letters_are_moved_and_removed(cli_of: Cli, letters: redis.Redis) -> Non
 
 @pytest.fixture
 def stream(client: redis.Redis) -> redis.Redis:
-    """3,000 entries; `slow` has read up to 2000, of which 500 is pending, `fast` all."""
+    """`orders` with 3,000 entries. `fast` has read all of them; `slow` has read up to 2000-0, and 500-0 is pending."""
     with client.pipeline() as pipe:
         for number in range(1, 3001):
             pipe.xadd("orders", {"n": number}, id=f"{number}-0")
@@ -108,8 +110,10 @@ def stream(client: redis.Redis) -> redis.Redis:
     return client
 
 
-def test_what_no_group_needs_is_trimmed(cli_of: Cli, stream: redis.Redis) -> None:
-    """The first pending entry and all after it stay; once acknowledged, the unread entries of the slower group."""
+def test_entries_that_no_group_needs_are_trimmed(cli_of: Cli, stream: redis.Redis) -> None:
+    """`--acked` keeps all entries from the first pending one on or, without pending entries, from the first unread one
+    on.
+    """
     said = cli_of.json("trim", "orders", "--acked", "--dry-run")
     assert (said["minid"], 400 < said["entries"] < 600) == ("500-0", True)
     assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 499}
@@ -119,8 +123,8 @@ def test_what_no_group_needs_is_trimmed(cli_of: Cli, stream: redis.Redis) -> Non
     assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 0}
 
 
-def test_other_limits_say_what_groups_lose(cli_of: Cli, stream: redis.Redis) -> None:
-    """trim keeps the last N, or recent entries; a warning names a group that has not read everything."""
+def test_other_limits_warn_of_lost_entries(cli_of: Cli, stream: redis.Redis) -> None:
+    """`--maxlen` and `--older-than` trim unread entries as well; `--maxlen` warns about them."""
     result = cli_of.result("trim", "orders", "--maxlen", "10", "-y")
     assert result.stdout == "Removed 2,990 entries from orders.\n"
     assert "Groups still need entries from 500-0 on" in result.stderr
@@ -131,8 +135,8 @@ def test_other_limits_say_what_groups_lose(cli_of: Cli, stream: redis.Redis) -> 
     assert "[NO_GROUPS]" in cli_of.failure("trim", "alone", "--acked", "-y", status=1)
 
 
-def test_a_letter_that_is_named_twice_is_put_back_once(cli_of: Cli, letters: redis.Redis) -> None:
-    """And an ID without its sequence number means the letter of number 0 alone."""
+def test_a_letter_named_twice_is_replayed_once(cli_of: Cli, letters: redis.Redis) -> None:
+    """A letter named twice is replayed once, and an ID without a sequence number means sequence number 0."""
     first = _ids(cli_of)[0]
     before = letters.xlen("orders")
     cli_of("dlq", "replay", "failed", first, first, "--keep", "--yes")
@@ -149,18 +153,18 @@ def _ids(cli_of: Cli) -> list[str]:
     return [json.loads(line)["id"] for line in cli_of("dlq", "ls", "failed", "--json").splitlines()]
 
 
-def test_a_letter_with_an_odd_count_of_deliveries_is_listed(cli_of: Cli, client: redis.Redis) -> None:
-    """A number of any length in one letter does not hide the other letters."""
+def test_a_letter_with_an_invalid_delivery_count_is_listed(cli_of: Cli, client: redis.Redis) -> None:
+    """A letter whose delivery count has 5,000 digits is listed, with an unknown count."""
     odd = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": "9" * 5000, "_reason": "r", "n": 1}
     client.xadd("failed", odd, id="1-0")
     assert cli_of.json("dlq", "ls")["streams"] == [{"stream": "failed", "length": 1}]
     assert cli_of.json("dlq", "ls", "failed")["deliveries"] is None
 
 
-def test_trimming_spares_what_a_group_needs_since_the_question(
+def test_trimming_respects_a_group_created_during_confirmation(
     cli_of: Cli, stream: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the user is asked whether to trim, a group can be created that needs all entries."""
+    """`--acked` keeps the entries needed by a group that was created while the command waited for confirmation."""
 
     def asked(self: Run, plan: str, document: dict[str, Any] | None = None) -> bool:
         stream.xgroup_create("orders", "late", 0)
@@ -173,7 +177,7 @@ def test_trimming_spares_what_a_group_needs_since_the_question(
 
 
 def test_a_letter_without_an_original_is_left_alone(cli_of: Cli, letters: redis.Redis) -> None:
-    """A letter that cannot become an entry is reported, and the others are replayed."""
+    """A letter without original fields is reported and stays; the others are replayed."""
     origin = {"_original_stream": "orders", "_original_id": "9-0", "_original_deliveries": 4, "_reason": "by hand"}
     letters.xadd("failed", origin, id="450-0")
     result = cli_of.result("dlq", "replay", "failed", "--from-stream", "orders", "-y")

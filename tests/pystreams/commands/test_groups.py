@@ -1,4 +1,4 @@
-"""`groups`: positions, lag, moving, making and removing groups."""
+"""`pystreams groups`: positions and lag; moving, creating and removing groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def stream(client: redis.Redis) -> redis.Redis:
-    """`orders` has ten entries, one a second since 1970, and a group `billing` that has read three of them."""
+    """`orders` with ten entries, one per second from 1970 on, and the group `billing`, which has read three of them."""
     for number in range(1, 11):
         client.xadd("orders", {"n": number}, id=f"{number}000-0")
     client.xgroup_create("orders", "billing", 0)
@@ -30,7 +30,7 @@ def _only(document: Any) -> Any:
 
 
 def test_groups_are_listed_with_position_and_lag(cli_of: Cli, stream: redis.Redis) -> None:
-    """Kafka's columns: position, end, lag, pending, consumers."""
+    """The list has Kafka's columns: position, end, lag, pending entries and consumers."""
     group = _only(cli_of.json("groups", "ls"))
     assert group | {"idle_seconds": None} == {
         "stream": "orders",
@@ -59,8 +59,8 @@ def test_groups_are_listed_with_position_and_lag(cli_of: Cli, stream: redis.Redi
     assert "[NO_SUCH_STREAM]" in cli_of.failure("groups", "ls", "nope", status=4)
 
 
-def test_lag_in_seconds_is_the_age_of_the_first_entry_that_is_left(cli_of: Cli, stream: redis.Redis) -> None:
-    """The entry 4000-0 was added four seconds after 1970."""
+def test_lag_in_seconds_is_the_age_of_the_first_undelivered_entry(cli_of: Cli, stream: redis.Redis) -> None:
+    """The lag in seconds is the age of the first undelivered entry, which is 4000-0, four seconds after 1970."""
     seconds, _ = stream.time()
     group = _only(cli_of.json("groups", "lag", "orders"))
     assert seconds - 4 <= group["lag_seconds"] < seconds + 60
@@ -81,15 +81,15 @@ def test_lag_in_seconds_is_the_age_of_the_first_entry_that_is_left(cli_of: Cli, 
         (("--watch", "--interval", "0", "--fail-above", "1"), 3),
     ],
 )
-def test_a_script_learns_of_lag_by_the_status(
+def test_the_exit_status_shows_failed_conditions(
     cli_of: Cli, stream: redis.Redis, words: tuple[str, ...], status: int
 ) -> None:
-    """Status 3: the watched condition was found, and watching ends."""
+    """`groups lag` exits with 3, and stops watching, when one of the `--fail-...` conditions is met."""
     assert cli_of.result("groups", "lag", *words).exit_code == status
 
 
 def test_a_group_without_consumers_has_stopped(cli_of: Cli, stream: redis.Redis) -> None:
-    """A group with unread entries since 1970 and no consumers has the status stop."""
+    """A group with old unread entries and no consumers has the status `stop`."""
     stream.xgroup_create("orders", "alone", 0)
     found = cli_of.json("groups", "lag", "--sort", "lag")["groups"]
     assert [(group["group"], group["status"]) for group in found] == [("alone", "stop"), ("billing", "ok")]
@@ -97,7 +97,7 @@ def test_a_group_without_consumers_has_stopped(cli_of: Cli, stream: redis.Redis)
 
 
 def test_a_group_is_described_with_its_consumers(cli_of: Cli, stream: redis.Redis) -> None:
-    """Those with most pending entries come first."""
+    """`describe` lists the consumers with most pending entries first."""
     stream.xgroup_createconsumer("orders", "billing", b"c\xff")
     found = cli_of.json("groups", "describe", "orders", "billing")
     assert [(each["consumer"], each["pending"]) for each in found["consumers"]] == [("c1", 3), ({"base64": "Y/8="}, 0)]
@@ -120,10 +120,10 @@ def test_a_group_is_described_with_its_consumers(cli_of: Cli, stream: redis.Redi
         ("+50", "10000-0", 0),
     ],
 )
-def test_a_group_is_moved_and_what_it_reads_next_is_there(
+def test_a_moved_group_reads_from_its_new_position(
     cli_of: Cli, stream: redis.Redis, to: str, position: str, lag: int
 ) -> None:
-    """The position before and after is shown; the group then reads as many entries as the lag said."""
+    """`seek` shows both positions, and the group then reads as many entries as the new lag."""
     moved = cli_of.json("groups", "seek", "orders", "billing", "--to", to, "--yes")
     assert (moved["from"], moved["to"], moved["lag_before"]) == ("3000-0", position, 7)
     assert moved["lag_after"] == lag or to not in ("start", "end", "+2", "-2", "-50", "+50")
@@ -137,7 +137,7 @@ def test_a_group_is_moved_to_another_one(cli_of: Cli, stream: redis.Redis) -> No
 
 
 def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) -> None:
-    """Without a terminal --yes is required; --dry-run shows the change without making it."""
+    """`seek` without a terminal requires `--yes`; `--dry-run` shows the change without making it."""
     words = ("groups", "seek", "orders", "billing", "--to", "end")
     assert "[NOT_CONFIRMED]" in cli_of.failure(*words, status=2)
     said = cli_of(*words, "--dry-run")
@@ -160,14 +160,16 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
 def test_moving_a_spark_querys_group_says_what_the_query_will_do(
     cli_of: Cli, stream: redis.Redis, consumer: str, to: str, said: str
 ) -> None:
-    """A query that owns its group goes by its checkpoint; one that shares it reads on where the group is."""
+    """The warning says whether the query continues from its checkpoint or, if it shares the group, from the new
+    position.
+    """
     stream.xgroup_createconsumer("orders", "billing", consumer)
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", to, "--dry-run")
     assert said in result.stderr
 
 
-def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
-    """A new group starts at either end, or this many entries back, creating the stream if requested; never twice."""
+def test_groups_are_created_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
+    """A group can be created N entries before the end, or with a new stream; an existing group is an error."""
     cli_of("groups", "create", "orders", "last", "--at", "-2", "--yes")
     assert len(stream.xreadgroup("last", "c", {"orders": ">"})[0][1]) == 2
     assert "[GROUP_EXISTS]" in cli_of.failure("groups", "create", "orders", "last", "--yes", status=1)
@@ -184,7 +186,7 @@ def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
 
 
 def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
-    """A future time means the end, as with Kafka; the preview says so, and the next added entry is delivered."""
+    """A future time means the stream's end: the preview says so, and the next added entry is part of the lag."""
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199-01-01", "--dry-run")
     assert "beyond the stream's end. The group stops at 10000-0" in result.stderr
     assert "to 10000-0 (lag 0)" in result.stdout
@@ -194,7 +196,9 @@ def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream:
 
 
 def test_a_group_moves_beyond_the_end_by_force(cli_of: Cli, stream: redis.Redis) -> None:
-    """With --force-future it skips entries before that time; its lag is XINFO's, and its status is not ok."""
+    """With `--force-future` the group skips entries before that time. Its lag is that of XINFO, and its status is not
+    ok.
+    """
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199", "--yes", "--force-future")
     assert "never delivered" in result.stderr
     for number in (11, 12):
@@ -206,8 +210,8 @@ def test_a_group_moves_beyond_the_end_by_force(cli_of: Cli, stream: redis.Redis)
     cli_of.failure("groups", "lag", "orders", "--fail-behind", "1h", status=3)
 
 
-def test_a_group_is_not_made_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
-    """A future time means the end for a new group as well, unless it is forced."""
+def test_a_group_is_not_created_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
+    """A future time means the stream's end for a new group as well, except with `--force-future`."""
     for words, position in ((), "10000-0"), (("--force-future",), "7226582399999-18446744073709551615"):
         name = f"g{len(words)}"
         cli_of("groups", "create", "orders", name, "--at", "2199-01-01", "--yes", *words)
@@ -216,14 +220,14 @@ def test_a_group_is_not_made_beyond_the_end_of_its_stream(cli_of: Cli, stream: r
 
 @pytest.mark.parametrize("text", ["1970", "1970-01", "19700101"])
 def test_years_and_months_are_times(cli_of: Cli, stream: redis.Redis, text: str) -> None:
-    """A date is never taken for the ID that it also is."""
+    """A text that is both a date and an ID is parsed as a date; with an opening parenthesis it is rejected."""
     assert cli_of.json("groups", "seek", "orders", "billing", "--to", text, "--yes")["lag_after"] == 10
     assert "[INVALID_VALUE]" in cli_of.failure("groups", "seek", "orders", "billing", "--to", f"({text}", status=2)
     assert "[INVALID_VALUE]" in cli_of.failure("groups", "seek", "orders", "billing", "--to", "2024-13", status=2)
 
 
-def test_a_group_that_no_stream_has_is_missing(cli_of: Cli, stream: redis.Redis) -> None:
-    """A misspelt group never passes for one without lag."""
+def test_the_lag_of_a_missing_group_is_an_error(cli_of: Cli, stream: redis.Redis) -> None:
+    """`groups lag --group` fails with NO_SUCH_GROUP if no matching stream has the group."""
     for pattern in ("orders", "*"):
         words = ("groups", "lag", pattern, "--group", "billin", "--fail-above", "0")
         assert "[NO_SUCH_GROUP]" in cli_of.failure(*words, status=4)
@@ -231,7 +235,9 @@ def test_a_group_that_no_stream_has_is_missing(cli_of: Cli, stream: redis.Redis)
 
 @pytest.fixture
 def many(stream: redis.Redis) -> redis.Redis:
-    """`orders` with `billing`, `audit` and `test-1`; `other` with two entries and a group that is not UTF-8."""
+    """`orders` with the groups `billing`, `audit` and `test-1`, and `other` with two entries and a group whose name is
+    not UTF-8.
+    """
     stream.xgroup_create("orders", "audit", 0)
     stream.xgroup_create("orders", "test-1", "5000-0")
     for number in (1, 2):
@@ -245,7 +251,7 @@ def _positions(cli_of: Cli) -> dict[tuple[str, str], str]:
 
 
 def test_many_groups_are_moved_at_once(cli_of: Cli, many: redis.Redis) -> None:
-    """Streams and groups are named by globs; the preview lists each move, and nothing moves without --yes."""
+    """Glob patterns select streams and groups. The preview lists each move, and nothing moves without `--yes`."""
     words = ("groups", "seek", "o*", "--all-groups", "--to", "end")
     before = _positions(cli_of)
     shown = cli_of(*words, "--dry-run").splitlines()
@@ -265,7 +271,7 @@ def test_many_groups_are_moved_at_once(cli_of: Cli, many: redis.Redis) -> None:
 
 
 def test_a_wrong_choice_of_groups_moves_nothing(cli_of: Cli, many: redis.Redis) -> None:
-    """A missing group, more groups than --limit, and neither or both of names and --all-groups are errors."""
+    """A missing group, more groups than `--limit`, and contradictory arguments are errors that move nothing."""
     before = _positions(cli_of)
     words = ("--to", "end", "--yes")
     assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "seek", "o*", "audit", "absent", *words, status=4)
@@ -278,8 +284,8 @@ def test_a_wrong_choice_of_groups_moves_nothing(cli_of: Cli, many: redis.Redis) 
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "jsonl"])
-def test_positions_go_to_a_file_and_back(cli_of: Cli, many: redis.Redis, tmp_path: Path, form: str) -> None:
-    """Each group is back at its position, even with a name that is not UTF-8."""
+def test_positions_are_saved_and_restored(cli_of: Cli, many: redis.Redis, tmp_path: Path, form: str) -> None:
+    """Positions saved from `groups ls` are restored with `--from-file`, even for a name that is not UTF-8."""
     before = _positions(cli_of)
     file = tmp_path / f"positions.{form}"
     file.write_text(cli_of("groups", "ls", "-o", form))
@@ -292,7 +298,7 @@ def test_positions_go_to_a_file_and_back(cli_of: Cli, many: redis.Redis, tmp_pat
 
 
 def test_a_malformed_file_of_positions_moves_nothing(cli_of: Cli, many: redis.Redis, tmp_path: Path) -> None:
-    """The error names the row."""
+    """The error names the malformed row, and no group moves."""
     (file := tmp_path / "positions.csv").write_text("stream,group,position\norders,audit,1-0\norders,audit,soon\n")
     said = cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
     assert "[MALFORMED_ROW] Row 2" in said
@@ -318,14 +324,14 @@ def test_a_malformed_file_of_positions_moves_nothing(cli_of: Cli, many: redis.Re
 def test_a_hostile_file_of_positions_moves_nothing(
     cli_of: Cli, many: redis.Redis, tmp_path: Path, name: str, content: str, reason: str
 ) -> None:
-    """A missing header, contradictions and impossible values are refused before anything is moved."""
+    """A missing header, contradictory rows and impossible values are rejected before any group moves."""
     (file := tmp_path / name).write_text(content)
     assert reason in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
     assert _positions(cli_of)["orders", "audit"] == "0-0"
 
 
 def test_several_groups_are_removed(cli_of: Cli, many: redis.Redis) -> None:
-    """The preview has the pending entries of each group. Entries stay."""
+    """The preview shows the pending entries of each group, and the streams keep their entries."""
     words = ("groups", "rm", "orders", "test-?", "billing")
     shown = cli_of(*words, "--dry-run").splitlines()
     assert shown[1].split() == ["orders", "billing", "3", "1"]
@@ -339,7 +345,7 @@ def test_several_groups_are_removed(cli_of: Cli, many: redis.Redis) -> None:
 def test_a_group_that_is_removed_meanwhile_is_reported(
     cli_of: Cli, many: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others move, a warning names it, and the exit status is 1."""
+    """If a group disappears during the move, the others move, a warning names it, and the exit status is 1."""
     lags_after = seeks.lags_after
 
     def removed_first(connection: Connection, moves: list[Move]) -> Any:

@@ -1,4 +1,4 @@
-"""`pystreams jobs`: which there are, where their scripts are, and that they are run by spark-submit."""
+"""`pystreams jobs`: the list of jobs, the paths of their scripts, and running them with spark-submit."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def test_path_says_where_a_script_and_its_example_are() -> None:
     assert run("run", "nothing").exit_code == Status.MISSING
 
 
-def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path) -> None:
-    """Also words that look like our own options; its exit status is ours; Spark's log is quiet unless configured."""
+def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
+    """`run` passes all arguments after the job's name to the job, returns its exit status, and quiets Spark's log
+    unless configured.
+    """
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
@@ -64,7 +66,9 @@ def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path)
 
 
 def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
-    """--url, --profile and --option before the verb are the job's too; a profile's password is not an argument."""
+    """`--url`, `--profile` and `--option` before the verb apply to the job. The password of a profile is not an
+    argument.
+    """
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSTREAMS_USER:$PYSTREAMS_PASSWORD"\n')
@@ -93,7 +97,7 @@ def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """The command lines that would have replaced this process."""
+    """The command lines that would have replaced this process, in order."""
     replaced: list[list[str]] = []
     for name in ("PYSTREAMS_URL", "PYSTREAMS_PROFILE", "JAVA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -114,7 +118,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]
 def test_the_server_is_checked_before_spark_starts(
     submitted: list[list[str]], tmp_path: Path, words: list[str], status: Status, said: str
 ) -> None:
-    """A job whose server does not answer, or is not named, fails without starting Spark."""
+    """A job without a reachable server fails before Spark starts."""
     (tmp_path / "lag.toml").write_text('url = "redis://127.0.0.1:1"\n')
     result = run("run", "lag", *(word.format(conf=tmp_path / "lag.toml") for word in words))
     assert (result.exit_code, said in result.stderr, submitted) == (status, True, []), (result.stderr, result.exception)
@@ -123,7 +127,7 @@ def test_the_server_is_checked_before_spark_starts(
 def test_a_job_starts_if_its_server_answers(
     submitted: list[list[str]], engine_process: Running, tmp_path: Path
 ) -> None:
-    """Whether a flag, the file of --conf, the global --url or the environment names it."""
+    """The server may come from the job's flag, its `--conf` file, or the global `--url`."""
     (tmp_path / "lag.toml").write_text(f'[options]\nurl = "{engine_process.url}"\n')
     assert run("run", "lag", "--url", engine_process.url).exit_code == 0
     assert run("run", "lag", "--conf", str(tmp_path / "lag.toml")).exit_code == 0
@@ -135,7 +139,9 @@ def test_a_job_starts_if_its_server_answers(
 def test_java_is_found_where_it_is_installed(
     submitted: list[list[str]], engine_process: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Of several homes the oldest release that Spark runs on is used; without one the error says how to get Java."""
+    """The oldest installed Java release that Spark supports is used. Without one, the error says
+    how to install Java.
+    """
     for name, release in (("a", "11.0.2"), ("b", "21.0.1"), ("c", "17.0.15")):
         home = tmp_path / name
         (home / "bin").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`metrics`: the exporter as a verb."""
+"""`pystreams metrics`: the exporter on the command line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.pystreams.conftest import Cli
 from tests.pystreams.metrics.exposed import parsed, value
 
 
-def test_the_metrics_of_now(cli_of: Cli, client: redis.Redis) -> None:
-    """As Prometheus reads them, or a line of JSON for each sample."""
+def test_metrics_are_printed_once(cli_of: Cli, client: redis.Redis) -> None:
+    """`--once` prints the metrics in Prometheus format, or as a line of JSON per sample."""
     client.xadd("orders", {"n": 1})
     client.xadd("other", {"n": 1})
     found = parsed(cli_of("metrics", "--once", "--streams", "orders").encode())
@@ -31,15 +31,15 @@ def test_the_metrics_of_now(cli_of: Cli, client: redis.Redis) -> None:
     assert {"name": "redis_stream_length", "labels": {"db": "db0", "stream": "other"}, "value": 1} in lines
 
 
-def test_the_metrics_of_a_server_that_is_away_are_a_failure(cli_of: Cli) -> None:
-    """They are written as they are scraped, redis_up 0, and the exit status says that the server is unreachable."""
+def test_the_metrics_of_an_unreachable_server_are_a_failure(cli_of: Cli) -> None:
+    """If the server is unreachable, `--once` prints `redis_up 0` and exits with 5."""
     result = cli_of.result("metrics", "--once", "--url", f"redis://127.0.0.1:{servers.free_port()}")
     assert (result.exit_code, value(parsed(result.stdout.encode()), "redis_up")) == (5, 0)
     assert "[SERVER_UNREACHABLE]" in result.stderr
 
 
 def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what installs it."""
+    """The error for a missing package says how to install it."""
     monkeypatch.setattr(metrics, "find_spec", lambda _: None)
     said = cli_of.failure("metrics", "--once", status=1)
     assert "[PACKAGE_MISSING]" in said
@@ -48,13 +48,15 @@ def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch
     assert "pip install 'pystreams[otel]'" in cli_of.failure("metrics", "--otlp", "http://h", "--once", status=1)
 
 
-def test_a_port_that_is_taken_is_named(cli_of: Cli, place: servers.Running) -> None:
-    """The server itself listens there."""
+def test_an_occupied_port_is_an_error(cli_of: Cli, place: servers.Running) -> None:
+    """A port that another process listens on is an error."""
     assert "[PORT_UNUSABLE]" in cli_of.failure("metrics", "--port", str(place.port), status=1)
 
 
 def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
-    """Input other than a JSON object with a URL is rejected; a companion exits when its input closes."""
+    """Settings from the parent process must be a JSON object with a URL. The exporter stops when
+    its input is closed.
+    """
     for line in ("", "{}\n", "[1]\n", "redis://\n"):
         assert "[INVALID_VALUE]" in cli_of.failure("metrics", "--from-parent", status=2, stdin=line)
     with Pipe() as pipe:
@@ -70,7 +72,7 @@ def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
 
 
 class Pipe:
-    """Both ends of a pipe."""
+    """Both ends of a pipe as files."""
 
     def __enter__(self) -> Pipe:
         reader, writer = os.pipe()
@@ -83,8 +85,8 @@ class Pipe:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_it_serves_until_it_is_stopped(place: servers.Running) -> None:
-    """It listens on the loopback interface, and prints the address."""
+def test_the_exporter_serves_until_it_is_stopped(place: servers.Running) -> None:
+    """The exporter listens on the loopback interface, prints its address, and stops on SIGINT."""
     command = [sys.executable, "-m", "pystreams", "metrics", "--port", "0", "--url", place.url]
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE

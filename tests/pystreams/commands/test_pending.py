@@ -1,4 +1,4 @@
-"""`pending` and `consumers`: entries that were delivered and not acknowledged."""
+"""`pystreams pending` and `pystreams consumers`: entries that were delivered and not acknowledged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def stream(client: redis.Redis) -> redis.Redis:
-    """Ten entries; c1 has the first four, left alone for an hour, the second of them delivered 5 times; c2 has two."""
+    """Ten entries. c1 has the first four, idle for an hour, the second of them delivered five times; c2 has the next
+    two.
+    """
     for number in range(1, 11):
         client.xadd("orders", {"n": number}, id=f"{number}-0")
     client.xgroup_create("orders", "billing", 0)
@@ -43,7 +45,7 @@ def _ids(cli_of: Cli, *words: str) -> list[str]:
     ],
 )
 def test_pending_entries_are_found(cli_of: Cli, stream: redis.Redis, words: tuple[str, ...], ids: list[str]) -> None:
-    """By consumer, idle time, deliveries and ID."""
+    """`pending ls` filters by consumer, idle time, deliveries and ID."""
     assert _ids(cli_of, *words) == ids
 
 
@@ -56,7 +58,7 @@ def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> No
 
 
 def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
-    """The entries must be named; others stay."""
+    """`pending ack` requires IDs, a filter or `--all`, and leaves other entries pending."""
     words = ("pending", "ack", "orders", "billing")
     assert cli_of.result(*words, "--yes").exit_code == 2
     assert cli_of.result(*words, "5-0", "--all", "--yes").exit_code == 2
@@ -67,7 +69,7 @@ def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
 
 
 def test_entries_are_claimed_for_another_consumer(cli_of: Cli, stream: redis.Redis) -> None:
-    """Their deliveries are not counted up."""
+    """A claim does not increase the delivery count."""
     words = ("pending", "claim", "orders", "billing", "--to", "c3", "--consumer", "c1", "--yes")
     assert cli_of.json(*words) == {"claimed": 4, "pending": 6}
     assert _ids(cli_of, "--consumer", "c3", "--deliveries", "5") == ["2-0"]
@@ -75,10 +77,10 @@ def test_entries_are_claimed_for_another_consumer(cli_of: Cli, stream: redis.Red
 
 
 @pytest.mark.parametrize(("flags", "deliveries"), [((), 5), (("--silent",), 4)])
-def test_entries_that_are_given_back_go_to_the_next_claim(
+def test_returned_entries_go_to_the_next_claim(
     cli_of: Cli, stream: redis.Redis, flags: tuple[str, ...], deliveries: int
 ) -> None:
-    """With or without XNACK, a consumer that claims entries idle for an hour gets them."""
+    """Entries returned with `pending nack` are claimed by XAUTOCLAIM, regardless of the idle time required."""
     stream.xclaim("orders", "billing", "c1", 0, ["2-0"], idle=0, retrycount=5, justid=True)
     assert cli_of.json("pending", "nack", "orders", "billing", "2-0", *flags, "-y") == {"returned": 1, "pending": 6}
     (entry,) = stream.xpending_range("orders", "billing", "2-0", "2-0", 1)
@@ -88,8 +90,8 @@ def test_entries_that_are_given_back_go_to_the_next_claim(
     assert b"2-0" in stream.xautoclaim("orders", "billing", "c9", 3_600_000, justid=True)
 
 
-def test_many_pending_entries_are_asked_for_in_pages(cli_of: Cli, stream: redis.Redis) -> None:
-    """2,500 entries take three pages, and all are acknowledged."""
+def test_many_pending_entries_are_read_in_pages(cli_of: Cli, stream: redis.Redis) -> None:
+    """2,504 pending entries, more than one page, are all listed and acknowledged."""
     with stream.pipeline() as pipe:
         for number in range(11, 2511):
             pipe.xadd("orders", {"n": number}, id=f"{number}-0")
@@ -106,7 +108,7 @@ def test_what_is_missing_is_named(cli_of: Cli, stream: redis.Redis) -> None:
 
 
 def test_idle_consumers_are_removed_unless_they_have_entries(cli_of: Cli, stream: redis.Redis) -> None:
-    """--with-pending deletes consumers with their pending entries."""
+    """Idle consumers with pending entries are removed only with `--with-pending`."""
     stream.xgroup_createconsumer("orders", "billing", "c3")
     words = ("consumers", "rm", "orders", "billing")
     assert cli_of.json(*words, "--idle", "1h", "-y")["removed"] == []
@@ -118,10 +120,10 @@ def test_idle_consumers_are_removed_unless_they_have_entries(cli_of: Cli, stream
 
 
 @pytest.mark.redis
-def test_an_entry_that_was_given_back_is_pending_as_the_others(
+def test_a_returned_entry_is_still_pending(
     engine_process: servers.Running, redis_process: servers.Running, tmp_path: Path
 ) -> None:
-    """It is listed without a consumer, matches any --idle, is copied to any server, and acknowledged."""
+    """A returned entry is listed without a consumer, matches any `--idle`, and can be copied and acknowledged."""
     cli = Cli(engine_process.url, tmp_path)
     here, there = (redis.Redis(port=each.port, protocol=2) for each in (engine_process, redis_process))
     with here, there:
@@ -153,7 +155,7 @@ def test_an_entry_that_was_given_back_is_pending_as_the_others(
 
 
 def test_an_id_means_one_entry_however_it_is_written(cli_of: Cli, stream: redis.Redis) -> None:
-    """Without a sequence number it is 0, duplicates count once, and invalid IDs are rejected."""
+    """An ID without a sequence number means number 0, duplicates count once, and invalid IDs are rejected."""
     assert cli_of("pending", "ack", "orders", "billing", "1", "1-0", "1-0", "--yes") == (
         "Acknowledged 1 entry; 5 still pending.\n"
     )

@@ -1,4 +1,4 @@
-"""`tail` and `consume`: existing entries and new ones."""
+"""`pystreams tail` and `pystreams consume`: existing entries and new ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.fixture
 def streams(client: redis.Redis) -> redis.Redis:
-    """`a` has the entries 1, 3, 5, ... 39, `b` 2 and 4, with these numbers in field `n`."""
+    """`a` with the entries 1, 3, 5, ..., 39 and `b` with 2 and 4; the field `n` holds the number."""
     for number in range(1, 40, 2):
         client.xadd("a", {"n": number, "city": "bonn" if number % 4 == 1 else "köln"}, id=f"{number}-0")
     for number in (2, 4):
@@ -60,12 +60,12 @@ def _ids(text: str) -> list[int]:
 def test_entries_are_shown_from_a_position(
     cli_of: Cli, streams: redis.Redis, words: tuple[str, ...], ids: list[int]
 ) -> None:
-    """Of several streams in the order of their IDs."""
+    """`tail` starts at any position, filters by condition, and merges several streams in the order of entry IDs."""
     assert _ids(cli_of("tail", *words, "--json")) == ids
 
 
-def test_lines_for_people_for_programs_and_for_sheets(cli_of: Cli, streams: redis.Redis) -> None:
-    """Fields may be chosen; bytes that are no text are escaped in text, and kept in JSON."""
+def test_output_formats(cli_of: Cli, streams: redis.Redis) -> None:
+    """`tail` prints text, CSV and JSON. Bytes that are not UTF-8 are escaped in text and base64 in JSON."""
     assert cli_of("tail", "a", "--from", "-1") == "39-0  n=39  city=köln\n"
     assert cli_of("tail", "a", "b", "--from", "-1", "--fields", "n") == "4-0  b  n=4\n39-0  a  n=39\n"
     assert cli_of("tail", "a", "--from", "-1", "-o", "csv") == "_id,n,city,_other\n39-0,39,köln,\n"
@@ -77,8 +77,10 @@ def test_lines_for_people_for_programs_and_for_sheets(cli_of: Cli, streams: redi
     ]
 
 
-def test_csv_keeps_what_fits_no_column(cli_of: Cli, client: redis.Redis) -> None:
-    """Fields that the first entry does not have, that occur twice or are no text are in `_other`, as in an export."""
+def test_csv_keeps_fields_without_a_column(cli_of: Cli, client: redis.Redis) -> None:
+    """Fields that are missing from the first entry, repeated, or not UTF-8 are in the column
+    `_other`, as in an export.
+    """
     client.xadd("s", {"a": "1"}, id="1-0")
     client.xadd("s", {"a": "2", "b": "\x1b[2J", "c": b"\xff"}, id="2-0")
     client.execute_command("XADD", "s", "3-0", "a", "3", "a", "4")
@@ -98,8 +100,8 @@ def test_csv_keeps_what_fits_no_column(cli_of: Cli, client: redis.Redis) -> None
     ]
 
 
-def test_names_that_no_entry_has_are_told(cli_of: Cli, client: redis.Redis) -> None:
-    """A condition on them matches nothing without a reason otherwise; members of values need decoding."""
+def test_unknown_fields_in_conditions_are_reported(cli_of: Cli, client: redis.Redis) -> None:
+    """A condition on a field that no entry has causes a warning. Members of values can be used with `--decode`."""
     client.xadd("s", {"doc": '{"a": 3, "card": {"number": "41", "x.y": 1}}', "n": 1}, id="1-0")
     client.xadd("s", {"doc": '{"a": 4}', "n": 2}, id="2-0")
     found = cli_of.result("tail", "s", "--where", "doc.a == 3 or nosuch == 1 or n == 2", "--json")
@@ -140,8 +142,8 @@ def _started(*words: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.redis
-def test_following_survives_the_server(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """After a restart of the server with its data, no entry is missing or duplicated. Ctrl-C ends the command."""
+def test_following_survives_a_restart_of_the_server(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """`tail -f` continues after a restart of the server, with no entry missing or duplicated. Ctrl-C ends it."""
     directory = tmp_path_factory.mktemp("tail")
     with (
         servers.redis("--appendonly", "yes", "--appendfsync", "always") as first,
@@ -177,8 +179,10 @@ def _answers(client: redis.Redis) -> bool:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_reader_that_goes_ends_the_command_quietly(place: servers.Running, client: redis.Redis) -> None:
-    """`pystreams tail ... | head -1`: no message, status 0."""
+def test_a_closed_pipe_ends_the_command_quietly(place: servers.Running, client: redis.Redis) -> None:
+    """`tail` exits with 0 and without a message when the reader closes the pipe, as in `pystreams
+    tail ... | head -1`.
+    """
     with client.pipeline() as pipe:
         for number in range(1, 6001):
             pipe.xadd("s", {"n": number, "text": "x" * 100}, id=f"{number}-0")
@@ -193,7 +197,7 @@ def test_a_reader_that_goes_ends_the_command_quietly(place: servers.Running, cli
 
 
 def test_a_consumer_gets_new_entries_and_may_acknowledge_them(cli_of: Cli, streams: redis.Redis) -> None:
-    """A consumer without a name is removed once everything is acknowledged."""
+    """A consumer without a given name is removed once its entries are acknowledged."""
     assert "[NO_SUCH_GROUP]" in cli_of.failure("consume", "a", "-g", "g", status=4)
     assert _ids(cli_of("consume", "a", "-g", "g", "--create", "--ack", "-n", "3", "--json")) == [1, 3, 5]
     assert streams.xinfo_consumers("a", "g") == []
@@ -210,8 +214,8 @@ def test_a_named_consumer_first_gets_what_is_pending_for_it(cli_of: Cli, streams
     assert streams.xpending("a", "g")["pending"] == 0
 
 
-def test_a_follower_gets_what_is_added_later(cli_of: Cli, streams: redis.Redis) -> None:
-    """A consumer that waits at the server gets an entry when it is added."""
+def test_a_follower_gets_entries_added_later(cli_of: Cli, streams: redis.Redis) -> None:
+    """A consumer that blocks on the server receives an entry when it is added."""
     streams.xgroup_create("a", "g", "$")
 
     def add() -> None:
@@ -226,8 +230,8 @@ def test_a_follower_gets_what_is_added_later(cli_of: Cli, streams: redis.Redis) 
     adding.join()
 
 
-def test_a_key_that_becomes_something_else_is_named(cli_of: Cli, streams: redis.Redis) -> None:
-    """The error names the key, although keys come last in XREAD."""
+def test_following_a_key_of_another_type_names_the_key(cli_of: Cli, streams: redis.Redis) -> None:
+    """Following a key that is not a stream fails with an error that names the key."""
     streams.set("odd", "text")
     connection = Connection(Address(str(cli_of.environment["PYSTREAMS_URL"])))
     try:
@@ -238,7 +242,7 @@ def test_a_key_that_becomes_something_else_is_named(cli_of: Cli, streams: redis.
 
 
 def test_a_consumer_may_have_an_empty_name(cli_of: Cli, streams: redis.Redis) -> None:
-    """It is that consumer then, and none that is made up."""
+    """`-c ""` uses the consumer with the empty name, not a generated one."""
     cli_of("consume", "a", "-g", "g", "-c", "", "--create", "-n", "1")
     assert [each["name"] for each in streams.xinfo_consumers("a", "g")] == [b""]
 
@@ -248,8 +252,8 @@ ORDER = (
 )
 
 
-def test_hostile_values_are_shown_as_they_are(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """Each entry is a line, whether its value is decoded or not; a condition on decoded members sees the others."""
+def test_undecodable_values_are_shown(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """Every entry is one line, whether its value can be decoded or not. Undecodable values do not break conditions."""
     (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
     (tmp_path / "row.proto").write_text(fuzz.PROTO)
     draw = random.Random(4)
@@ -273,7 +277,7 @@ def test_hostile_values_are_shown_as_they_are(cli_of: Cli, client: redis.Redis, 
 
 
 def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """By a registry, a schema's file or themselves; conditions see their members; others stay as they are."""
+    """Values are decoded with a registry, a schema file, or without a schema, and conditions can use their members."""
     client.xadd("s", {"value": b"\0\0\0\0\1\x54\x06ann", "n": "1"}, id="1-0")
     client.xadd("s", {"value": b"\0\0\0\0\1\x02\x06bob", "n": '{"a": [2]}'}, id="2-0")
     client.xadd("s", {"value": b"\xff"}, id="3-0")

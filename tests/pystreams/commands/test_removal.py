@@ -1,4 +1,4 @@
-"""`rm` and `entries rm`: removing streams and entries."""
+"""`pystreams rm` and `pystreams entries rm`: removing streams and entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def streams(client: redis.Redis) -> redis.Redis:
-    """`a` with three entries and a group that has read one, `b*` with one entry, and a key that is no stream."""
+    """`a` with three entries and a group that has read one, `b*` with one entry, and `ab`, which is not a stream."""
     for number in (1, 2, 3):
         client.xadd("a", {"n": number}, id=f"{number}-0")
     client.xadd("b*", {"n": 1}, id="1-0")
@@ -21,7 +21,7 @@ def streams(client: redis.Redis) -> redis.Redis:
 
 
 def test_streams_are_removed_by_name_or_glob(cli_of: Cli, streams: redis.Redis) -> None:
-    """The preview has entries and groups. Keys that are no streams stay."""
+    """The preview shows entries and groups, and keys of other types are not removed."""
     shown = cli_of("rm", "*", "--dry-run").splitlines()
     assert [line.split() for line in shown[1:3]] == [["a", "3", "1"], ["b*", "1", "0"]]
     assert shown[-1] == "Would remove 2 streams with 4 entries and 1 group."
@@ -41,13 +41,13 @@ def test_streams_are_removed_by_name_or_glob(cli_of: Cli, streams: redis.Redis) 
 
 
 def test_the_stream_of_a_spark_query_is_not_removed_silently(cli_of: Cli, streams: redis.Redis) -> None:
-    """A consumer of a query in one of its groups is enough."""
+    """The preview warns if one of the stream's groups has a consumer of a Spark query."""
     streams.xgroup_createconsumer("a", "g", "app-query")
     assert "A Spark query reads a" in cli_of.result("rm", "a", "--dry-run").stderr
 
 
 def test_entries_are_removed_by_id(cli_of: Cli, streams: redis.Redis) -> None:
-    """Entries that stay pending in a group, and missing entries, are warnings."""
+    """The command warns of missing entries and of removed entries that stay pending."""
     result = cli_of.result("entries", "rm", "a", "1-0", "2-0", "7-0", "--dry-run")
     assert result.stdout == "Would remove 2 entries (1-0, 2-0) of a.\n"
     assert "a has no entry 7-0." in result.stderr

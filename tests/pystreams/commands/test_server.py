@@ -1,4 +1,4 @@
-"""`doctor` and `serve`: a server's abilities, and the engine in the foreground."""
+"""`pystreams doctor`, `bench` and `serve`: a server's check-up, the load test, and the engine in the foreground."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _findings(text: str) -> dict[str, list[str]]:
 
 
 def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """The tests' servers have no persistence, which is a warning; the check leaves no key behind."""
+    """`doctor` reports only missing persistence, as a warning, for the tests' servers, and leaves no key behind."""
     found = _findings(cli_of("doctor", place.url, "--json"))
     assert {"server", "role", "clock", "commands", "user", "scripts", "databases", "eviction"} <= set(found)
     assert (found["user"], found["eviction"], found["persistence"]) == (["ok"], ["ok"], ["warning"])
@@ -39,7 +39,7 @@ def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place
 
 
 def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """A user without rights to read or list settings, and a server that may evict streams; no password is shown."""
+    """`doctor` reports missing permissions and an eviction policy, exits with 3, and shows no password."""
     client.acl_setuser(
         "poor", enabled=True, passwords=["+hush"], commands=["+@all", "-xreadgroup", "-config", "-eval"], keys=["s*"]
     )
@@ -62,7 +62,7 @@ def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, p
 
 
 def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """Every kind of work on both servers, with all entries; the stream is deleted afterwards."""
+    """`bench` measures every workload on both servers and deletes its stream."""
     words = ("bench", "--entries", "200", "--pipeline", "50", "--beside", place.url)
     results = cli_of.json(*words)["results"]
     assert [each["entries"] for each in results] == [20, 200, 220, 220] * 2
@@ -72,7 +72,7 @@ def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: ser
 
 
 def test_a_load_test_measures_no_empty_replies(client: redis.Redis, place: servers.Running) -> None:
-    """Reads of 1,100 entries, 100 at a time, have eleven durations: the reply that shows the end is not counted."""
+    """Reading 1,100 entries in batches of 100 has eleven durations: the empty reply at the end is not counted."""
     with closing(connect(Wanted(place.url), "")) as connection:
         found = list(load.measure(connection, 1000, 10, 100))
     assert [(each.entries, len(each.seconds)) for each in found] == [(100, 100), (1000, 10), (1100, 11), (1100, 11)]
@@ -80,7 +80,7 @@ def test_a_load_test_measures_no_empty_replies(client: redis.Redis, place: serve
 
 
 def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, place: servers.Running) -> None:
-    """SIGTERM ends it as Ctrl-C does: its stream is removed."""
+    """SIGTERM ends the load test, which deletes its stream."""
     words = ["-m", "pystreams", "--url", place.url, "bench", "--entries", "10000000"]
     with subprocess.Popen([sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
         try:
@@ -93,7 +93,7 @@ def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, place: serve
 
 
 def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
-    """It prints when it is ready, keeps its data in the directory, and ends with SIGTERM like the plain engine."""
+    """`serve` prints the ready line, keeps its data in the given directory, and ends on SIGTERM with status 0."""
     command = [sys.executable, "-m", "pystreams", "serve", "--port", "0", "--data", "data", "--maxmemory", "1gb"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     output = tmp_path / "errors.txt"
@@ -125,10 +125,10 @@ def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
         ("--config FILE --port 7000 --data DIR", ["FILE", "--port", "7000", "--dir", "DIR", "--appendonly", "yes"]),
     ],
 )
-def test_what_the_engine_is_started_with(
+def test_options_become_engine_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, settings: list[str]
 ) -> None:
-    """A file is read first, so the command line overrides it; defaults do not override a file."""
+    """Options of `serve` override the configuration file, and defaults do not."""
     file, directory = tmp_path / "file.conf", tmp_path / "data"
     file.write_text("port 7001\n")
     places = {"FILE": str(file), "DIR": str(directory)}
@@ -142,7 +142,7 @@ def test_what_the_engine_is_started_with(
 
 
 def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """A user without ECHO gets the advice to add that, not everything; with it the check-up completes."""
+    """Without ECHO, `doctor` advises adding only this permission, and completes once it is granted."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass")
     url = f"redis://narrow:pass@{place.host}:{place.port}"
     try:

@@ -1,4 +1,4 @@
-"""`ls`, `info`, `report`: which streams there are."""
+"""`pystreams ls`, `info` and `report`: the streams of a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _fill(client: redis.Redis) -> None:
 
 
 def test_all_streams_are_listed_and_nothing_else(cli_of: Cli, client: redis.Redis) -> None:
-    """A key of another type is not listed; a binary name is listed, and escaped."""
+    """`ls` lists streams with binary names, escaped, and no keys of other types."""
     _fill(client)
     found = cli_of.json("ls")
     assert [stream["stream"] for stream in found["streams"]] == ["orders", {"base64": "/xtb"}]
@@ -39,7 +39,7 @@ def test_all_streams_are_listed_and_nothing_else(cli_of: Cli, client: redis.Redi
 
 
 def test_a_limit_says_that_there_are_more(cli_of: Cli, client: redis.Redis) -> None:
-    """With a limit as many are shown; sorted, they are the largest of all."""
+    """`--limit` sets `more` if streams are left out, and with `--sort` shows the largest of all streams."""
     for number in range(1, 8):
         for _ in range(number):
             client.xadd(f"s{number}", {"f": "v"})
@@ -50,7 +50,7 @@ def test_a_limit_says_that_there_are_more(cli_of: Cli, client: redis.Redis) -> N
     assert cli_of.json("ls", "x*") == {"streams": [], "more": False}
 
 
-def test_an_idle_stream_has_no_rate(cli_of: Cli, client: redis.Redis) -> None:
+def test_the_average_rate_includes_idle_time(cli_of: Cli, client: redis.Redis) -> None:
     """The average rate includes the time since the last entry."""
     now = int(client.time()[0]) * 1000
     for number in range(100):
@@ -60,14 +60,14 @@ def test_an_idle_stream_has_no_rate(cli_of: Cli, client: redis.Redis) -> None:
     assert "0.36/h" in cli_of("ls")
 
 
-def test_a_rate_is_measured_when_asked_for(cli_of: Cli, client: redis.Redis) -> None:
-    """Nothing is added meanwhile, so the rate is zero, whatever it was before."""
+def test_a_rate_is_measured_over_a_period(cli_of: Cli, client: redis.Redis) -> None:
+    """With `--over`, the rate covers only that period, in which no entry was added."""
     _fill(client)
     assert [stream["rate"] for stream in cli_of.json("ls", "--over", "10ms")["streams"]] == [0, 0]
 
 
 def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
-    """It shows gaps, removed entries, and the groups with their lag."""
+    """`info` shows gaps, removed entries, and the groups with their pending entries."""
     _fill(client)
     found = cli_of.json("info", "orders")
     assert (found["added"], found["max_deleted_id"], found["gaps"]) == (5, "3000-0", True)
@@ -77,7 +77,7 @@ def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
 
 
 def test_a_report_counts_everything_and_names_the_slow_groups(cli_of: Cli, client: redis.Redis) -> None:
-    """Totals over all streams and groups; the group that stopped comes first."""
+    """`report` has totals over all streams and groups, the groups that are behind, and the largest streams."""
     _fill(client)
     found = cli_of.json("report")
     assert {name: found[name] for name in ("streams", "entries", "groups", "pending")} == {
@@ -91,8 +91,8 @@ def test_a_report_counts_everything_and_names_the_slow_groups(cli_of: Cli, clien
     assert "2 streams, 5 entries, 2 groups" in cli_of("report")
 
 
-def test_what_is_not_there_or_no_stream_has_its_own_status(cli_of: Cli, client: redis.Redis) -> None:
-    """Scripts can distinguish a missing stream (4) from a key of another type (1)."""
+def test_missing_streams_and_other_keys_have_different_statuses(cli_of: Cli, client: redis.Redis) -> None:
+    """The exit status is 4 for a missing stream and 1 for a key of another type."""
     _fill(client)
     assert "[NO_SUCH_STREAM] There is no stream 'nope'" in cli_of.failure("info", "nope", status=4)
     assert "[NOT_A_STREAM]" in cli_of.failure("info", "no stream", status=1)
@@ -109,12 +109,12 @@ def test_what_is_not_there_or_no_stream_has_its_own_status(cli_of: Cli, client: 
         ("dlq", "ls", "s"),
     ],
 )
-def test_a_limit_is_no_negative_number(cli_of: Cli, words: tuple[str, ...]) -> None:
-    """0 is all, and there is nothing below it."""
+def test_a_negative_limit_is_rejected(cli_of: Cli, words: tuple[str, ...]) -> None:
+    """A negative `--limit` is rejected."""
     assert "--limit" in cli_of.failure(*words, "--limit", "-5", status=2)
 
 
-def test_a_note_does_not_steer_the_terminal(cli_of: Cli, client: redis.Redis) -> None:
+def test_notes_escape_control_characters(cli_of: Cli, client: redis.Redis) -> None:
     """A message that repeats an argument escapes its control characters."""
     assert cli_of.result("ls", "\x1b[31mred").stderr == "No stream matches \\x1b[31mred.\n"
 
@@ -122,7 +122,9 @@ def test_a_note_does_not_steer_the_terminal(cli_of: Cli, client: redis.Redis) ->
 def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
     cli_of: Cli, client: redis.Redis, place: servers.Running
 ) -> None:
-    """`ls`, `report` and `groups lag` show the others; a forbidden stream that is named or judged is an error."""
+    """Commands leave out forbidden streams with a warning. A forbidden stream that is named, or in a `--fail-...`
+    check, is an error.
+    """
     for name in ("open:1", "secret:1", "open:2"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", "0")

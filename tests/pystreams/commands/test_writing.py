@@ -1,4 +1,4 @@
-"""`produce`: entries from the command line, files, standard input, or made up."""
+"""`pystreams produce`: entries from arguments, files and standard input, and generated entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _entries(client: redis.Redis, stream: str = "s") -> list[dict[bytes, bytes]]
 
 
 def test_one_entry_of_the_command_line(cli_of: Cli, client: redis.Redis) -> None:
-    """Any bytes are accepted; an argument other than FIELD=VALUE is rejected."""
+    """FIELD=VALUE accepts any bytes; other arguments are rejected."""
     assert cli_of.json("produce", "s", "a=1", b"\xff=\xfe=", "empty=") == {"added": 1}
     assert _entries(client) == [{b"a": b"1", b"\xff": b"\xfe=", b"empty": b""}]
     assert "[INVALID_VALUE]" in cli_of.failure("produce", "s", "a", status=2)
@@ -50,7 +50,7 @@ def test_one_entry_of_the_command_line(cli_of: Cli, client: redis.Redis) -> None
 def test_rows_of_files(
     cli_of: Cli, client: redis.Redis, tmp_path: Path, name: str, text: str, entries: list[dict[bytes, bytes]]
 ) -> None:
-    """A value that is missing is a field that the entry does not have; IDs are new."""
+    """A missing value becomes no field, and every entry gets a new ID."""
     file = tmp_path / name
     file.write_text(text)
     assert "Would add" in cli_of("produce", "s", "-f", str(file), "--dry-run")
@@ -66,8 +66,8 @@ def test_lines_of_standard_input(cli_of: Cli, client: redis.Redis) -> None:
     assert _entries(client) == [{b"text": b"one"}, {b"text": b"\xff"}, {b"text": b"last"}]
 
 
-def test_numbers_of_json_go_in_as_they_are_written(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """Whatever their digits: none is rounded, made infinite, or written in another way, nested or not."""
+def test_json_numbers_keep_their_notation(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """Numbers in JSON keep their digits and notation, nested or not."""
     written = ("12.50", "1e400", "-0", "1E5", "0.1000000000000000055511151231257827", "9" * 5000)
     nested = r'[1.50,{"x":1E5,"y":null,"z":true,"w":"é\""}]'
     members = ",".join(f'"{at}": {text}' for at, text in enumerate(written))
@@ -84,7 +84,7 @@ def test_numbers_of_json_go_in_as_they_are_written(cli_of: Cli, client: redis.Re
 
 
 def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis.Redis) -> None:
-    """Rows with equal keys are in one stream, by CRC16; one without a key is where an empty one would be."""
+    """CRC16 of the key selects the partition, as in the connector. A missing key counts as an empty key."""
     text = "".join(f'{{"k": "key{n % 7}", "n": {n}}}\n' for n in range(50)) + '{"n": 50}\n'
     words = ("produce", "s", "-f", "-", "--format", "jsonl", "--key-column", "k", "--partitions", "3")
     assert cli_of.json(*words, stdin=text) == {"added": 51}
@@ -94,8 +94,8 @@ def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis
     assert sum(client.xlen(f"s:{{{number}}}") for number in range(3)) == 51
 
 
-def test_made_up_entries_keep_to_a_rate(cli_of: Cli, client: redis.Redis) -> None:
-    """They are numbered; a rate of 200 a second lets the 21st go no sooner than after a tenth of a second."""
+def test_generated_entries_keep_to_a_rate(cli_of: Cli, client: redis.Redis) -> None:
+    """Generated entries are numbered and keep the rate: at 200 per second, 21 entries take at least 0.1 seconds."""
     begin = time.monotonic()
     assert cli_of.json("produce", "s", "--generate", "21", "--rate", "200", "--payload", "10") == {"added": 21}
     assert time.monotonic() - begin >= 0.1
@@ -107,7 +107,7 @@ def test_made_up_entries_keep_to_a_rate(cli_of: Cli, client: redis.Redis) -> Non
 
 
 def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """A malformed row has its number; a server that refuses is quoted; a file that is missing is status 4."""
+    """The error names the malformed row, quotes the server's refusal, or exits with 4 for a missing file."""
     client.set("string", 1)
     assert "[ROW_REFUSED]" in cli_of.failure("produce", "string", "a=1", status=1)
     words = ("produce", "s", "-f", "-", "--format")
@@ -129,7 +129,7 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
     ],
 )
 def test_odd_json_is_a_malformed_row(cli_of: Cli, client: redis.Redis, tmp_path: Path, line: str, reason: str) -> None:
-    """Whatever a file holds, the error names the row."""
+    """Unusable JSON is an error that names the row."""
     file = tmp_path / "rows.jsonl"
     file.write_text(line + "\n")
     told = cli_of.failure("produce", "s", "-f", str(file), status=1)
@@ -138,7 +138,7 @@ def test_odd_json_is_a_malformed_row(cli_of: Cli, client: redis.Redis, tmp_path:
 
 
 def test_parquet_comes_from_files_alone(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """Parquet cannot be read from a pipe; a missing or invalid file is named."""
+    """Parquet on standard input is rejected, and a missing or invalid Parquet file is named."""
     assert "INVALID_VALUE" in cli_of.failure("produce", "s", "-f", "-", "--format", "parquet", status=2)
     missing, other = tmp_path / "missing.parquet", tmp_path / "other.parquet"
     other.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
@@ -147,13 +147,13 @@ def test_parquet_comes_from_files_alone(cli_of: Cli, client: redis.Redis, tmp_pa
 
 
 @pytest.mark.parametrize("rate", ["inf", "nan", "0", "-1"])
-def test_a_rate_is_a_number_of_entries(cli_of: Cli, rate: str) -> None:
-    """Above zero, and finite."""
+def test_an_invalid_rate_is_rejected(cli_of: Cli, rate: str) -> None:
+    """A rate that is not positive and finite is rejected."""
     assert "rate" in cli_of.failure("produce", "s", "--generate", "1", "--rate", rate, status=2)
 
 
 def test_an_interrupted_pipe_ends_quietly(engine_client: redis.Redis, engine_process: servers.Running) -> None:
-    """Ctrl-C while nothing comes through the pipe: what came is added, and the process does not crash at its end."""
+    """Ctrl-C while standard input is idle exits with 130 and a count, after adding the lines read so far."""
     words = f"-m pystreams --url {engine_process.url} produce s -f - --format lines".split()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
@@ -173,7 +173,7 @@ def test_an_interrupted_pipe_ends_quietly(engine_client: redis.Redis, engine_pro
 
 
 def test_a_producer_interrupted_before_the_replies_counts_unconfirmed_entries() -> None:
-    """Confirmed and unconfirmed entries are counted apart."""
+    """An interrupted producer counts confirmed and unconfirmed entries separately."""
 
     class Interrupted:
         calls = 0
@@ -211,8 +211,10 @@ def test_a_refused_row_names_the_added_rows_before_and_after_it() -> None:
         producer.flush()
 
 
-def test_a_user_who_may_not_add_is_told_so(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """Scripts can distinguish its status from that of a row rejected by the server."""
+def test_a_user_without_permission_to_add_gets_its_own_status(
+    cli_of: Cli, client: redis.Redis, place: servers.Running
+) -> None:
+    """A missing permission exits with 6, unlike a row rejected by the server."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+echo")
     try:
         url = f"redis://narrow:pass@{place.host}:{place.port}"
