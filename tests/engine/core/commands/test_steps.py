@@ -218,7 +218,7 @@ def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, gone):
 
 
 def test_a_deletion_that_stops_midway_is_logged():
-    """If the client is killed or a step is rejected, the log has the steps that ran."""
+    """If the steps end early, as when the client is killed, the log has the steps that ran."""
     side = mixed()
     before = state(side.core)
     side.core.allow_steps()

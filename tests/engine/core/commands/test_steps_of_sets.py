@@ -103,7 +103,7 @@ def encoded_members(reply: Any) -> Any:
 
 
 def test_many_members_are_popped_in_steps(small_sets):
-    """Each step is logged; SPOP may return members that are added meanwhile, but none that are removed."""
+    """SPOP of many members returns distinct ones; if the key is replaced, it returns those popped before."""
     small_sets.core.allow_steps()
     steps = small_sets.run("SPOP x 45")
     assert type(steps) is Steps

@@ -218,7 +218,7 @@ def tiny(side: Side) -> None:
 
 
 def mutated(body: bytes, version: bytes = b"\x0e\x00") -> bytes:
-    """Return a changed payload with a valid checksum."""
+    """Return a payload of this body with a valid checksum."""
     body += version
     return body + checksum.crc64(body).to_bytes(8, "little")
 

@@ -207,7 +207,7 @@ def test_randomkey_finds_the_last_remaining_key(core):
 
 
 def test_idle_time_is_the_time_since_the_last_use(core):
-    """Reads and TOUCH count as use, EXISTS, TTL and OBJECT do not."""
+    """GET counts as a use of a key; EXISTS and OBJECT do not."""
     session = core.open_session(NOW_US)
 
     def at(seconds: int, *words: bytes):

@@ -209,7 +209,7 @@ def test_other_clients_are_served_between_two_large_chunks_of_one_client(shell):
 
 
 def test_nothing_is_read_while_a_command_runs_in_steps(many_ids):
-    """The end of a client's input, such as a closed connection, is noticed only after the reply."""
+    """A client's connection is not read while its command runs in steps, and is read again after the reply."""
     first, reader = many_ids.client()
     first.data_received(XDEL)
     while not reader.written:
