@@ -25,7 +25,7 @@ from streamclient.streams.model import Cut, Range, StreamState, last_id_of
 from streamclient.streams.rounds import Planning
 from streamwire.stream_id import ZERO, StreamId
 
-_SAMPLED = 20  # maximum number of streams that are sampled together, for the size or number of their entries
+_SAMPLED = 20  # maximum number of streams in one round that samples or counts their entries
 _MANY = 10_000  # below this number of entries, finding the end takes no longer than starting a thread
 
 

@@ -303,7 +303,10 @@ class SharedSource:
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
     def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
-        """Return the number of entries that the group has yet to read; an estimate if the server does not know it."""
+        """Return the number of entries that the group has yet to read; an estimate if the server does not know it.
+
+        With Trigger.AvailableNow only entries up to the target count, unless counting them would require reading.
+        """
         position = state.group.last_delivered_id if state.group is not None else ZERO
         end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
         if position >= end:
