@@ -15,13 +15,14 @@
     Push                out-of-band message (RESP2: array)
     Raw                 one already encoded value, equal in both protocols
     Frames              an array of entries as slices of segments: already encoded, except the header
-    Pages               a long list, Map, Set or ByKey, built page by page while other clients are served
+    Pages               a long list, Map, Set, ByKey, Raw or bytes, built page by page while other clients are served
     CommandError        error
     Steps               no reply yet: the command continues in the next event-loop iterations
     BLOCKED             no reply now: the client waits
     NO_REPLY            no reply at all
 
-The encoder is ``engine.wire.encode``. Commands never build protocol bytes themselves, except for frames.
+The encoder is ``engine.wire.encode``. Commands build protocol bytes themselves only for large values and for entries,
+whose frames are already encoded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of XADD and XTRIM: the words between the key and the ID, as one table.
+"""Options of XADD and XTRIM, which follow the key, as one table.
 
 The handlers, the reader of logs and the recognition of XADD runs all use this table to split a command. Only the
 handlers implement the options.
