@@ -10,8 +10,9 @@
                 WANTED v  │                   ENDED
               WANTED ─> RENEWING ─────────────────> RUNNING
 
-WANTED is fired again when the companion's settings change: a running process is then stopped and a new one started.
-UNWANTED may be fired when there is no process. A process that ends by itself is restarted after a pause.
+WANTED is fired again when the companion's settings change. It then leads from RUNNING and RESTING to RENEWING, too: a
+running process is stopped and a new one started. UNWANTED may be fired when there is no process. A process that ends by
+itself is restarted after a pause.
 """
 
 from __future__ import annotations
