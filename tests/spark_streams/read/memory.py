@@ -1,4 +1,4 @@
-"""Streams in memory, written as texts: the input of a plan, and the replies to its requests."""
+"""Streams in memory, described by short texts: the input of a plan and the replies to its requests."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from streamwire.stream_id import ZERO, StreamId
 
 
 def server_with(entries: object) -> StreamServer:
-    """Return a server whose parts for entries and for streams as keys are this object."""
+    """Return a server that uses this object for entries and for streams as keys."""
     return cast(StreamServer, SimpleNamespace(entries=entries, streams=entries))
 
 
 def at(ms: int) -> StreamId:
-    """The ID of the entry that texts call `ms`."""
+    """Return the ID of the entry that texts call `ms`."""
     return StreamId(ms, 0)
 
 
 @dataclass
 class Stream:
-    """A stream, and how far a query has read it.
+    """A stream and a query's position in it.
 
-    Its text is its name, its entries ("1-10", "1-3,7", "none" for a missing stream), and words: "@4" (read up to 4),
-    "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID if its entry was deleted), "to=6" (the end for
-    Trigger.AvailableNow), "old" (a server without counters), "uncounted" (the number of entries before the position is
-    unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (see `BatchStart`).
+    The text of a stream is its name, its entries ("1-10", "1-3,7", "none" for a missing stream), and words: "@4" (read
+    up to 4), "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID if its entry was deleted), "to=6"
+    (the end for Trigger.AvailableNow), "old" (a server without counters), "uncounted" (the number of entries before the
+    position is unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (see `BatchStart`).
     """
 
     name: str
@@ -81,7 +81,7 @@ class Stream:
 
     @property
     def added_before(self) -> int | None:
-        """Entries ever added up to where the query has read."""
+        """Number of entries ever added up to the query's position; None if unknown."""
         if self.flags & {"old", "uncounted"}:
             return None
         left = len(self.between(at(self.after), at(self.last)))
@@ -101,7 +101,7 @@ class Stream:
 
 @dataclass
 class Memory:
-    """A server with these streams. `asked` collects the rounds of questions that it answers."""
+    """A server with these streams. `asked` collects the kinds of requests that it answers."""
 
     streams: dict[str, Stream]
     entry_bytes: float = 10.0
@@ -118,7 +118,7 @@ class Memory:
         return self.streams[stream].between(after, upto)
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        """See `Entries`, as the following."""
+        """Return the number of entries in each range; this and the following methods are those of `Entries`."""
         self.asked.append("counts")
         return [len(self.between(*one)) for one in asked]
 

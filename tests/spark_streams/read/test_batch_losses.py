@@ -1,4 +1,4 @@
-"""Batch reads whose entries are removed after they were planned: the same error in every plan, on every server."""
+"""Batch reads whose entries are removed after planning: the error is the same for every plan and server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLANS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=[*PLANS])
 def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The options of a plan. A stream that is sampled has more entries than would be counted."""
+    """Options of a plan. The limits for exact counts are lowered for a plan that is sampled."""
     if request.param == "sampled":
         monkeypatch.setattr(counting, "_COUNTED", 1)
         monkeypatch.setattr(counting, "_SHORT", 1)
@@ -42,7 +42,7 @@ def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dic
 
 
 class Frame:
-    """A DataFrame: it is planned once, and its tasks run as often as there are actions and attempts."""
+    """A DataFrame, which is planned once and whose tasks run for each action and attempt."""
 
     def __init__(self, site: Site, **said: Any) -> None:
         named = {} if "streams" in said else {"stream": "s"}
@@ -54,7 +54,7 @@ class Frame:
         self.parts: Sequence[Any] = self.reader.partitions()
 
     def rows(self, between: Callable[[], object] | None = None) -> list[int]:
-        """The column n, read by all tasks; `between` is called when the first batch of the first task was read."""
+        """Return the values of column n from all tasks. `between` is called after the first batch of the first task."""
         found: list[int] = []
         for part in self.parts:
             for batch in self.reader.read(pickle.loads(pickle.dumps(part))):
@@ -90,10 +90,10 @@ CONDITIONS = {"trimmed": "ENTRIES_LOST", "one": "ENTRIES_LOST", "deleted": "STRE
 
 
 @pytest.mark.parametrize("event", [*EVENTS])
-def test_what_is_removed_between_two_actions_is_an_error(
+def test_a_removal_between_two_actions_is_an_error(
     site: Site, plan: dict[str, Any], event: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The second action, or attempt, fails as a streaming query would; with failOnDataLoss=false it warns."""
+    """A removal between two actions fails the second one, or causes a warning with failOnDataLoss=false."""
     site.add("s", 40)
     frame, lenient = Frame(site, **plan), Frame(site, **plan, failOnDataLoss="false")
     whole = frame.rows()
@@ -110,8 +110,8 @@ def test_what_is_removed_between_two_actions_is_an_error(
 
 
 @pytest.mark.parametrize("event", ["trimmed", "one deleted", "deleted", "made again, later IDs"])
-def test_what_is_removed_while_a_task_reads_is_an_error(site: Site, event: str) -> None:
-    """A removal between two pages is noticed if entries after the reader's position are removed."""
+def test_a_removal_while_a_task_reads_is_an_error(site: Site, event: str) -> None:
+    """Removing entries after the reader's position between two pages is an error."""
     site.add("s", 4000, value="x" * 2000)
     frame = Frame(site, pageSize=10, startingOffsets="2-1")
     if event == "one deleted":
@@ -125,10 +125,10 @@ def test_what_is_removed_while_a_task_reads_is_an_error(site: Site, event: str) 
     assert frame.parts
 
 
-def test_what_does_not_concern_a_read_is_no_error(
+def test_changes_outside_the_range_are_no_error(
     site: Site, plan: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Entries that are added, and a trim up to the first entry of the read, change nothing, however often it runs."""
+    """Added entries and removals outside the range change no rows and cause no error in any action."""
     site.add("s", 40)
     site.client.xdel("s", "2-1", "20-1")
     site.client.xtrim("s", minid="2-1", approximate=False)
@@ -145,7 +145,7 @@ def test_what_does_not_concern_a_read_is_no_error(
 
 
 def test_many_streams_name_the_one_that_lost_entries(site: Site) -> None:
-    """Small streams share a task; the error is about the one that was trimmed."""
+    """If one of several streams in a task was trimmed, the error names that stream."""
     for n in range(20):
         site.add(f"s{n}", 5)
     frame = Frame(site, streams=",".join(f"s{n}" for n in range(20)))
@@ -155,8 +155,8 @@ def test_many_streams_name_the_one_that_lost_entries(site: Site) -> None:
         frame.rows()
 
 
-def test_the_plan_is_counted_where_the_server_says_it(site: Site) -> None:
-    """A whole stream is counted by its length, also on Redis; on the engine every range is."""
+def test_a_range_is_counted_if_the_server_knows_the_number(site: Site) -> None:
+    """A whole stream is counted by its length on every server; other ranges are counted only on the engine."""
     site.add("s", 40)
     (part,) = Frame(site).parts
     assert isinstance(part, RangePartition)
@@ -172,7 +172,7 @@ def test_the_plan_is_counted_where_the_server_says_it(site: Site) -> None:
 
 @pytest.mark.parametrize("said", [{}, {"startingOffsets": "2-1", "endingOffsets": "4-1"}], ids=str)
 def test_planning_takes_a_few_round_trips(site: Site, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many streams there are, and without reading more than the first entry of each."""
+    """Planning takes at most two round trips for any number of streams, and reads at most the first entry of each."""
     for n in range(100):
         site.add(f"s{n}", 5)
     sent: list[int] = []

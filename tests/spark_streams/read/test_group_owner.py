@@ -1,4 +1,4 @@
-"""A group belongs to one query: none is taken over unsaid, and two queries never share one by accident."""
+"""Ownership of groups: a group belongs to one query, and a takeover has to be requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "group", "3-1"])
 def test_a_group_with_other_consumers_is_refused(site: Site, start: str) -> None:
-    """A group that another program consumes is left unchanged, unless an option allows taking it."""
+    """A group with another program's consumers is rejected and left unchanged, unless groupTakeover is set."""
     site.add("s", 10)
     site.client.xgroup_create("s", "g", "0")
     site.client.xreadgroup("g", "python", {"s": ">"}, count=5)
@@ -33,8 +33,8 @@ def test_a_group_with_other_consumers_is_refused(site: Site, start: str) -> None
     assert numbers(query.drain()) == list(range(first, 10))
 
 
-def test_a_group_with_a_position_of_its_own_is_not_rewound(site: Site) -> None:
-    """A group that no query has made, and that is somewhere, is not moved; one at 0-0 is free to be used."""
+def test_a_group_with_a_position_is_not_rewound(site: Site) -> None:
+    """A group that no query created is rejected if its last delivered ID is not 0-0, unless the query starts there."""
     site.add("s", 10)
     site.client.xgroup_create("s", "g", "5-1")
     site.client.xgroup_create("s", "free", "0")
@@ -46,8 +46,8 @@ def test_a_group_with_a_position_of_its_own_is_not_rewound(site: Site) -> None:
 
 
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
-def test_a_query_may_begin_again_in_its_group(site: Site, ack: str) -> None:
-    """A group made by a query can be read with a new checkpoint, after the first query has stopped."""
+def test_a_query_may_start_again_in_its_group(site: Site, ack: str) -> None:
+    """A query's group can be read with a new checkpoint after the query has stopped."""
     site.add("s", 10)
     for _ in range(3):
         query = site.query(stream="s", group="g", ack=ack)
@@ -57,7 +57,7 @@ def test_a_query_may_begin_again_in_its_group(site: Site, ack: str) -> None:
 
 
 def test_a_checkpoint_that_changes_to_a_used_group_is_refused(site: Site) -> None:
-    """The group is looked at as well where a query changes it with its checkpoint."""
+    """A restart with another group is rejected if another program uses that group."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
     query.trigger()
@@ -70,7 +70,9 @@ def test_a_checkpoint_that_changes_to_a_used_group_is_refused(site: Site) -> Non
 
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
 def test_a_second_query_with_the_same_group_is_refused(site: Site, ack: str) -> None:
-    """Of two queries the second fails before it reads or moves anything; the first continues, including restarts."""
+    """A second query with the same group fails before it reads or moves anything; the first query continues, also after
+    a restart.
+    """
     site.add("s", 20)
     one = site.query(stream="s", group="g", ack=ack, maxEntriesPerTrigger=5)
     one.trigger()
@@ -86,7 +88,7 @@ def test_a_second_query_with_the_same_group_is_refused(site: Site, ack: str) -> 
 
 
 def test_a_group_is_taken_by_force_or_when_its_query_has_stopped(site: Site) -> None:
-    """groupTakeover takes the group at once; a query that has stopped leaves it."""
+    """groupTakeover takes the group from a running query; a stopped query releases its group."""
     site.add("s", 10)
     one = site.query(stream="s", group="g")
     one.drain()
@@ -101,8 +103,8 @@ def test_a_group_is_taken_by_force_or_when_its_query_has_stopped(site: Site) -> 
     assert numbers(one.drain()) == [10]
 
 
-def test_a_query_that_died_before_its_first_batch_begins_again(site: Site) -> None:
-    """Until a batch is planned there is no lease, so a query without a checkpoint yet is not kept out by itself."""
+def test_a_query_that_died_before_its_first_batch_starts_again(site: Site) -> None:
+    """A query that dies before it has planned a batch holds no lease, so it can start again."""
     query = site.query(stream="s", group="g")
     assert query.trigger() is None
     query = site.query(stream="s", group="g")
@@ -116,13 +118,13 @@ def test_a_query_that_died_before_its_first_batch_begins_again(site: Site) -> No
 
 
 def key_of_lease(site: Site) -> bytes:
-    """The key of the one lease that there is."""
+    """Return the key of the only lease."""
     (key,) = site.client.scan_iter("pystreams:*:lease:*")
     return bytes(key)
 
 
-def test_a_query_that_fails_gives_its_group_up(site: Site) -> None:
-    """Spark stops a reader that has failed: another query, with a new checkpoint, has the group at once."""
+def test_a_failed_query_releases_its_group(site: Site) -> None:
+    """A failed query releases its group: another query with a new checkpoint can use it at once."""
     site.add("s", 10)
     query = site.query(stream="s", group="g")
     query.drain()
@@ -135,7 +137,7 @@ def test_a_query_that_fails_gives_its_group_up(site: Site) -> None:
 
 
 def test_a_group_is_kept_while_its_query_lives_and_not_much_longer(site: Site) -> None:
-    """A lease is renewed without triggers, however long a batch takes; that of a killed query expires."""
+    """A running query renews its lease between triggers; the lease of a killed query expires."""
     site.add("s", 10)
     said = {"stream": "s", "group": "g", "groupLeaseMs": 1000}
     one = site.query(**said)
@@ -154,7 +156,7 @@ def test_a_group_is_kept_while_its_query_lives_and_not_much_longer(site: Site) -
 
 
 def test_a_copied_checkpoint_does_not_run_twice(site: Site) -> None:
-    """A restart takes the lease from the earlier run; should that one live still, it fails and moves nothing more."""
+    """If a copy of the checkpoint takes the lease, the earlier run fails and moves nothing."""
     site.add("s", 10)
     one = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
     one.trigger()
@@ -177,7 +179,7 @@ def lease_of(site: Site, now: list[float]) -> Lease:
 
 
 def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: Connection) -> None:
-    """A lease that was evicted is taken again; a query that stood still and lost it to another one fails."""
+    """An evicted lease is taken again; a query whose lease was taken by another query fails."""
     now = [0.0]
     server = open_server(connection)
     lease = lease_of(site, now)
@@ -215,10 +217,10 @@ def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: 
     ],
     ids=["replica", "rights"],
 )
-def test_a_lease_refused_for_a_while_protects_again(
+def test_a_lease_is_requested_again_after_a_rejection(
     site: Site, refuse: str, accept: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that continues without its lease requests it again, and fails if another query has it by then."""
+    """A query that continues without its lease requests it again, and fails if another query holds it by then."""
     now = [0.0]
     lease = lease_of(site, now)
     with contextlib.closing(Connection(Address(site.url, retry_ms=0))) as connection:
@@ -242,7 +244,7 @@ def test_a_lease_refused_for_a_while_protects_again(
 
 
 def test_a_full_server_keeps_a_lease(site: Site, connection: Connection) -> None:
-    """A server without memory rejects new keys: existing leases are extended, and keep other queries out."""
+    """A server at maxmemory still extends existing leases, which keep other queries out."""
     now = [0.0]
     server = open_server(connection)
     lease, other = lease_of(site, now), lease_of(site, now)
@@ -261,8 +263,8 @@ def test_a_full_server_keeps_a_lease(site: Site, connection: Connection) -> None
     lease.give_up()
 
 
-def test_of_two_queries_that_begin_at_once_one_goes_on(site: Site, connection: Connection) -> None:
-    """A query that gets some of its streams only leaves them to the one that has the others."""
+def test_of_two_queries_that_start_together_one_continues(site: Site, connection: Connection) -> None:
+    """A query that gets the leases of only some streams releases them for the query that holds the others."""
     server = open_server(connection)
     one, other = lease_of(site, [0.0]), lease_of(site, [0.0])
     one.hold(server, "one", ["b"])
@@ -272,8 +274,8 @@ def test_of_two_queries_that_begin_at_once_one_goes_on(site: Site, connection: C
     one.give_up()
 
 
-def test_a_user_who_may_not_write_the_lease_reads_without(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """An ACL user whose keys are the streams alone is warned, and served."""
+def test_a_user_who_may_not_write_the_lease_reads_without_it(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A user who may not write the lease's key reads all entries without a lease, with one warning."""
     site.add("s", 10)
     site.client.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "+@all", "~s")
     try:

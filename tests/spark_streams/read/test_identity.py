@@ -1,4 +1,6 @@
-"""A query notices when a stream, or its checkpoint, is another one than it was."""
+"""Identity of streams and checkpoints: a query notices that a stream was recreated or that the checkpoint belongs to
+other streams.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from spark_streams.errors import StreamError
 from tests.spark_streams.driver import Site, numbers
 
 
-def make_anew(site: Site, how: str) -> None:
-    """Put another stream of 400 entries in the place of `s`, which had 350."""
+def recreate(site: Site, how: str) -> None:
+    """Replace the stream `s` of 350 entries by another one of 400 entries, in one of several ways."""
     if how == "deleted":
         site.client.delete("s")
         site.add("s", 400, first=1000)
@@ -37,13 +39,13 @@ HOWS = ["deleted", "trimmed", "smaller IDs", "renamed", "server emptied"]
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
-def test_a_stream_made_anew_with_more_entries_is_noticed(site: Site, how: str, *, restarts: bool) -> None:
-    """A stream deleted with unread entries is a loss, even if the new one is longer and continues its IDs."""
+def test_a_recreated_stream_with_more_entries_is_noticed(site: Site, how: str, *, restarts: bool) -> None:
+    """A stream that was replaced while it had unread entries is a loss, even if the new stream is longer."""
     site.add("s", 300, first=50)
     query = site.query(stream="s")
     assert len(query.drain()) == 300
     site.add("s", 50, first=350)
-    make_anew(site, how)
+    recreate(site, how)
     if restarts:
         query.restart()
     with pytest.raises(StreamError, match="STREAM_LOST"):
@@ -55,10 +57,12 @@ def test_a_stream_made_anew_with_more_entries_is_noticed(site: Site, how: str, *
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_server_that_lost_what_was_read_is_noticed(
+def test_a_server_that_lost_read_entries_is_noticed(
     site: Site, caplog: pytest.LogCaptureFixture, *, fails: bool
 ) -> None:
-    """A replica took over without the last entries, and was filled beyond them: one of those was never read."""
+    """A server that has lost entries already read, like a promoted replica, is detected even if newer entries were
+    added since.
+    """
     site.add("s", 7)
     replica = site.client.dump("s")
     site.add("s", 3, first=7)
@@ -82,8 +86,8 @@ def test_a_server_that_lost_what_was_read_is_noticed(
         assert caplog.text.count("STREAM_LOST") == 1
 
 
-def test_a_stream_made_anew_between_plan_and_run_is_noticed(site: Site) -> None:
-    """A planned batch is not read from another stream that has entries with its IDs."""
+def test_a_stream_recreated_between_plan_and_run_is_noticed(site: Site) -> None:
+    """A planned batch is not read from a recreated stream that has entries with the same IDs."""
     site.add("s", 300, first=50)
     query = site.query(stream="s")
     query.plan()
@@ -93,8 +97,8 @@ def test_a_stream_made_anew_between_plan_and_run_is_noticed(site: Site) -> None:
         query.run()
 
 
-def test_a_busy_stream_is_no_other_one(site: Site) -> None:
-    """Additions, trimming of read entries, deletions and an emptied stream do not look like another stream."""
+def test_a_busy_stream_is_not_taken_for_another_one(site: Site) -> None:
+    """Additions, trims of read entries and deletions are not taken for a recreated stream."""
     query = site.query(stream="s", maxEntriesPerTrigger=7)
     rows: list[int] = []
     for n in range(0, 200, 20):
@@ -113,7 +117,7 @@ def test_a_busy_stream_is_no_other_one(site: Site) -> None:
     "changed", [{"stream": "t"}, {"stream": "misspelt"}, {"stream": "", "streams": "t,u"}], ids=str
 )
 def test_a_checkpoint_of_other_streams_is_refused(site: Site, changed: dict[str, str], *, old: bool) -> None:
-    """A query whose checkpoint contains none of its streams fails, at once and before it reads anything."""
+    """A query whose checkpoint contains none of its streams fails before it reads anything."""
     site.add("s", 10)
     site.add("t", 10)
     query = site.query(stream="s")
@@ -129,7 +133,7 @@ def test_a_checkpoint_of_other_streams_is_refused(site: Site, changed: dict[str,
 
 
 def test_a_logged_batch_of_other_streams_is_refused(site: Site) -> None:
-    """A batch that was planned before the restart is not run by a query of another stream either."""
+    """A batch that was planned before the restart is rejected if the query now reads another stream."""
     site.add("s", 10)
     query = site.query(stream="s")
     query.plan()
@@ -139,7 +143,9 @@ def test_a_logged_batch_of_other_streams_is_refused(site: Site) -> None:
 
 
 def test_streams_may_be_added_and_removed(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A list may lose and gain streams: the log says which, new ones are read completely, a returning one continues."""
+    """A restart may add and remove streams: the log names them, new streams are read completely, and a stream added
+    again continues.
+    """
     for stream in "abc":
         site.add(stream, 5)
     query = site.query(streams="a,b", group="g")
@@ -155,7 +161,7 @@ def test_streams_may_be_added_and_removed(site: Site, caplog: pytest.LogCaptureF
 
 
 def test_another_pattern_reads_its_own_streams(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """With a changed pattern, streams that only the old one matched are not read any more."""
+    """After a change of the pattern, streams that only the old pattern matched are no longer read."""
     for stream in ("x:a", "x:b", "y:b"):
         site.add(stream, 5)
     query = site.query(streamPattern="x:*")
@@ -174,7 +180,7 @@ def test_another_pattern_reads_its_own_streams(site: Site, caplog: pytest.LogCap
 
 @pytest.mark.parametrize(("was", "now"), [("shared", "range"), ("range", "shared")])
 def test_a_checkpoint_of_the_other_mode_is_refused(site: Site, was: str, now: str) -> None:
-    """Ranges and a shared group have nothing in common: a query that changed from one to the other fails."""
+    """A query that changes between ranges and a shared group fails."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume=was)
     query.trigger()
@@ -187,7 +193,9 @@ def test_a_checkpoint_of_the_other_mode_is_refused(site: Site, was: str, now: st
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_checkpoint_of_another_database_is_refused(site: Site, consume: str) -> None:
-    """A stream of the same name in another database of the server is another one, even if it continues the IDs."""
+    """A query that changes to another database of the server fails, even if a stream with the same name continues the
+    IDs.
+    """
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume=consume)
     query.trigger()
@@ -205,7 +213,7 @@ def test_a_checkpoint_of_another_database_is_refused(site: Site, consume: str) -
 
 
 def test_a_shared_checkpoint_of_another_group_or_stream_is_refused(site: Site) -> None:
-    """A shared group is the query's position: with another one, or on other streams, the query fails."""
+    """A query with a shared group fails if its group or its streams change."""
     site.add("s", 10)
     site.add("t", 10)
     query = site.query(stream="s", group="g", consume="shared")
@@ -219,8 +227,12 @@ def test_a_shared_checkpoint_of_another_group_or_stream_is_refused(site: Site) -
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
-def test_a_finished_stream_of_a_pattern_may_go(site: Site, caplog: pytest.LogCaptureFixture, *, restarts: bool) -> None:
-    """A stream that was read whole and deleted is retired with one line in the log; a new one of its name is new."""
+def test_a_finished_stream_of_a_pattern_may_be_deleted(
+    site: Site, caplog: pytest.LogCaptureFixture, *, restarts: bool
+) -> None:
+    """A deleted stream that was read completely is retired with one log line, and a new stream with its name is read
+    from its start.
+    """
     site.add("in:a", 5)
     site.add("in:b", 5)
     query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, group="g", trimOnCommit="true")
@@ -241,7 +253,7 @@ def test_a_finished_stream_of_a_pattern_may_go(site: Site, caplog: pytest.LogCap
 
 
 def test_a_retired_stream_may_return_at_once(site: Site) -> None:
-    """A stream that returns before the next batch is read from its first entry, whatever its IDs."""
+    """A retired stream that returns before the next batch is read from its first entry, whatever its IDs."""
     site.add("in:a", 5, first=100)
     query = site.query(streamPattern="in:*")
     query.drain()
@@ -254,8 +266,8 @@ def test_a_retired_stream_may_return_at_once(site: Site) -> None:
 
 
 @pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
-def test_a_stream_that_a_pattern_found_may_go_and_return(site: Site, said: dict[str, str]) -> None:
-    """A stream found while the query runs, read, deleted and recreated with other IDs, has lost nothing."""
+def test_a_stream_of_a_pattern_may_be_deleted_and_recreated(site: Site, said: dict[str, str]) -> None:
+    """A stream found while the query runs may be read, deleted and recreated with other IDs without a loss."""
     site.add("in:a", 2)
     query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, idleWaitMs=0, **said)
     assert numbers(query.drain()) == [0, 1]
@@ -267,7 +279,7 @@ def test_a_stream_that_a_pattern_found_may_go_and_return(site: Site, said: dict[
 
 
 def test_an_unread_stream_of_a_pattern_is_lost(site: Site) -> None:
-    """A stream that goes before all of it was read is a loss, pattern or not, after a restart too."""
+    """A stream deleted with unread entries is a loss, also with a pattern and after a restart."""
     site.add("in:a", 10)
     query = site.query(streamPattern="in:*", maxEntriesPerTrigger=5)
     query.trigger()
@@ -279,7 +291,7 @@ def test_an_unread_stream_of_a_pattern_is_lost(site: Site) -> None:
 
 
 def test_a_lost_stream_is_warned_of_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false a missing stream is one line in the log, not one for each trigger."""
+    """With failOnDataLoss=false, a missing stream causes one warning, not one per trigger."""
     site.add("s", 10)
     query = site.query(stream="s", failOnDataLoss="false")
     query.drain()
@@ -291,7 +303,7 @@ def test_a_lost_stream_is_warned_of_once(site: Site, caplog: pytest.LogCaptureFi
 
 
 def test_the_lag_stays_a_number(site: Site) -> None:
-    """With ack=cursor, wherever the group is moved, the server still knows what it has read and what it has not."""
+    """With ack=cursor, the server reports the group's entries-read and lag after every move."""
     site.add("s", 30)
     query = site.query(stream="s", group="g", ack="cursor", maxEntriesPerTrigger=10)
     query.trigger()

@@ -1,4 +1,4 @@
-"""Cost of a query without new entries, which still notices every change."""
+"""Cost of a query without new entries, and the changes that it still notices."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.spark_streams.driver import Query, Site, numbers
 
 
 def idle(query: Query, times: int) -> None:
-    """Run triggers that find nothing; the first one checks everything."""
+    """Run triggers without new entries; the first one checks all streams."""
     for _ in range(times):
         assert query.trigger() is None
 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
-def test_an_idle_query_moves_no_values(site: Site, consume: str) -> None:
-    """Triggers without data cost a few hundred bytes each, however large the entries are."""
+def test_an_idle_query_transfers_no_values(site: Site, consume: str) -> None:
+    """A trigger without new entries transfers a few hundred bytes, however large the entries are."""
     site.add("s", 3, payload="x" * 100_000)
     query = site.query(stream="s", group="g", consume=consume, idleWaitMs=0)
     assert len(query.drain()) == 3
@@ -34,7 +34,9 @@ def test_an_idle_query_moves_no_values(site: Site, consume: str) -> None:
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_trigger_looks_at_the_streams_that_have_changed(site: Site, consume: str) -> None:
-    """With one new entry among thirty streams a trigger asks for the state of that one, and reads it exactly."""
+    """If one of thirty streams has a new entry, the trigger requests the state of that stream only, and reads the
+    entry.
+    """
     names = [f"s{n}" for n in range(30)]
     for name in names:
         site.add(name, 3)
@@ -60,7 +62,7 @@ def states_asked(site: Site) -> int:
 
 @pytest.mark.parametrize("options", [{}, {"group": "g"}], ids=["no group", "group"])
 def test_an_idle_query_notices_a_loss_at_once(site: Site, options: dict[str, str]) -> None:
-    """A stream that is deleted while nothing happens is a loss at the next trigger."""
+    """Deleting a stream of an idle query is a loss at the next trigger."""
     site.add("s", 10)
     query = site.query(stream="s", idleWaitMs=0, **options)
     query.drain()
@@ -70,7 +72,7 @@ def test_an_idle_query_notices_a_loss_at_once(site: Site, options: dict[str, str
         query.trigger()
 
 
-def test_a_pattern_is_looked_up_when_its_time_is_over(site: Site, connection: Connection) -> None:
+def test_a_pattern_is_looked_up_after_its_refresh_time(site: Site, connection: Connection) -> None:
     """A query with a pattern scans the keys every streamPatternRefreshMs, not at every trigger."""
     now = [0.0]
     selection = Selection(ReadOptions(glob="in:*", pattern_refresh=5000), lambda: now[0])
@@ -85,7 +87,7 @@ def test_a_pattern_is_looked_up_when_its_time_is_over(site: Site, connection: Co
 
 
 def test_a_shared_batch_is_acknowledged_where_it_was_read(site: Site) -> None:
-    """A batch with entries of one stream leaves nothing in thirty others, so nothing is asked or written there."""
+    """A shared batch with entries of one stream sends no requests for the other thirty streams."""
     names = [f"s{n}" for n in range(30)]
     for name in names:
         site.add(name, 1)

@@ -1,4 +1,4 @@
-"""Changes of a query's streams and groups by others are reported while it runs, and rows stay right."""
+"""Changes of a query's streams and groups by other programs: they are reported, and the rows stay correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.spark_streams.driver import Site, numbers
 
 
 def change_group(site: Site, how: str) -> None:
-    """Do something to the group g of s, and add three entries to the ten."""
+    """Add three entries to the ten of `s`, then move, recreate or destroy its group."""
     site.add("s", 3, first=10)
     position = "0" if how.endswith("back") else "$"
     if how == "destroyed":
@@ -27,10 +27,8 @@ def change_group(site: Site, how: str) -> None:
 
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
 @pytest.mark.parametrize("how", ["destroyed", "made anew ahead", "moved ahead"])
-def test_a_group_that_somebody_changes_is_said(
-    site: Site, how: str, ack: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Rows come from the stream, whatever happens to the query's group; one log line reports what happened."""
+def test_a_changed_group_is_reported(site: Site, how: str, ack: str, caplog: pytest.LogCaptureFixture) -> None:
+    """If another program changes the query's group, one log line reports it, and the rows are not affected."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", ack=ack)
     query.drain()
@@ -43,11 +41,10 @@ def test_a_group_that_somebody_changes_is_said(
 
 
 @pytest.mark.parametrize("said", [{"ack": "commit"}, {"ack": "cursor"}, {"consume": "shared"}], ids=str)
-def test_a_group_may_go_at_any_moment(site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query's own group that is destroyed between a check and the next command costs no batch.
-
-    A shared one is missed at the next check.
-    """
+def test_a_group_may_be_destroyed_at_any_moment(
+    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query whose own group is destroyed before any command loses no batch; a shared group is reported as lost."""
     send = Link.send
     doomed = ("XPENDING", "SETID", "DELCONSUMER", "XREADGROUP", "PS.DELIVER", "PS.ACKRANGE")
     reached: set[object] = set()
@@ -77,8 +74,8 @@ def test_a_group_may_go_at_any_moment(site: Site, said: dict[str, str], monkeypa
 
 
 @pytest.mark.parametrize("how", ["made anew back", "moved back", "made anew ahead", "moved ahead"])
-def test_a_shared_group_that_somebody_moves_is_said(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A shared group is the query's position: it reads from there, and reports that the group was moved."""
+def test_a_moved_shared_group_is_reported(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """If a shared group is moved, the query continues at its new position, and one log line reports the move."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume="shared")
     query.drain()
@@ -91,7 +88,7 @@ def test_a_shared_group_that_somebody_moves_is_said(site: Site, how: str, caplog
 
 
 def test_a_shared_groups_loss_under_a_pattern_is_an_error(site: Site) -> None:
-    """An existing group is not recreated silently, although a new stream of the pattern gets one."""
+    """A shared group that was destroyed is an error, although new streams of the pattern get a group."""
     site.add("in:a", 5)
     query = site.query(streamPattern="in:*", group="g", consume="shared")
     query.drain()
@@ -102,7 +99,7 @@ def test_a_shared_groups_loss_under_a_pattern_is_an_error(site: Site) -> None:
 
 
 def test_a_stream_that_joins_a_shared_list_gets_its_group(site: Site) -> None:
-    """A restart with one more stream creates the group there; a missing group of the others is reported."""
+    """A restart with an additional stream creates its group; a missing group of the other streams is an error."""
     site.add("a", 5)
     site.add("b", 5)
     query = site.query(streams="a", group="g", consume="shared")
@@ -115,8 +112,8 @@ def test_a_stream_that_joins_a_shared_list_gets_its_group(site: Site) -> None:
         query.trigger()
 
 
-def test_a_planned_batch_of_a_lost_group_is_got_over(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false a batch whose group is missing has no rows, and the next one reads all entries."""
+def test_a_planned_batch_of_a_lost_group_is_skipped(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false, a batch whose group is missing has no rows, and the next batch reads all entries."""
     site.add("s", 5)
     query = site.query(stream="s", group="g", consume="shared")
     query.plan()
@@ -133,8 +130,8 @@ def test_a_planned_batch_of_a_lost_group_is_got_over(site: Site, caplog: pytest.
 
 @pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
 @pytest.mark.parametrize("planned", [True, False])
-def test_a_stream_that_becomes_something_else_is_named(site: Site, said: dict[str, str], *, planned: bool) -> None:
-    """SET over a stream is NOT_A_STREAM, before and after a batch was planned."""
+def test_a_stream_overwritten_by_another_type_is_an_error(site: Site, said: dict[str, str], *, planned: bool) -> None:
+    """Overwriting a stream with SET is the error NOT_A_STREAM, before and after a batch was planned."""
     site.add("s", 10)
     query = site.query(stream="s", **said)
     if planned:
@@ -148,8 +145,8 @@ def test_a_stream_that_becomes_something_else_is_named(site: Site, said: dict[st
         query.trigger()
 
 
-def test_a_deleted_stream_of_a_pattern_stays_away(site: Site) -> None:
-    """A stream that goes after its pattern was looked up is not made again to have a group."""
+def test_a_deleted_stream_of_a_pattern_is_not_recreated(site: Site) -> None:
+    """A stream that is deleted after its pattern was looked up is not recreated for its group."""
     site.add("in:a", 5)
     query = site.query(streamPattern="in:*", group="g", consume="shared")
     query.drain()

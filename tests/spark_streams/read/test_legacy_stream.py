@@ -1,4 +1,4 @@
-"""Streaming reads on Spark 4.0 and 4.1, driven as they drive them, on a real Redis and on the engine."""
+"""Streaming reads on Redis and on the engine, with the calls of Spark 4.0 and 4.1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def way(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_batches_follow_each_other(site: Site, way: dict[str, Any]) -> None:
-    """Each entry is in one batch, over a restart too; a batch that was not finished is repeated with the same rows."""
+    """Each entry is in one batch, also after a restart, and an unfinished batch is repeated with the same rows."""
     site.add("s", 100)
     query = site.old_query(stream="s", **way)
     assert numbers(query.trigger() or []) == list(range(100))
@@ -46,7 +46,7 @@ def test_batches_follow_each_other(site: Site, way: dict[str, Any]) -> None:
 
 
 def test_available_now(site: Site, way: dict[str, Any]) -> None:
-    """Each run reads all entries present at its start, in one batch, and continues where the last one ended."""
+    """Each availableNow run reads all entries present at its start in one batch, and the next run continues there."""
     site.add("s", 300)
     query = site.old_query(stream="s", **way)
     assert numbers(query.available_now()) == list(range(300))
@@ -66,8 +66,10 @@ def test_available_now(site: Site, way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("ran", [True, False], ids=["it ran", "it was only logged"])
-def test_a_run_that_broke_off(site: Site, way: dict[str, Any], ran: bool) -> None:
-    """The next run repeats the batch with the same rows and partitions, then reads later entries: each once."""
+def test_an_interrupted_run_is_repeated(site: Site, way: dict[str, Any], ran: bool) -> None:
+    """After an interrupted run, the next run repeats its batch with the same rows and partitions, then reads later
+    entries.
+    """
     site.add("s", 100)
     query = site.old_query(stream="s", **way)
     query.available_now()
@@ -84,8 +86,8 @@ def test_a_run_that_broke_off(site: Site, way: dict[str, Any], ran: bool) -> Non
         assert query.partitions[-2] == query.partitions[-3]
 
 
-def test_a_first_batch_that_broke_off_begins_where_it_began(site: Site, way: dict[str, Any]) -> None:
-    """startingOffsets=latest means the time of the first reply, although Spark requests the start again."""
+def test_an_interrupted_first_batch_keeps_its_start(site: Site, way: dict[str, Any]) -> None:
+    """An interrupted first batch with startingOffsets=latest is repeated from its original start."""
     site.add("s", 5)
     query = site.old_query(stream="s", **{**way, "startingOffsets": "latest"})
     assert query.plan()
@@ -95,8 +97,8 @@ def test_a_first_batch_that_broke_off_begins_where_it_began(site: Site, way: dic
     assert numbers(query.drain()) == [5, 6, 7, 8, 9]
 
 
-def test_what_spark_has_not_said_changes_no_group(site: Site) -> None:
-    """A restarted query finds its group at its position, also if it started at the first entry."""
+def test_a_restart_changes_no_group_before_it_knows_the_offset(site: Site) -> None:
+    """A restarted query does not change its group before Spark passes the checkpoint's offset."""
     site.add("s", 20)
     query = site.old_query(stream="s", group="g")
     query.available_now()
@@ -108,7 +110,7 @@ def test_what_spark_has_not_said_changes_no_group(site: Site) -> None:
 
 
 def test_a_batch_of_many_streams_has_few_tasks(site: Site) -> None:
-    """Streams share tasks by their sizes, also in the batches of restarted runs."""
+    """Small streams share tasks, also in the batches of restarted runs."""
     for number in range(60):
         site.add(f"in:{number}", 5)
     query = site.old_query(streamPattern="in:*", maxPartitions=6)
@@ -121,7 +123,7 @@ def test_a_batch_of_many_streams_has_few_tasks(site: Site) -> None:
 
 
 def test_no_partition_has_more_than_its_limit(site: Site) -> None:
-    """maxEntriesPerPartition is kept in the first batch and in those of restarted runs."""
+    """No partition exceeds maxEntriesPerPartition, in the first batch and in those of restarted runs."""
     site.add("s", 100)
     query = site.old_query(stream="s", maxEntriesPerPartition=30)
     query.available_now()
@@ -132,8 +134,10 @@ def test_no_partition_has_more_than_its_limit(site: Site) -> None:
 
 
 @pytest.mark.parametrize("now", [True, False], ids=["available now", "triggers"])
-def test_a_stream_that_was_made_anew(site: Site, now: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """It is a loss; with failOnDataLoss=false it is read from its first entry, in a repeated batch as well."""
+def test_a_recreated_stream_is_a_loss(site: Site, now: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A recreated stream is a loss; with failOnDataLoss=false it is read from its first entry, also in a repeated
+    batch.
+    """
     site.add("s", 20)
     query = site.old_query(stream="s")
     query.available_now()
@@ -158,8 +162,8 @@ def test_a_stream_that_was_made_anew(site: Site, now: bool, caplog: pytest.LogCa
     assert "STREAM_LOST" in caplog.text
 
 
-def test_entries_that_were_trimmed_before_they_were_read(site: Site, way: dict[str, Any]) -> None:
-    """The batch is planned without knowing its start; missing entries are still detected."""
+def test_entries_trimmed_before_they_were_read_are_a_loss(site: Site, way: dict[str, Any]) -> None:
+    """Entries trimmed before they were read are a loss, although the batch is planned without its start."""
     site.add("s", 20)
     query = site.old_query(stream="s", **way)
     query.available_now()
@@ -170,7 +174,7 @@ def test_entries_that_were_trimmed_before_they_were_read(site: Site, way: dict[s
         query.available_now()
 
 
-def test_a_group_that_was_lost(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_shared_group_is_an_error(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A missing shared group is an error; with failOnDataLoss=false it is recreated, with a warning."""
     site.add("s", 20)
     query = site.old_query(stream="s", group="g", consume="shared")
@@ -188,9 +192,8 @@ def test_a_group_that_was_lost(site: Site, caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_second_query_with_the_same_options_is_refused(site: Site, consume: str) -> None:
-    """Two new queries cannot be distinguished by their options; the second is rejected while the first one runs.
-
-    A later run of the first one has its group at once.
+    """A second query with the same options is rejected while the first query runs; a later run of the first query gets
+    its group at once.
     """
     site.add("s", 20)
     first = site.old_query(stream="s", group="g", consume=consume)
@@ -209,19 +212,19 @@ def test_a_second_query_with_the_same_options_is_refused(site: Site, consume: st
 
 @pytest.mark.parametrize("option", ["maxEntriesPerTrigger", "minEntriesPerTrigger", "maxBytesPerTrigger"])
 def test_limits_that_cannot_be_kept_are_refused(site: Site, option: str) -> None:
-    """No call says which trigger it is, and with AvailableNow a limit would leave the rest unread."""
+    """Limits per trigger are rejected, because Spark's calls do not tell triggers apart."""
     with pytest.raises(PystreamsError, match=rf"SPARK_TOO_OLD.*'{option}' needs Spark 4\.2"):
         site.old_query(stream="s", **{option: 10})
 
 
 def test_a_group_of_each_query_is_refused(site: Site) -> None:
-    """Its name would have to be in the checkpoint before there is one."""
+    """groupIdPrefix is rejected, because the group's name cannot be stored in the checkpoint."""
     with pytest.raises(PystreamsError, match="SPARK_TOO_OLD"):
         site.old_query(stream="s", groupIdPrefix="g")
 
 
 def test_trimming(site: Site) -> None:
-    """Finished entries are removed from the stream, but none that a repeated batch reads."""
+    """Finished entries are trimmed, except those that a repeated batch reads."""
     site.add("s", 20)
     query = site.old_query(stream="s", group="g", trimOnCommit="true")
     query.available_now()

@@ -1,4 +1,4 @@
-"""Queries of many streams: a few tasks read them all, exactly, and the same ones when a batch is replayed."""
+"""Queries of many streams: a few tasks read all of them, and a replay has the same tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT = 40
 
 
 def fill(site: Site, first: int = 0, entries: int = 5) -> None:
-    """Streams in:00 to in:39, with `entries` more entries each, and some with other fields in between."""
+    """Add `entries` or more entries to each of the streams in:00 to in:39; some have additional fields."""
     for number in range(COUNT):
         site.add(f"in:{number:02}", entries + number % 3, first, **({"other": "x" * number} if number % 4 == 0 else {}))
 
@@ -53,7 +53,7 @@ def expected(first: int = 0, entries: int = 5) -> dict[object, list[object]]:
     ids=["no group", "ack", "cursor", "shared"],
 )
 def test_small_ranges_share_tasks(site: Site, said: dict[str, str]) -> None:
-    """Forty streams are three tasks, each stream in order; a replay has the same tasks; all is acknowledged."""
+    """Three tasks read forty streams, each in order; a replay has the same tasks, and all entries are acknowledged."""
     fill(site)
     query = query_of(site, maxPartitions=3, **said)
     assert by_stream(query.trigger() or []) == expected()
@@ -71,7 +71,7 @@ def test_small_ranges_share_tasks(site: Site, said: dict[str, str]) -> None:
 
 
 def test_limits_are_kept_among_many_streams(site: Site) -> None:
-    """maxEntriesPerTrigger and maxEntriesPerPartition are exact, however the streams share the tasks."""
+    """maxEntriesPerTrigger and maxEntriesPerPartition are exact with many streams."""
     fill(site)
     query = query_of(site, maxEntriesPerTrigger=100, maxEntriesPerPartition=12)
     assert by_stream(query.drain()) == expected()
@@ -81,7 +81,7 @@ def test_limits_are_kept_among_many_streams(site: Site) -> None:
 
 
 def test_a_batch_read_shares_tasks(site: Site) -> None:
-    """A batch read of many streams has as few tasks, whose rows are those of the streams."""
+    """A batch read of many streams has few tasks with all rows."""
     fill(site)
     said = options.read_options({"url": site.url, "streamPattern": "in:*", "maxPartitions": "4"})
     reader = BatchReader(said, ReadSchema.of(schema_of(SCHEMA), said), address.parse(site.url))
@@ -92,8 +92,10 @@ def test_a_batch_read_shares_tasks(site: Site) -> None:
 
 
 @pytest.mark.parametrize("how", ["trimmed", "deleted", "another key"])
-def test_what_is_gone_from_a_shared_task_is_noticed(site: Site, how: str) -> None:
-    """A loss in one stream of a task is an error that names it; with failOnDataLoss=false the others are read."""
+def test_a_loss_in_one_stream_of_a_task_is_noticed(site: Site, how: str) -> None:
+    """A loss in one stream of a task is an error that names the stream; with failOnDataLoss=false the remaining entries
+    are read.
+    """
     fill(site)
     query = query_of(site, maxPartitions=2)
     query.plan()
@@ -116,7 +118,7 @@ def test_what_is_gone_from_a_shared_task_is_noticed(site: Site, how: str) -> Non
 
 @pytest.mark.parametrize("said", [{}, {"group": "g", "consume": "shared"}], ids=["ranges", "shared"])
 def test_an_error_says_in_how_many_streams_entries_are_lost(site: Site, said: dict[str, str]) -> None:
-    """One loss is not taken for the only one: the error of driver or task names some streams and their number."""
+    """The error for losses in many streams names some of them and their number."""
     fill(site)
     query = query_of(site, maxPartitions=1, **said)
     query.trigger()
@@ -139,7 +141,7 @@ def test_an_error_says_in_how_many_streams_entries_are_lost(site: Site, said: di
 
 
 def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
-    """Streams of very different lengths and sizes of values come whole and in order, in small pages too."""
+    """Streams with very different lengths and value sizes are read completely and in order, also in small pages."""
     lengths = [0, 1, 700, 3, 49, 51, 1, 2000, 0, 120, 7, 1]
     chance = random.Random(1)
     for number, length in enumerate(lengths):
@@ -151,7 +153,7 @@ def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
 
 
 def test_a_shared_task_reads_its_streams_in_few_transactions(site: Site) -> None:
-    """Every attempt of a task has the same rows, even if a stream of it was read before, or its group is missing."""
+    """A task reads its streams in few transactions, and every attempt has the same rows, even if a group is missing."""
     fill(site)
     query = query_of(site, group="g", consume="shared", maxPartitions=2, failOnDataLoss="false")
     query.plan()
@@ -171,8 +173,8 @@ def test_a_shared_task_reads_its_streams_in_few_transactions(site: Site) -> None
     assert site.client.xpending("in:03", "g")["pending"] == 5
 
 
-def test_what_a_task_carries_does_not_grow_with_the_streams() -> None:
-    """Beside its own ranges a task gets the schema, and none of the ten thousand streams that the query names."""
+def test_the_size_of_a_task_does_not_grow_with_the_streams() -> None:
+    """The serialized size of a task does not grow with the number of the query's streams."""
     said = {"url": "redis://127.0.0.1", "streams": ",".join(f"sensors:{number:05}" for number in range(10_000))}
     source = PystreamsDataSource(said)
     for reader in (source.streamReader(schema_of(SCHEMA)), source.reader(schema_of(SCHEMA))):
@@ -193,7 +195,7 @@ def test_what_a_task_carries_does_not_grow_with_the_streams() -> None:
 def test_round_trips_do_not_grow_with_the_streams(
     site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver asks about all streams at once: four times the streams take no more requests."""
+    """Four times as many streams need no more round trips."""
     sent: list[int] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: sent.append(1) or send(link, commands))
@@ -218,7 +220,7 @@ def test_round_trips_do_not_grow_with_the_streams(
 
 
 def _in_others_groups(site: Site, streams: int) -> None:
-    """A query has made the group and left two entries pending in each stream."""
+    """Let another query create the group and leave two entries pending in each stream."""
     for number in range(streams):
         name = f"in:{number:02}"
         site.client.xgroup_create(name, "g", "0")
@@ -283,7 +285,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Whatever the driver finds in its streams, it asks about all of them at once."""
+    """The round trips of planning do not grow with the number of streams, whatever their state."""
     if "long streams" in request.node.callspec.id:
         monkeypatch.setattr(counting, "_SHORT", 2)
     sent: list[int] = []
@@ -331,7 +333,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
 def test_a_shared_task_claims_in_all_its_streams_at_once(
     site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries that others left pending in many streams are claimed exactly, with few requests, next to new ones."""
+    """A task claims pending entries of many streams together with new ones, exactly and in few requests."""
     sent: list[int] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: sent.append(1) or send(link, commands))
@@ -370,7 +372,7 @@ def test_a_shared_task_claims_in_all_its_streams_at_once(
 def test_a_shared_task_of_large_entries_reads_few_streams_at_a_time(
     site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task's memory does not grow with its streams if their entries are large."""
+    """The memory of a task with large entries does not grow with the number of its streams."""
     sizes: list[int] = []
     receive = Link.receive
 

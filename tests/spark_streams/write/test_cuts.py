@@ -1,4 +1,4 @@
-"""A query whose connection is cut at any step of the protocol continues by itself, without repeating a task."""
+"""Broken connections: a query continues after a cut at any byte, without failing a task."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.fixture
 def between(site: Site) -> Iterator[Proxy]:
-    """A proxy in front of the site's server."""
+    """Proxy in front of the site's server."""
     with proxy(site.client.connection_pool.connection_kwargs["port"]) as made:
         yield made
         pool.close_all()
@@ -50,10 +50,10 @@ def between(site: Site) -> Iterator[Proxy]:
     ],
     ids=str,
 )
-def test_a_query_rides_through_cuts(
+def test_a_query_survives_cuts(
     site: Site, between: Proxy, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every entry comes out once, in order, and nothing stays pending, whichever byte is the last to get through."""
+    """A query reads each entry once and leaves nothing pending if the connection is cut after any byte."""
     said = dict(said)
     monkeypatch.setattr(group_reads, "PAGE", said.pop("deliver", group_reads.PAGE))
     options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **said}
@@ -73,7 +73,7 @@ def test_a_query_rides_through_cuts(
 
 
 class Refusing(threading.Thread):
-    """A server that rejects a number of commands, except ECHO, with the given error, and then has an empty stream."""
+    """A server that answers a number of commands, except ECHO, with the given error, and then with an empty array."""
 
     def __init__(self, words: str, times: int) -> None:
         super().__init__(daemon=True)
@@ -126,8 +126,10 @@ class Refusing(threading.Thread):
     ],
     ids=lambda words: words.split()[0],
 )
-def test_what_a_server_refuses_for_the_moment_is_asked_again(words: str) -> None:
-    """Commands and pages alike; and when the time for that is spent, the error has the server's words."""
+def test_a_temporary_error_is_retried(words: str) -> None:
+    """Commands and page requests are repeated after a temporary error; after the retry time, the server's error is
+    raised.
+    """
     server = Refusing(words, 6)
     server.start()
     try:
@@ -147,8 +149,10 @@ def test_what_a_server_refuses_for_the_moment_is_asked_again(words: str) -> None
         server.end()
 
 
-def test_a_command_that_blocks_is_given_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read that blocks for longer than the socket's timeout is no server that does not answer; one that hangs is."""
+def test_a_blocking_command_extends_the_timeout(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read may block for longer than the socket's timeout; a server that does not answer is an error after the
+    timeout.
+    """
     monkeypatch.setattr(link_module, "_TIMEOUT_SECONDS", 0.5)
     connection = Connection(Address(site.url, retry_ms=0))
     assert connection.pipeline([("XREAD", "BLOCK", 700, "STREAMS", "s", "$")]) == [None]
@@ -169,8 +173,10 @@ def write(sender: ExactlyOnceSender | AtLeastOnceSender, options: WriteOptions) 
         sender.submit(chunk)
 
 
-def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site) -> None:
-    """If the connection breaks before WAIT, another server may answer: its record is looked at, not taken on trust."""
+def test_confirmed_rows_are_checked_again_after_a_reconnect(site: Site) -> None:
+    """If the connection breaks before WAIT, the records are checked again, and a server without the confirmed rows
+    fails the task.
+    """
     options = WriteOptions(stream="s", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
     sender = ExactlyOnceSender(connection, WriterId("query", 0, 0), options, lasting=True)
@@ -184,8 +190,8 @@ def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site
     connection.close()
 
 
-def test_rows_appended_over_a_connection_that_is_gone_are_not_known_to_be_replicated(site: Site) -> None:
-    """WAIT covers only its own connection's writes, so if another one has confirmed rows the task fails."""
+def test_a_reconnect_before_wait_fails_an_append(site: Site) -> None:
+    """WAIT covers only writes of its own connection, so a reconnect before WAIT fails the task."""
     options = WriteOptions(stream="s", mode="append", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
     sender = AtLeastOnceSender(connection, options)

@@ -1,8 +1,8 @@
 """The exactly-once protocol in every interleaving: two attempts of a task or a batch, kills, broken links, restarts.
 
 The code that writes, stages, publishes and commits is the real one; the server is the engine's core. A kill needs no
-step of its own: whatever is true in every state is true if a program never continues from there. The replay after a
-restart runs from every reached content of the server.
+step of its own: a property of every state also holds if a program never continues from that state. The replay after a
+restart runs from every reachable content of the server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_EXTENSIONS = (b"PS.ADD", b"PS.APPEND")
 
 @pytest.fixture(autouse=True)
 def deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pauses, and names of staged rows that depend on the attempt alone."""
+    """Remove pauses, and make the names of staged rows depend on the attempt only."""
     monkeypatch.setattr(retry.Budget, "pause", lambda self: True)
     monkeypatch.setattr(staging, "uuid", staging.uuid)  # `Attempt.task` replaces it
 
@@ -90,7 +90,7 @@ class Attempt:
 
     @property
     def rows(self) -> Rows:
-        """All rows of the attempt."""
+        """Rows of the attempt, by stream."""
         return Counter(place for part in self.parts for place in part)
 
     def whole(self, connection: Connection) -> None:
@@ -98,24 +98,25 @@ class Attempt:
 
 
 def rows_in(keys: Keys) -> Rows:
-    """The rows in all streams."""
+    """Return the rows in all streams."""
     streams = ((key.decode(), value[2]) for key, value in keys if not key.startswith(b"pystreams:"))
     return Counter((stream, int(fields[1])) for stream, entries in streams for _, fields in entries)
 
 
 def prepared_in(keys: Keys) -> str:
-    """The attempt that has claimed all streams, by the ledger; empty without one."""
+    """Return the attempt that has claimed all streams according to the ledger, or an empty string."""
     fields = dict(dict(keys).get(WriterId("q", 0, 0).ledger_key, ()))
     return str(fields.get(b"prepared:0", b"").decode())
 
 
 @dataclass
 class Model:
-    """Explores programs and checks the invariants in every state.
+    """Explores the interleavings of programs and checks the invariants in every state.
 
-    `replay`: an attempt that runs after a restart, from every content of the server. Programs that are called as one
-    of `attempts` end with its commit: if they succeed, the batch is complete. Attempts may have other rows: then the
-    batch is that of one attempt, all of it, and a replay that does not fit is refused and changes nothing.
+    `replay` is the attempt that runs after a restart, from every content of the server. A program named like one of
+    `attempts` ends with that attempt's commit, and the batch is complete if the program succeeds. Attempts may have
+    different rows: then the batch has all rows of one attempt, and a replay with other rows is rejected and changes
+    nothing.
     """
 
     programs: Sequence[Program]
@@ -148,7 +149,7 @@ class Model:
         self.visited = exploration.visited
 
     def _replay(self, server: Server, before: Rows, prepared: str, trace: Callable[[], str]) -> None:
-        """The batch again, after a restart."""
+        """Run the batch again after a restart, and check the result."""
         error = _error_of(lambda: alone(server, self.replay.whole))
         if error:
             assert error == "REPLAY_DIFFERS", f"refused: {error}\n{trace()}"
@@ -167,7 +168,7 @@ class Model:
 
 
 def _error_of(call: Callable[[], object]) -> str:
-    """The condition of the error that a call raises; empty if it succeeds."""
+    """Return the condition of the error that a call raises, or an empty string if the call succeeds."""
     try:
         call()
     except PystreamsError as error:
@@ -176,7 +177,7 @@ def _error_of(call: Callable[[], object]) -> str:
 
 
 def drivers(tasks: Sequence[Attempt]) -> tuple[list[Program], Keys]:
-    """Return the drivers of these attempts, whose tasks have ended one after another, with the results of the tasks."""
+    """Return the drivers of these attempts, and the server's content after the attempts' tasks have run in sequence."""
     server = Server(_NO_EXTENSIONS)
     programs = []
     for attempt in tasks:
@@ -186,17 +187,17 @@ def drivers(tasks: Sequence[Attempt]) -> tuple[list[Program], Keys]:
 
 
 def copies(attempt: Attempt) -> list[Program]:
-    """Two copies of an attempt's task, and its driver, which starts when the first one has ended."""
+    """Return two copies of an attempt's task, and its driver, which starts when the first copy has ended."""
     tasks = [Program(name, partial(attempt.task, partition=0, copy=name)) for name in ("one", "two")]
     return [*tasks, Program("a", attempt.commit, ("one",))]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Programs that alternate, and the batch that is replayed from every content that they leave.
+    """Interleaved programs, and the batch that is replayed from every content they leave.
 
-    `states`: the least number of states, with any number of switches from one program to another. `switches`: the most
-    of them in `make test`; None if all fit there. `breaks`: links that break.
+    `states` is the minimum number of states without a limit of switches between programs. `switches` is the maximum
+    number of switches in `make test`; None is unlimited. `breaks` is the number of links that break.
     """
 
     programs: str
@@ -209,7 +210,7 @@ class Case:
     endings: frozenset[str] = frozenset()
 
     def model(self, switches: int | None) -> tuple[Model, Keys]:
-        """The model, and the content to start from."""
+        """Return the model and the server's initial content."""
         attempts = [Attempt(name, parts, self.mode) for name, parts in zip("ab", self.parts, strict=False)]
         programs, keys = [Program(each.name, each.whole, may_break=self.breaks > 0) for each in attempts], ()
         if self.programs == "drivers":
@@ -239,7 +240,7 @@ CASES = {
 
 
 def check(case: Case, switches: int | None) -> Model:
-    """Visit all states."""
+    """Visit all states of the case."""
     model, keys = case.model(switches)
     model.run(keys)
     assert model.endings >= case.endings
@@ -248,14 +249,14 @@ def check(case: Case, switches: int | None) -> Model:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_interleaving_loses_or_repeats_a_row(case: Case) -> None:
-    """In every state, each row is in a stream at most once; after a success or a replay, exactly once."""
+    """Each row is in a stream at most once in every state, and exactly once after a success or a replay."""
     check(case, case.switches)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_no_interleaving_at_all_loses_or_repeats_a_row(case: Case) -> None:
-    """The same with any number of switches."""
+def test_no_number_of_switches_loses_or_repeats_a_row(case: Case) -> None:
+    """The invariants also hold with any number of switches between programs."""
     assert check(case, None).visited >= case.states
 
 
@@ -292,7 +293,7 @@ def leave_what_was_begun(patch: pytest.MonkeyPatch) -> None:
 def test_the_model_fails_if_a_transition_is_broken(
     mutation: Callable[[pytest.MonkeyPatch], None], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each rule of the page is needed: without it, rows are lost, repeated or mixed."""
+    """The model finds lost, repeated or mixed rows if any rule of the protocol is removed."""
     mutation(monkeypatch)
     with pytest.raises(AssertionError, match=r"twice|committed|after a restart|not finished|refused"):
         check(CASES[case], CASES[case].switches)

@@ -1,4 +1,4 @@
-"""Fences without a server: which rows the arithmetic skips, adds and rejects."""
+"""Fences without a server: the rows that a fence skips, adds and rejects."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 @pytest.mark.parametrize(
     "key", [b"s", b"name:{7}", b"", b"{}", b"a}b", b"{}x", b"{a}b}", b"{{a}", b"}{", b"\xff{\xfe}"]
 )
-def test_a_fence_lives_in_its_streams_slot(key: bytes) -> None:
-    """For any stream name, its fence is a key in the same slot, and different from other streams' fences."""
+def test_a_fence_is_in_the_slot_of_its_stream(key: bytes) -> None:
+    """The fence of any stream is in the stream's cluster slot, and no two streams share a fence."""
     assert slot_of(b"x{%b}y" % same_slot_tag(key)) == slot_of(key)
     assert slot_of(WriterId(QUERY, 3, 1).fence_key(key)) == slot_of(key)
     assert WriterId(QUERY, 3, 1).fence_key(key) != WriterId(QUERY, 3, 1).fence_key(key + b"'")
 
 
-def test_slots_are_the_protocols() -> None:
-    """As redis-server counts them (CLUSTER KEYSLOT)."""
+def test_slots_are_those_of_redis_cluster() -> None:
+    """Slots are those of CLUSTER KEYSLOT."""
     assert (slot_of(b"123456789"), slot_of(b"{user1000}.following"), slot_of(b"foo{{bar}}zap")) == (12739, 3443, 4015)
 
 
@@ -40,15 +40,15 @@ def hashes(*numbers: int) -> Any:
 
 
 def stored(batch: int, numbers: list[int], refused: bytes = b"") -> list[bytes | None]:
-    """A fence's fields, as HMGET gives them."""
+    """Return the fields of a fence as HMGET does."""
     digest = RowDigest().plus(hashes(*numbers))
     return [b"%d" % batch, b"%d" % digest.rows, digest.text.encode(), b"1", refused]
 
 
 @given(rows=HASHES, done=st.integers(0, 12), data=st.data())
 @settings(deadline=None)
-def test_a_fence_skips_exactly_what_is_done(rows: list[int], done: int, data: st.DataObject) -> None:
-    """With any chunks, the rows that the fence counts are skipped, and the others are not."""
+def test_a_fence_skips_exactly_the_counted_rows(rows: list[int], done: int, data: st.DataObject) -> None:
+    """A fence skips exactly the rows that it counts, for any division into chunks."""
     done = min(done, len(rows))
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
     fence.update(stored(5, rows[:done]) if done else [None] * len(FENCE_FIELDS))
@@ -74,8 +74,8 @@ def test_a_fence_skips_exactly_what_is_done(rows: list[int], done: int, data: st
 
 @given(rows=st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=9), data=st.data())
 @settings(deadline=None)
-def test_a_complete_task_may_come_in_another_order(rows: list[int], data: st.DataObject) -> None:
-    """The same rows in any order count as written; with one row added, removed or changed they are rejected."""
+def test_a_complete_task_may_be_repeated_in_another_order(rows: list[int], data: st.DataObject) -> None:
+    """A repeated task may have its rows in any order; an added, missing or changed row is rejected."""
     again = data.draw(st.permutations(rows))
     kinds = {"same": again, "more": [*again, 7], "less": again[1:], "other": [again[0] ^ 1, *again[1:]]}
     for kind, numbers in kinds.items():
@@ -108,8 +108,8 @@ def test_a_complete_task_may_come_in_another_order(rows: list[int], data: st.Dat
         ([b"5", b"2", b"a" * 32, b"1", b""], "FENCE_VERSION"),
     ],
 )
-def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes | None], condition: str) -> None:
-    """A later batch, a refused row, other rows and a digest of an earlier version are errors of their own."""
+def test_a_fence_that_does_not_match_fails_the_task(values: list[bytes | None], condition: str) -> None:
+    """A later batch, a rejected row, other rows and an old digest version have separate errors."""
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
 
     def meet() -> None:
@@ -122,8 +122,8 @@ def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes | None], co
     assert FenceState.parse([None] * len(FENCE_FIELDS)) == FenceState()
 
 
-def test_a_fence_that_went_back_stops_the_task() -> None:
-    """A server that has lost confirmed rows is detected; so is a replay with fewer rows."""
+def test_a_fence_that_went_back_fails_the_task() -> None:
+    """A fence that counts fewer rows than were confirmed fails the task; so does a replay with fewer rows."""
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
     fence.advance(hashes(1, 2))
     with pytest.raises(WriteError, match="FENCE_BEHIND"):

@@ -1,4 +1,4 @@
-"""The table of states and events of an exactly-once write, and the functions behind it, on hashes in this process."""
+"""States and events of an exactly-once write, with the protocol's functions on dictionaries instead of a server."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ ONE_ROW = RowDigest().plus(np.array([7], np.uint64))
 
 
 class Hashes:
-    """The records on a server, and one attempt that works with them."""
+    """The records on a server, and one attempt that uses them."""
 
     def __init__(self, attempt: str = "a", batch: int = 3) -> None:
         self.protocol = Protocol(WriterId("q", batch, 0, attempt))
         self.content: dict[bytes, dict[str, bytes]] = {}
 
     def as_attempt(self, attempt: str) -> None:
-        """Continue as another attempt."""
+        """Continue as the attempt with this name."""
         self.protocol = replace(self.protocol, writer=replace(self.protocol.writer, attempt=attempt))
 
     def execute(self, commands: Sequence[Command]) -> None:
-        """Execute commands of the protocol."""
+        """Execute the protocol's commands on the dictionaries."""
         for name, key, *words in commands:
             assert isinstance(key, bytes)
             if name == "HSET":
@@ -59,34 +59,34 @@ class Hashes:
                 self.content.pop(key, None)
 
     def values(self, key: bytes, names: Sequence[str]) -> Values:
-        """As HMGET."""
+        """Return values as HMGET does."""
         return [self.content.get(key, {}).get(name) for name in names]
 
     @property
     def record(self) -> BatchRecord:
-        """The stream's record."""
+        """Record of the stream."""
         return BatchRecord.parse(self.values(self.protocol.writer.record_key(STREAM), RECORD_FIELDS))
 
     @property
     def state(self) -> State:
-        """The stream's state in the attempt's batch."""
+        """State of the stream in the attempt's batch."""
         return self.record.state(self.protocol.writer.batch)
 
     # The events
 
     def write(self) -> None:
-        """Add a row as a task does that comes now."""
+        """Add a row like a task that starts now."""
         found = self.record
         is_open = self.protocol.is_open(STREAM, Event.WRITE, found, found)
         fence = FenceState(self.protocol.writer.batch, 1, ONE_ROW.text, 1)
         self.execute(self.protocol.write(STREAM, fence, None if is_open else EMPTY))
 
     def seal(self) -> None:
-        """Seal as a driver does."""
+        """Seal the stream like a driver."""
         self.execute(self.protocol.seal(STREAM))
 
     def claim(self, driver: int = 1, **seen: Any) -> BatchRecord | None:
-        """Claim the stream for one staged row, after a look at it."""
+        """Read the stream's records, then claim the stream for one staged row."""
         key = self.protocol.writer.staged_key(STREAM, "0")
         staged = [TaskRows(STREAM, 0, ONE_ROW, RowDigest(), key, 1)]
         evidence, account = Evidence(self.record, **seen), Account((STREAM,), driver=driver)
@@ -100,18 +100,18 @@ class Hashes:
         return record
 
     def publish(self) -> None:
-        """Add a staged row by way of the driver."""
+        """Add a staged row like a driver."""
         found = self.record
         self.protocol.is_open(STREAM, Event.PUBLISH, found, found)
         fence = FenceState(self.protocol.writer.batch, 1, ONE_ROW.text, 1)
         self.execute(self.protocol.write(STREAM, fence, None))
 
     def commit(self) -> None:
-        """Commit what was seen."""
+        """Commit the stream's current record."""
         self.execute(self.protocol.commit({STREAM: Evidence(self.record)}, Account(), None))
 
     def fire(self, event: Event) -> None:
-        """Let the event happen."""
+        """Perform the event."""
         getattr(self, event.name.lower())()
 
 
@@ -139,7 +139,7 @@ def in_state(state: State) -> Hashes:
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("event", Event)
 def test_every_event_in_every_state(state: State, event: Event) -> None:
-    """The stored record is in the state that the table says; an event that it does not allow changes nothing."""
+    """An event leads to the state of the transition table; an event that the table does not allow changes nothing."""
     hashes = in_state(state)
     before = {key: dict(fields) for key, fields in hashes.content.items()}
     if (state, event) in TRANSITIONS:
@@ -159,7 +159,7 @@ def test_every_event_in_every_state(state: State, event: Event) -> None:
 
 @pytest.mark.parametrize(("state", "event"), [(State.DIRECT, Event.WRITE), (State.PREPARED, Event.PUBLISH)])
 def test_only_the_attempt_of_the_record_adds_rows(state: State, event: Event) -> None:
-    """Another attempt is refused, and changes nothing."""
+    """Another attempt than the record's is rejected and changes nothing."""
     hashes = in_state(state)
     before = {key: dict(fields) for key, fields in hashes.content.items()}
     hashes.as_attempt("b")
@@ -168,8 +168,8 @@ def test_only_the_attempt_of_the_record_adds_rows(state: State, event: Event) ->
     assert hashes.content == before
 
 
-def test_a_task_that_comes_before_the_record_changes_is_refused() -> None:
-    """A record that is not the one that the task entered with, and not its own, ends the task."""
+def test_a_task_fails_if_the_record_changed_since_it_was_read() -> None:
+    """A task fails if another attempt changed the record after the task has read it."""
     hashes = Hashes()
     entered = hashes.record
     hashes.execute([("HSET", hashes.protocol.writer.record_key(STREAM), "batch", 2, "attempt", "z")])
@@ -179,7 +179,7 @@ def test_a_task_that_comes_before_the_record_changes_is_refused() -> None:
 
 
 def test_a_claim_follows_the_order_of_drivers() -> None:
-    """A later driver claims the stream from an earlier one, and an earlier one not from a later one."""
+    """A later driver can claim a stream from an earlier driver, but not the reverse."""
     hashes = in_state(State.PREPARED)
     hashes.as_attempt("b")
     assert hashes.claim(driver=2) == hashes.record
@@ -189,15 +189,15 @@ def test_a_claim_follows_the_order_of_drivers() -> None:
         hashes.claim(driver=1)
 
 
-def test_a_claim_of_what_has_changed_is_none() -> None:
-    """A fence that counts more than was seen: the driver has to look again."""
+def test_a_claim_of_a_changed_fence_is_none() -> None:
+    """A claim returns None if the fence counts more rows than the driver has seen."""
     hashes = in_state(State.SEALED)
     assert hashes.claim(fences={0: FenceState(3, 0, "", 0)}) is None
     assert hashes.state is State.SEALED
 
 
 def test_a_claim_of_a_deleted_stream_removes_its_fences() -> None:
-    """The rows that they counted are gone, so all rows are published again."""
+    """Claiming a deleted stream removes its fences, so all rows are published again."""
     hashes = in_state(State.SEALED)
     fence = FenceState.parse(hashes.values(hashes.protocol.writer.fence_key(STREAM), FENCE_FIELDS))
     assert fence.rows == 1
@@ -206,7 +206,7 @@ def test_a_claim_of_a_deleted_stream_removes_its_fences() -> None:
 
 
 def test_the_last_driver_prepares() -> None:
-    """An attempt notes once that all streams are claimed; it is refused when a later driver has come."""
+    """An attempt is marked as prepared once; it is rejected if a later driver or another attempt is registered."""
     protocol = Protocol(WriterId("q", 3, 0, "a"))
     account = Account(driver=1)
     assert protocol.prepare_reads(account) == ("HMGET", b"pystreams:fence:{q}:ledger", "prepared:3", "driver:3:2")
@@ -222,7 +222,7 @@ def test_the_last_driver_prepares() -> None:
     ("retention", "named", "unnamed"), [(0, 0, 30), (1, 1, 30), (2, 2, 30), (30, 30, 30), (45, 45, 45)]
 )
 def test_a_short_retention_does_not_shorten_an_unnamed_write(retention: int, named: int, unnamed: int) -> None:
-    """Records of a running unnamed write last at least 30 days, and those of other writes as long as the user says."""
+    """Records of a running unnamed write last at least 30 days; other records last as long as fenceRetention."""
     day = 86_400_000
     options = WriteOptions(stream="s", fence_retention=retention * day)
     assert (kept_ms(options, lasting=True), kept_ms(options, lasting=False)) == (named * day, unnamed * day)

@@ -1,4 +1,4 @@
-"""Writes that the server rejects temporarily, at any request: no state of that is kept, each row is written once."""
+"""Writes that the server rejects temporarily, at any request: each row is written once by the next attempt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXEC = pack("EXEC")
 
 
 class State:
-    """A state in which the server rejects writes: `begin` and `end` it."""
+    """A state in which the server rejects writes, entered by `begin` and left by `end`."""
 
     def __init__(self, begin: Sequence[Any], end: Sequence[Any]) -> None:
         self._begin, self._end = begin, end
@@ -43,7 +43,7 @@ class State:
 
 
 def _lines(link: Link) -> int:
-    """The number of lines that have come and were not read yet."""
+    """Return the number of received lines that were not read yet."""
     with suppress(BlockingIOError):
         return link._socket().recv(1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT).count(b"\r\n")
     return 0
@@ -54,7 +54,7 @@ def _config(name: str, value: str, usual: str) -> State:
 
 
 def without(command: str) -> State:
-    """The user lacks the right to a command."""
+    """Return the state in which the user may not call this command."""
     return State(("ACL", "SETUSER", "job", f"-{command}"), ("ACL", "SETUSER", "job", f"+{command}"))
 
 
@@ -73,9 +73,10 @@ LONG_STATES = {f"NOPERM {command}": without(command) for command in _MORE_COMMAN
 def refusing(
     monkeypatch: pytest.MonkeyPatch, client: redis.Redis, state: State, number: int, *, at_exec: bool
 ) -> Iterator[list[int]]:
-    """The server is in this state during the request with this number. Gives the number of requests.
+    """Put the server in this state during request `number`, and yield a list with the number of requests.
 
-    `at_exec`: from its EXEC on, when its commands are queued; requests without EXEC are not counted.
+    With `at_exec`, the state starts when the commands of the transaction are queued, before its EXEC; requests without
+    EXEC are not counted.
     """
     pipeline, send_raw = Link.pipeline, Link.send_raw
     requests = [0]
@@ -139,7 +140,7 @@ def refusing(
 
 @pytest.fixture
 def url(client: redis.Redis, place: servers.Running) -> Iterator[str]:
-    """The address for a user `job` whose rights may be taken away."""
+    """Address with a user `job` whose permissions can be revoked."""
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
     yield place.url.replace("://", "://job:x@")
     client.acl_deluser("job")
@@ -147,7 +148,7 @@ def url(client: redis.Redis, place: servers.Running) -> Iterator[str]:
 
 @contextmanager
 def failed_snapshot(client: redis.Redis, place: servers.Running) -> Iterator[None]:
-    """Make the server's snapshot fail, with a path where no file can be made; at the end make one that succeeds."""
+    """Let the server's last snapshot be a failed one; at the end, make a successful one."""
     path = place.directory / "dump.rdb"
     path.unlink(missing_ok=True)
     path.mkdir()
@@ -159,14 +160,14 @@ def failed_snapshot(client: redis.Redis, place: servers.Running) -> Iterator[Non
 
 
 def snapshot(client: redis.Redis, status: str) -> None:
-    """Make a snapshot, which ends with this status."""
+    """Take a snapshot, and wait until the last snapshot has this status."""
     with suppress(redis.ResponseError):
         client.bgsave()
     wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == status, f"the snapshot: {status}")
 
 
 def write(url: str, mode: str, name: str, note: Callable[[], None] = lambda: None) -> None:
-    """Run one attempt of a batch of two tasks, the first of which another attempt may have started."""
+    """Run one attempt of a batch of two tasks."""
     attempt = Attempt(url, name, mode, more={"maxlen": 1000})
     try:
         attempt.task(0, range(ROWS // 2))
@@ -188,7 +189,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("refusal", "mode", "at_exec"), CASES)
-def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
+def test_the_next_attempt_completes_a_rejected_write(
     client: redis.Redis,
     place: servers.Running,
     url: str,
@@ -197,7 +198,7 @@ def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
     at_exec: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whichever request is rejected, the next attempt writes the rest: each row is written once, and no other."""
+    """If any request of an attempt is rejected, the next attempt writes the remaining rows, each once."""
     state = {**STATES, **LONG_STATES}[refusal]
     number, requests = 0, [1]
     with failed_snapshot(client, place) if refusal == "MISCONF" else nullcontext():
@@ -216,10 +217,12 @@ def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
 
 @pytest.mark.parametrize("overwrite", [False, True], ids=["append", "overwrite"])
 @pytest.mark.parametrize("refusal", ["OOM", "NOREPLICAS", "READONLY", "NOPERM xadd", "NOPERM xtrim"])
-def test_an_append_that_was_refused_for_a_moment_can_be_repeated(
+def test_a_rejected_append_can_be_repeated(
     client: redis.Redis, url: str, refusal: str, overwrite: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the command and not a row; the next run adds all rows, and overwriting leaves no others."""
+    """A rejected append fails with an error of the server; the next run adds all rows, and overwriting leaves no other
+    rows.
+    """
     state = {**STATES, "NOPERM xtrim": without("xtrim")}[refusal]
     rows = pa.RecordBatch.from_pydict({"n": pa.array(range(ROWS), pa.int64())})
     said = WriteOptions(stream="s", mode="append", chunk_size=5, maxlen=1000)

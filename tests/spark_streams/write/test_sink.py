@@ -1,4 +1,4 @@
-"""Whole writes without Spark, from the plan to the end of the batch: overwriting, and what only the end of one does."""
+"""Batch writes without Spark, from the plan to the commit, in particular overwriting."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MODES = ("exactlyOnce", "atomic", "staged", "append")
 
 
 def planned(url: str, overwrite: bool = True, **said: Any) -> Sink:
-    """A batch write as Spark plans it."""
+    """Return the batch write as Spark plans it."""
     options = WriteOptions(**{"stream": "s", "chunk_size": 7, **said})
     return plan(Address(url), options, WriteSchema(("n",), False, False, False), streaming=False, overwrite=overwrite)
 
 
 def wrote(sink: Sink, rows: Sequence[int]) -> Written:
-    """Return the only task's message after these rows."""
+    """Write these rows in one task, and return its message."""
     return sink.write(iter([pa.RecordBatch.from_pydict({"n": pa.array(rows, pa.int64())})]))
 
 
@@ -35,10 +35,10 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_overwriting_leaves_what_was_written_and_what_came_meanwhile(
-    client: redis.Redis, place: servers.Running, mode: str
-) -> None:
-    """Entries from before the write go when it ends, not earlier; those that others add meanwhile stay."""
+def test_overwriting_removes_only_the_previous_entries(client: redis.Redis, place: servers.Running, mode: str) -> None:
+    """Overwriting removes the previous entries when the write ends, and keeps entries that were
+    added during the write.
+    """
     client.xadd("s", {"n": -1})
     sink = planned(place.url, mode=mode)
     message = wrote(sink, range(20))
@@ -53,7 +53,7 @@ def test_overwriting_leaves_what_was_written_and_what_came_meanwhile(
 def test_overwriting_warns_of_entries_that_groups_have_not_finished(
     client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has each group's unread and pending entries; a stream whose groups are done is overwritten silently."""
+    """Overwriting logs the unread and pending entries of each group, and nothing if all groups have finished."""
     for n in range(5):
         client.xadd("s", {"n": n})
     client.xgroup_create("s", "slow", "0")
@@ -73,7 +73,7 @@ def test_overwriting_warns_of_entries_that_groups_have_not_finished(
 
 
 def test_overwriting_unread_entries_can_be_refused(client: redis.Redis, place: servers.Running) -> None:
-    """With overwriteUnread=false the write fails before it writes; finished entries and new streams may be replaced."""
+    """With overwriteUnread=false, a write fails at once if a group has unread or pending entries."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", "0")
     with pytest.raises(WriteError, match=r"\[OVERWRITE_UNREAD\] Overwriting 's' .*: g \(1 unread, 0 pending\)"):
@@ -91,10 +91,10 @@ def test_overwriting_unread_entries_can_be_refused(client: redis.Redis, place: s
         planned(place.url, stream=None, overwrites_unread=False)
 
 
-def test_entries_that_are_gone_do_not_count_as_unread(
+def test_removed_entries_do_not_count_as_unread(
     client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Trimmed and deleted entries are neither unread nor pending, and a stream without entries is overwritten."""
+    """Trimmed and deleted entries do not count as unread or pending, so an empty stream can be overwritten."""
     entries = [client.xadd("s", {"n": n}) for n in range(6)]
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"}, count=4)
@@ -115,10 +115,10 @@ def test_entries_that_are_gone_do_not_count_as_unread(
 
 
 @pytest.mark.parametrize("mode", MODES[:3])
-def test_an_overwriting_write_that_is_repeated_keeps_its_rows(
-    client: redis.Redis, place: servers.Running, mode: str
-) -> None:
-    """Under its writeId a write that ended, or died before it removed the old entries, gives the same when repeated."""
+def test_a_repeated_overwrite_keeps_its_rows(client: redis.Redis, place: servers.Running, mode: str) -> None:
+    """Repeating an overwriting write with its writeId gives the same rows, even if it died before removing the old
+    entries.
+    """
     client.xadd("s", {"n": -1})
     sink = planned(place.url, mode=mode, write_id="w")
     sink.commit([wrote(sink, range(20))])
@@ -135,10 +135,10 @@ def test_an_overwriting_write_that_is_repeated_keeps_its_rows(
 
 
 @pytest.mark.parametrize("said", [{}, {"write_id": "w"}])
-def test_what_a_task_that_died_had_staged_goes_with_its_write(
+def test_rows_staged_by_copies_of_a_task_are_published_once(
     client: redis.Redis, place: servers.Running, said: dict[str, Any]
 ) -> None:
-    """A speculative copy and a retry stage the same rows again: one set is published, and nothing stays."""
+    """If copies of a task stage the same rows, one set is published, and the others are removed."""
     sink = planned(place.url, mode="staged", overwrite=False, **said)
     for _ in range(2):
         wrote(sink, range(20))
@@ -164,8 +164,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_moved_rows_are_what_they_were(client: redis.Redis, place: servers.Running, name: str) -> None:
-    """Whatever bytes names and values have, and however many, staged rows come as appended ones do."""
+def test_staged_rows_equal_appended_rows(client: redis.Redis, place: servers.Running, name: str) -> None:
+    """Staged rows equal appended rows, for any bytes and any number of fields."""
     found = []
     for mode in ("append", "staged"):
         batch = pa.RecordBatch.from_pydict(TABLES[name])

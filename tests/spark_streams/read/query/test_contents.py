@@ -1,4 +1,4 @@
-"""Expected content of a range, as a table of interleavings, and against a model of a stream: no server, no Spark."""
+"""Expected content of a range, from a table of interleavings and against a model of a stream."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def at(ms: int) -> StreamId:
 
 
 class Stream:
-    """A stream with the counters of Redis 7. Its entries are numbers, which are their IDs, with the stream they belong
-    to.
-    """
+    """A stream with the counters of Redis 7. Each entry is its ID and the number of the stream's incarnation."""
 
     def __init__(self, entries: Sequence[int] = (), old: bool = False) -> None:
         self.made = 0
@@ -76,7 +74,7 @@ class Stream:
 
 
 class Asked:
-    """The server's half of `expect`, for one stream."""
+    """The server's replies to `expect`, for one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -194,10 +192,8 @@ ENDS_INSIDE = [plan for plan, (_, upto, _) in PLANS.items() if upto < 10]
     ("plan", "name", "event"),
     [*cases([*PLANS], HARMLESS), *cases(STARTS_INSIDE, BELOW), *cases(ENDS_INSIDE, BEHIND)],
 )
-def test_what_does_not_concern_a_range_is_no_loss(
-    plan: str, name: str, event: Callable[[Stream], None], when: str
-) -> None:
-    """Entries that are added, or removed outside the range, are no loss, whenever that happens."""
+def test_changes_outside_a_range_are_no_loss(plan: str, name: str, event: Callable[[Stream], None], when: str) -> None:
+    """Adding entries, or removing them outside the range, is no loss at any time."""
     reader = Reader(Stream(TEN), *PLANS[plan])
     happen(reader, event, when)
     assert reader.verdict == "whole"
@@ -205,7 +201,7 @@ def test_what_does_not_concern_a_range_is_no_loss(
 
 
 def happen(reader: Reader, event: Callable[[Stream], None], when: str) -> None:
-    """Run the reader, with the event at that moment."""
+    """Run the reader, and let the event happen at the given time."""
     if when != "between planning and reading":
         reader.read_page()
     if when == "after reading":
@@ -216,10 +212,10 @@ def happen(reader: Reader, event: Callable[[Stream], None], when: str) -> None:
 
 @pytest.mark.parametrize(("plan", "name", "event"), cases([*PLANS], LOST))
 @pytest.mark.parametrize("before", ["nothing", "deleted inside", "trimmed", "deleted behind"])
-def test_what_is_removed_before_it_is_read_is_lost(
+def test_entries_removed_before_they_are_read_are_lost(
     plan: str, name: str, event: Callable[[Stream], None], before: str
 ) -> None:
-    """Entries removed between planning and reading are lost, whatever had been removed before planning."""
+    """Entries removed between planning and reading are lost, whatever was removed before planning."""
     stream = Stream(TEN)
     if before == "deleted inside":
         stream.xdel(5 if plan.startswith("whole") else 3)
@@ -245,7 +241,9 @@ def test_what_is_removed_before_it_is_read_is_lost(
 def test_another_stream_of_that_name_is_noticed(
     plan: str, name: str, event: Callable[[Stream], None], trimmed: bool, read: bool
 ) -> None:
-    """A recreated stream is detected by its IDs and counters. One deleted behind its reader is no loss."""
+    """A recreated stream is detected by its IDs and counters; deleting a counted stream after it
+    was read is no loss.
+    """
     stream = Stream(TEN)
     if trimmed:
         stream.xtrim(3)
@@ -272,7 +270,7 @@ def test_another_stream_of_that_name_is_noticed(
 def test_the_same_ids_again_are_noticed_by_the_counters(
     before: Callable[[Stream], None], after: Callable[[Stream], None]
 ) -> None:
-    """A recreated stream with the same first and last ID is detected by its numbers of added and deleted entries."""
+    """A recreated stream with the same first and last ID is detected by its counters of added and deleted entries."""
     stream = Stream(TEN)
     before(stream)
     reader = Reader(stream, 0, 10)
@@ -281,7 +279,7 @@ def test_the_same_ids_again_are_noticed_by_the_counters(
 
 
 def test_more_entries_than_were_counted_are_another_stream() -> None:
-    """A range cannot grow: more entries in it are those of another stream."""
+    """A range with more entries than were counted belongs to a recreated stream."""
     stream = Stream([1, 5, 10])
     reader = Reader(stream, 0, 10)
     stream.remake(1, 2, 3, 10)
@@ -290,7 +288,7 @@ def test_more_entries_than_were_counted_are_another_stream() -> None:
 
 
 def test_a_trim_behind_the_reader_is_no_loss_and_one_that_overtakes_it_is() -> None:
-    """In a range that is not counted, trims that follow the reader are harmless; one that passes it is not."""
+    """In an uncounted range, a trim up to the reader's position is no loss, and a trim past it is."""
     for jumps, expected in ((1, "whole"), (6, "lost")):
         stream = Stream(range(1, 101))
         reader = Reader(stream, 4, 90, page=4)
@@ -304,7 +302,7 @@ def test_a_trim_behind_the_reader_is_no_loss_and_one_that_overtakes_it_is() -> N
 
 
 def test_a_server_without_counters() -> None:
-    """Before Redis 7 a whole stream is counted by its length, and any other range is known by its first entry."""
+    """Before Redis 7, a loss is detected by the length of a whole stream, and by the first entry of any other range."""
     for plan, event, expected in [
         ((0, 10), HARMLESS["entries added"], "whole"),
         ((0, 10), LOST["deleted in the range"], "lost"),
@@ -320,8 +318,8 @@ def test_a_server_without_counters() -> None:
         assert reader.read().verdict == expected, (plan, expected)
 
 
-def test_before_anything_is_read_only_the_state_is_judged() -> None:
-    """When a driver plans a batch again, it compares the stream with the offset."""
+def test_a_batch_that_is_planned_again_is_judged_by_the_state() -> None:
+    """When a batch is planned again, only the state of the stream is compared with the offset."""
     stream = Stream(TEN)
     part = Range("s", at(4), at(7), 0, head=at(5))
     known = Known(at(7), 7, at(1), deleted=ZERO)
@@ -339,8 +337,8 @@ def test_before_anything_is_read_only_the_state_is_judged() -> None:
         assert verdict(find_missing(part, known, stream.state)) == expected
 
 
-def test_a_range_that_was_empty_loses_nothing() -> None:
-    """Nothing is expected of a range without entries, even if the stream continues after it."""
+def test_an_empty_range_loses_nothing() -> None:
+    """A range without entries has no loss, even if the stream continues after it."""
     for cheap in (False, True):
         stream = Stream([1, 2, 9, 10])
         reader = Reader(stream, 2, 8, cheap)
@@ -349,8 +347,8 @@ def test_a_range_that_was_empty_loses_nothing() -> None:
         assert reader.read().verdict == "whole"
 
 
-def test_whatever_xsetid_said_before_planning_is_taken_as_it_is() -> None:
-    """Counters that were set by hand before the read are no loss, even if they contradict the entries."""
+def test_counters_set_with_xsetid_before_planning_are_no_loss() -> None:
+    """Counters set with XSETID before planning cause no loss, even if they contradict the entries."""
     state = Stream(TEN).state
     assert state is not None
     for added, deleted, last in [(3, ZERO, 10), (10**6, at(7), 99), (0, at(99), 99), (10, at(5), 10)]:
@@ -392,7 +390,9 @@ def act(stream: Stream, event: tuple[str, int]) -> None:
 def test_every_interleaving_of_a_reader_with_removals(
     history: list[tuple[str, int]], events: list[tuple[str, int]], after: int, span: int, cheap: bool
 ) -> None:
-    """A counted range is judged exactly. Of any other a trim is never missed, and nothing harmless is a loss."""
+    """Every loss in a counted range is detected; in any other range every trim is detected, and there are no false
+    losses.
+    """
     stream = Stream(range(1, 21))
     for event in history:
         act(stream, event)

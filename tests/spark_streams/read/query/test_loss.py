@@ -1,4 +1,4 @@
-"""Lost entries of a group, from a server's counters: no false losses, and none reported twice."""
+"""Lost entries of a group, derived from the server's counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.spark_streams.driver import Site, numbers
 
 
 class Past:
-    """A stream with the group g under random changes, and the entries that the group has lost by them."""
+    """A stream with the group g under random changes, with the number of entries that the group has lost."""
 
     def __init__(self, site: Site, chance: random.Random) -> None:
         self.client = site.client
@@ -55,7 +55,7 @@ class Past:
             self.position = int(entries[-1][0].partition(b"-")[0])
 
     def happen(self) -> None:
-        """One of the things that others do."""
+        """Perform a random action of another program."""
         what = self.chance.choice(["add", "read", "trim", "delete"])
         if what == "delete":
             self.delete()
@@ -69,10 +69,10 @@ def state_of(server: StreamServer) -> StreamState:
     return state
 
 
-def test_a_loss_is_said_once_and_only_if_there_was_one(site: Site) -> None:
-    """Whatever happens to a stream and its group, no false loss is reported, and most losses are found.
+def test_losses_are_reported_once_and_never_falsely(site: Site) -> None:
+    """No false loss is reported, and more than two thirds of the losses are found.
 
-    Not all: after single entries have been deleted, a server may not know how far a group has read.
+    After single entries have been deleted, a server may not know how far a group has read, so some losses are missed.
     """
     server = open_server(Connection(Address(site.url)))
     found = missed = 0
@@ -92,10 +92,10 @@ def test_a_loss_is_said_once_and_only_if_there_was_one(site: Site) -> None:
 
 
 @pytest.mark.parametrize("start", ["latest", "earliest"])
-def test_what_goes_before_the_first_batch_is_lost(site: Site, start: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A query that shares a group knows the counters from its start, and detects entries removed before its first
-    batch.
-    """
+def test_entries_removed_before_the_first_batch_are_lost(
+    site: Site, start: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Entries removed after a shared query started and before its next batch are lost."""
     site.add("s", 4)
     query = site.query(stream="s", group="g", consume="shared", startingOffsets=start, failOnDataLoss="false")
     assert numbers(query.drain()) == ([] if start == "latest" else [0, 1, 2, 3])
@@ -109,7 +109,7 @@ def test_what_goes_before_the_first_batch_is_lost(site: Site, start: str, caplog
 def test_a_deleted_entry_is_not_lost_again_when_its_neighbours_are_trimmed(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A reported loss is not reported again when earlier entries, which the group has read, are removed."""
+    """A deleted entry is reported once, even if entries before it are trimmed later."""
     site.add("s", 12)
     said = {"consume": "shared", "trimOnCommit": "true", "failOnDataLoss": "false", "maxEntriesPerTrigger": 2}
     query = site.query(stream="s", group="g", **said)

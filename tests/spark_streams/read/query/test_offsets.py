@@ -1,4 +1,4 @@
-"""Offsets in the checkpoint: every version is read, invalid offsets are rejected."""
+"""Offsets in the checkpoint: every version can be read, and invalid offsets are rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOLDEN = sorted(Path(__file__).parent.glob("offsets_v*.json"))
 @unhurried
 @given(st.dictionaries(st.text(), IDS))
 def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
-    """Offsets written as JSON and read again are equal, and equal offsets have equal texts."""
+    """Offsets are equal after a round trip through JSON, and equal offsets have the same text."""
     offsets = Offsets(streams)
     text = json.dumps(offsets.to_json())
     assert Offsets.from_json(json.loads(text)) == offsets
@@ -33,7 +33,7 @@ def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
 def test_every_field_of_every_stream_survives(
     streams: dict[str, tuple[StreamId, StreamId | None, int | None, bool]],
 ) -> None:
-    """An offset without names is read back for the streams that it was written for."""
+    """All fields of all streams are equal after a round trip through JSON."""
     offsets = Offsets(
         {name: at for name, (at, _, _, _) in streams.items()},
         added={name: added for name, (_, _, added, _) in streams.items() if added is not None},
@@ -101,7 +101,7 @@ MEANT["offsets_v5_shared"] = replace(MEANT["offsets_v3_shared"], starts={"weathe
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_offsets_of_every_version_are_read(path: Path) -> None:
-    """The golden file of each version can be read, and those of the two current versions are reproduced."""
+    """The golden file of each version can be read, and those of the two latest versions are written identically."""
     golden = json.loads(path.read_text())
     assert Offsets.from_json(golden) == MEANT[path.stem]
     if golden["version"] in (VERSION, VERSION - 1):
@@ -109,7 +109,7 @@ def test_offsets_of_every_version_are_read(path: Path) -> None:
 
 
 def test_every_version_has_a_golden_file() -> None:
-    """No version is without one, today's included."""
+    """Every version up to the current one has a golden file."""
     assert {json.loads(path.read_text())["version"] for path in GOLDEN} == set(range(1, VERSION + 1))
     assert {path.stem for path in GOLDEN} == set(MEANT)
 
@@ -130,8 +130,8 @@ def test_every_version_has_a_golden_file() -> None:
         ({"version": 4, "streams": {"a": "1-1"}, "unread": [1]}, "OFFSET_MALFORMED"),
     ],
 )
-def test_offsets_of_another_kind_are_refused(offset: dict[str, object], condition: str) -> None:
-    """An offset that this source has not written is an error that says so, never a position."""
+def test_invalid_offsets_are_rejected(offset: dict[str, object], condition: str) -> None:
+    """An offset with an unknown version or a malformed field is an error."""
     with pytest.raises(StreamError) as caught:
         Offsets.from_json(offset)
     assert caught.value.condition == condition

@@ -1,4 +1,4 @@
-"""Planning: limits are met exactly, shares are fair, ranges are disjoint and complete."""
+"""Shares, ranges and tasks of a batch: limits are exact, shares are fair, and ranges are disjoint and complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), ma
 @unhurried
 @given(st.integers(1, 2000), BACKLOGS, st.integers(0, 50))
 def test_shares_add_up(limit: int, backlog: dict[str, int], turn: int) -> None:
-    """Shares add up to the limit or to all there is, and none exceeds its backlog."""
+    """Shares add up to the limit or to the whole backlog, and no share exceeds its stream's backlog."""
     shares = planning.shares(limit, backlog, turn)
     assert sum(shares.values()) == min(limit, sum(backlog.values()))
     assert all(0 < share <= backlog[name] for name, share in shares.items())
@@ -30,8 +30,10 @@ def test_shares_add_up(limit: int, backlog: dict[str, int], turn: int) -> None:
 
 @unhurried
 @given(st.integers(1, 2000), BACKLOGS)
-def test_none_is_starved(limit: int, backlog: dict[str, int]) -> None:
-    """With at least as many entries as waiting streams, each gets one; with fewer, the turns go round."""
+def test_no_stream_starves(limit: int, backlog: dict[str, int]) -> None:
+    """Each waiting stream gets an entry if the limit allows; otherwise successive batches rotate
+    through the streams.
+    """
     waiting = {name for name, count in backlog.items() if count}
     if limit >= len(waiting):
         assert set(planning.shares(limit, backlog)) == waiting
@@ -42,7 +44,7 @@ def test_none_is_starved(limit: int, backlog: dict[str, int]) -> None:
 @unhurried
 @given(st.integers(1, 2000), BACKLOGS)
 def test_shares_are_in_proportion(limit: int, backlog: dict[str, int]) -> None:
-    """Each stream's share differs from its proportion by no more than rounding, and one each, can explain."""
+    """Shares are proportional to the backlogs, except for rounding and the one entry guaranteed to each stream."""
     total = sum(backlog.values())
     if total > limit >= len(backlog):
         for name, share in planning.shares(limit, backlog).items():
@@ -61,7 +63,7 @@ def streams(draw: st.DrawFn) -> dict[str, list[StreamId]]:
 @unhurried
 @given(streams(), st.integers(1, 120), st.data())
 def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, data: st.DataObject) -> None:
-    """However wrong the estimated backlogs are, a batch has exactly `limit` entries, or all there are."""
+    """A batch has exactly `limit` entries, or all entries, however wrong the estimated backlogs are."""
     ends = {name: (ids[-1] if ids else ZERO) for name, ids in entries.items()}
     starts = {}
     for name, ids in entries.items():
@@ -95,7 +97,7 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
 @unhurried
 @given(st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted), max_size=3))
 def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
-    """Every ID after the start and up to the end is in exactly one range, every other ID in none."""
+    """Every ID between start and end is in exactly one range, and no other ID is in any range."""
     starts = {name: StreamId(low, 0) for name, (low, _) in bounds.items()}
     ends = {name: StreamId(high, 0) for name, (_, high) in bounds.items()}
     parts = planning.ranges(starts, ends)
@@ -106,7 +108,7 @@ def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
 
 
 def test_cuts_make_ranges() -> None:
-    """A stream that is cut has a range up to each cut, numbered and with its size; the others have one."""
+    """A stream with cuts has one numbered range with its size per cut; a stream without cuts has one range."""
     starts, ends = {"a": ZERO, "b": ZERO}, {"a": StreamId(9, 0), "b": StreamId(1, 0)}
     cuts = {"a": [(StreamId(4, 0), 3), (StreamId(9, 0), None)]}
     assert planning.ranges(starts, ends, cuts, {"b": 5}) == [
@@ -127,7 +129,7 @@ RANGES = st.lists(
 @unhurried
 @given(RANGES, st.one_of(st.none(), st.integers(1, 20)), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 999)))
 def test_ranges_share_tasks(ranges: list[Range], most: int | None, cores: int, entries: int | None) -> None:
-    """Every range is in one task, in order; limits are kept, and large ranges are not held up by each other."""
+    """Every range is in exactly one task, in order, and tasks keep the limits and a maximum size."""
     options = LimitOptions(max_partitions=most, max_per_partition=entries)
     counts = planning.tasks(ranges, options, cores)
     tasks = planning.shared(ranges, counts)
@@ -146,7 +148,7 @@ def test_ranges_share_tasks(ranges: list[Range], most: int | None, cores: int, e
 
 
 def test_many_small_ranges_make_few_even_tasks() -> None:
-    """A thousand ranges of the same size are a task for each core, of nearly the same size."""
+    """A thousand ranges of equal size become one task per core, of nearly equal size."""
     ranges = [Range(f"s{n:04}", ZERO, ZERO, 0, 200) for n in range(1000)]
     counts = planning.tasks(ranges, LimitOptions(), 6)
     assert len(counts) == 6
@@ -155,8 +157,8 @@ def test_many_small_ranges_make_few_even_tasks() -> None:
 
 @unhurried
 @given(BACKLOGS, st.integers(1, 20), st.one_of(st.none(), st.integers(1, 300)))
-def test_partitions_are_as_many_as_wanted(sizes: dict[str, int], least: int, most: int | None) -> None:
-    """Every stream with entries has a partition, together there are at least the minimum, none must exceed the most."""
+def test_partitions_keep_minimum_and_maximum(sizes: dict[str, int], least: int, most: int | None) -> None:
+    """Every stream with entries has a partition; the minimum number and the maximum size of partitions are kept."""
     parts = planning.parts(sizes, least, most)
     assert set(parts) == {name for name, size in sizes.items() if size}
     assert sum(parts.values()) >= min(least, sum(sizes.values()))

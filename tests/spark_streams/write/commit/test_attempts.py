@@ -1,6 +1,6 @@
-"""Repeated attempts of batches, without Spark: exactly the right rows, or an error without changes.
+"""Repeated attempts of batches, without Spark: the correct rows, or an error without changes.
 
-One long module, because all cases use `Attempt`.
+This module is long because all cases use `Attempt`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MODES = ("exactlyOnce", "atomic", "staged")
 
 @dataclass
 class Attempt:
-    """One attempt of a batch: its tasks' rows by partition and stream."""
+    """One attempt of a batch, with the results of its tasks."""
 
     url: str
     name: str
@@ -71,7 +71,7 @@ class Attempt:
         return self
 
     def commit(self) -> None:
-        """The driver's end of the batch."""
+        """Commit the batch like a driver."""
         writer = WriterId(QUERY, self.batch, 0, self.name)
         Publisher(self.connection, writer, self.options, lasting=True).commit(self.brought)
 
@@ -81,10 +81,12 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
 
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
-def test_other_partitions_behind_a_task_that_had_ended_are_refused(
+def test_a_replay_with_other_partitions_fails_after_a_finished_task(
     client: redis.Redis, place: servers.Running, mode: str
 ) -> None:
-    """One of two tasks had ended, and the batch comes in three parts: an error, nothing added; as before: the rest."""
+    """If one task has ended, a replay with other partitions fails and adds nothing; a replay with the same ones writes
+    the rest.
+    """
     rows = list(range(40))
     Attempt(place.url, "first", mode).task(0, rows[::2])
     again = Attempt(place.url, "second", mode)
@@ -104,10 +106,12 @@ def test_other_partitions_behind_a_task_that_had_ended_are_refused(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_rows_that_are_all_there_may_come_in_any_partitions_and_order(
+def test_a_complete_batch_may_have_any_partitions_and_order(
     client: redis.Redis, place: servers.Running, mode: str, is_committed: bool
 ) -> None:
-    """A completely written batch adds nothing in any repetition; other rows are rejected or ignored."""
+    """Repeating a complete batch with any partitions and order adds nothing; other rows are rejected, or ignored if
+    staged.
+    """
     first = Attempt(place.url, "first", mode).task(0, range(20)).task(1, range(20, 40))
     if is_committed or mode == "staged":
         first.commit()
@@ -128,10 +132,10 @@ def test_rows_that_are_all_there_may_come_in_any_partitions_and_order(
     assert not client.keys("*staged*")
 
 
-def test_a_published_batch_that_comes_with_other_rows_is_a_warning_and_a_write_id_an_error(
+def test_other_rows_for_a_published_batch_are_a_warning_or_an_error(
     client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows left out of a finished staged batch are logged; two writes with one `writeId` are rejected."""
+    """Repeating a published batch with other rows is a warning for a query, and an error with a `writeId`."""
     more = {"write_id": "x"}
     Attempt(place.url, "first", "staged", more=more).task(0, range(20)).commit()
     Attempt(place.url, "same", "staged", more=more).task(0, range(9)).task(1, range(9, 20)).commit()
@@ -146,7 +150,9 @@ def test_a_published_batch_that_comes_with_other_rows_is_a_warning_and_a_write_i
 def test_a_complete_task_in_another_order_is_skipped_and_the_rest_is_written(
     client: redis.Redis, place: servers.Running
 ) -> None:
-    """The order within a partition may change, as after a shuffle, once its task had ended."""
+    """A finished task may be repeated with its rows in another order, as after a shuffle, and the other tasks are
+    written.
+    """
     Attempt(place.url, "first").task(0, range(20))
     Attempt(place.url, "second").task(0, range(19, -1, -1)).task(1, range(20, 40)).commit()
     assert sorted(numbers(client)) == list(range(40))
@@ -155,7 +161,7 @@ def test_a_complete_task_in_another_order_is_skipped_and_the_rest_is_written(
 def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
     client: redis.Redis, place: servers.Running
 ) -> None:
-    """Late tasks fail or find the batch finished, even if their own fence is gone."""
+    """A late task of a replaced or finished attempt adds no rows, even if its fence was deleted."""
     Attempt(place.url, "first").task(0, range(20))
     late = Attempt(place.url, "first")
     sender, chunks = late.sender(1), list(late.chunks(range(20, 40)))
@@ -172,10 +178,10 @@ def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
 
 
 @pytest.mark.parametrize("published", [0, 1, 3])
-def test_a_publication_that_was_begun_is_finished_by_any_other_attempt(
+def test_any_other_attempt_completes_a_started_publication(
     client: redis.Redis, place: servers.Running, published: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the driver dies while publishing, the next one finishes that, whatever its own plan and rows are."""
+    """If a driver dies while publishing, the next driver completes that publication, whatever its own rows are."""
     first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
     assert numbers(client) == []
     move, left = Mover.move, [published]
@@ -196,12 +202,12 @@ def test_a_publication_that_was_begun_is_finished_by_any_other_attempt(
     assert numbers(client) == list(range(45))
 
 
-def test_a_driver_that_is_late_does_not_take_over_a_publication(
+def test_a_late_driver_does_not_take_over_a_publication(
     client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver pauses between making its claims and confirming them; another one publishes, and dies.
+    """A driver that pauses after its claims fails if another driver has started publishing meanwhile.
 
-    The first one fails, and a third one finishes what the second had started.
+    The third driver completes the second driver's publication.
     """
     first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
     second = Attempt(place.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
@@ -231,7 +237,7 @@ def test_a_driver_that_is_late_does_not_take_over_a_publication(
 
 
 def test_staged_rows_of_an_attempt_that_died_are_never_published(client: redis.Redis, place: servers.Running) -> None:
-    """Tasks that staged without their driver's commit leave nothing but keys that expire."""
+    """Rows that were staged and not committed are never published, and their keys expire."""
     Attempt(place.url, "first", "staged").task(0, range(20))
     assert numbers(client) == []
     assert all(0 < client.pttl(key) <= 86_400_000 for key in client.keys("*staged*"))
@@ -242,7 +248,9 @@ def test_staged_rows_of_an_attempt_that_died_are_never_published(client: redis.R
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, place: servers.Running, mode: str) -> None:
-    """Records of a stream that was deleted, or recreated since, do not count, also in other partitions."""
+    """Records of a stream that was deleted or recreated are ignored, also with other partitions, so all rows are
+    written again.
+    """
     Attempt(place.url, "first", mode).task(0, range(20)).task(1, range(20, 40)).commit()
     client.delete("s")
     Attempt(place.url, "second", mode).task(0, range(40)).commit()
@@ -258,10 +266,10 @@ def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, plac
 
 @pytest.mark.parametrize("is_committed", [True, False])
 @pytest.mark.parametrize("before", [0, 7])
-def test_a_stream_that_was_made_anew_with_more_entries_gets_its_rows_again(
+def test_a_recreated_stream_with_more_entries_gets_its_rows_again(
     client: redis.Redis, place: servers.Running, is_committed: bool, before: int
 ) -> None:
-    """With greater or smaller IDs; a stream whose entries were trimmed or deleted is the same one."""
+    """A recreated stream gets its rows again, with greater or smaller IDs; a stream with removed entries does not."""
     for n in range(before):
         client.xadd("s", {"n": n}, id=f"5-{n + 1}")
     first = Attempt(place.url, "first").task(0, range(20))
@@ -290,12 +298,12 @@ def test_a_stream_that_was_made_anew_with_more_entries_gets_its_rows_again(
 
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
-def test_a_batch_that_the_server_refused_in_part_adds_nothing_when_it_is_repeated(
+def test_a_partly_rejected_batch_adds_nothing_when_it_is_repeated(
     client: redis.Redis, place: servers.Running, mode: str, request: pytest.FixtureRequest
 ) -> None:
-    """A stream runs out of IDs within a transaction: the rows that went in before do not go in again.
+    """If a stream runs out of IDs within a transaction, repeating the batch adds no row twice.
 
-    Of rows that were sent as columns none go in.
+    A chunk sent as columns is rejected as a whole.
     """
     is_by_columns = mode == "exactlyOnce" and request.node.callspec.params["place"] == "engine"
     client.xadd("s", {"n": -1}, id=f"{(1 << 64) - 1}-{(1 << 64) - 4}")
@@ -307,8 +315,10 @@ def test_a_batch_that_the_server_refused_in_part_adds_nothing_when_it_is_repeate
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running, seed: int) -> None:
-    """Attempts with random parts, orders and deaths give exactly the rows, or REPLAY_DIFFERS without changes."""
+def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, place: servers.Running, seed: int) -> None:
+    """Attempts with random partitions, orders and deaths end with exactly the rows, or with REPLAY_DIFFERS and no
+    changes.
+    """
     chance = random.Random(seed)
     for batch in range(4):
         mode = chance.choice(MODES)
@@ -339,10 +349,10 @@ def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running
 
 
 def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: servers.Running) -> None:
-    """Each execution keeps its number; a run after a restart starts counting again, a later batch too, an earlier one
-    fails.
+    """Writes of a batch are numbered separately in each run of the query, and an execution keeps its number; an earlier
+    batch is an error.
 
-    The count outlives the batch, even if the user keeps records only for a short time.
+    The count lasts longer than a short fenceRetention.
     """
     connection, options = Connection(Address(place.url)), WriteOptions(stream="s", fence_retention=5)
 
@@ -360,7 +370,7 @@ def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: server
 
 
 def test_the_run_is_found_among_a_jobs_tags() -> None:
-    """A user's tags and job groups are not taken for it."""
+    """The run is found among a job's tags, and a user's tags are not taken for it."""
     session = "spark-session-f541ce15-c57b-4f3e-b87f-3bc0b293dc5a"
     assert run_in(f"mine,{session},{session}-execution-root-id-2,x") == f"{session}-execution-root-id-2"
     assert run_in(f"{session},etl") is None
@@ -368,7 +378,7 @@ def test_the_run_is_found_among_a_jobs_tags() -> None:
 
 
 def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers.Running) -> None:
-    """Stored and read again they are unchanged, with and without IDs, for any stream name."""
+    """Staged rows and manifests are unchanged after a round trip, with and without IDs, for any stream name."""
     options = WriteOptions(stream="s")
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", None, "2-*"], "n": [1, 2, 3]})
     (rows,) = next(RowEncoder(options, WriteSchema(("n",), False, True, False)).chunks(iter([table])))
@@ -381,8 +391,8 @@ def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers
     assert parse_manifest(manifest_of(named)) == named
 
 
-def test_staged_rows_that_were_lost_are_an_error(client: redis.Redis, place: servers.Running) -> None:
-    """Staged rows that are missing at publication are an error that names them."""
+def test_lost_staged_rows_are_an_error(client: redis.Redis, place: servers.Running) -> None:
+    """Staged rows that are missing at publication are an error that names their batch and stream."""
     attempt = Attempt(place.url, "first", "staged").task(0, range(20))
     client.delete(*client.keys("*staged*"))
     with pytest.raises(WriteError, match=r"STAGED_LOST.*batch 0.*'s'"):
@@ -390,7 +400,7 @@ def test_staged_rows_that_were_lost_are_an_error(client: redis.Redis, place: ser
 
 
 def test_ids_of_the_rows_are_kept_or_left_out(client: redis.Redis, place: servers.Running) -> None:
-    """Entries copied to a stream with newer ones are refused with a way out, and with keepIds=false get new IDs."""
+    """Rows with IDs smaller than the stream's last ID are rejected with advice; with keepIds=false they get new IDs."""
     client.xadd("s", {"n": "0"}, id="9-9")
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", "2-2"], "n": [1, 2]})
 
@@ -407,7 +417,9 @@ def test_ids_of_the_rows_are_kept_or_left_out(client: redis.Redis, place: server
 
 @pytest.mark.redis
 def test_a_server_that_may_evict_the_records_is_refused(redis_process: servers.Running) -> None:
-    """With maxmemory and a policy that evicts, a write is refused unless the user allows it or keeps no records."""
+    """A write to a server that may evict its records is rejected, unless allowEviction is set or no
+    records are kept.
+    """
 
     def planned(streaming: bool = True, **said: Any) -> Sink:
         options = WriteOptions(stream="s", **said)
@@ -432,7 +444,7 @@ def test_a_server_that_may_evict_the_records_is_refused(redis_process: servers.R
 def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
     client: redis.Redis, place: servers.Running
 ) -> None:
-    """A replay that differs at one stream adds nothing to another; neither if it leaves out rows or a whole stream."""
+    """A replay that differs in one stream, or leaves out rows or a stream, adds nothing to any stream."""
     Attempt(place.url, "first").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
     before = {name: numbers(client, name) for name in "abc"}
     others: dict[str, dict[str, Sequence[int]]] = {
@@ -453,8 +465,8 @@ def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
     assert [numbers(client, name) for name in "abc"] == [[*range(10)], [*range(10, 20)], [5]]
 
 
-def test_a_task_that_is_late_writes_to_no_stream_at_all(client: redis.Redis, place: servers.Running) -> None:
-    """Once a driver has ended the batch, a late task of any attempt adds nothing, even without earlier writes."""
+def test_a_late_task_writes_to_no_stream(client: redis.Redis, place: servers.Running) -> None:
+    """After the batch was committed, a late task of any attempt adds nothing to any stream."""
     first = Attempt(place.url, "first").task(0, range(10), stream="a")
     late = first.sender(1)
     chunk = next(first.chunks(range(10, 15), stream="late"))
@@ -470,10 +482,10 @@ def test_a_task_that_is_late_writes_to_no_stream_at_all(client: redis.Redis, pla
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_was_staged_and_abandoned_is_removed_by_the_next_commit(
+def test_abandoned_staged_rows_are_removed_by_the_next_commit(
     client: redis.Redis, place: servers.Running, mode: str
 ) -> None:
-    """A driver died and its staging is left: the query's next commit removes it, whatever stream it was for."""
+    """The query's next commit removes rows that a dead driver left staged, for any stream."""
     Attempt(place.url, "zeroth", mode).task(0, [1]).commit()
     Attempt(place.url, "first", "staged", batch=1).task(0, range(20), stream="gone").task(1, range(20))
     assert len(client.keys("*staged*")) == 2
@@ -485,8 +497,8 @@ def test_what_was_staged_and_abandoned_is_removed_by_the_next_commit(
     assert {name.split(b":")[1] for name in ledger if b":" in name} == {b"2"}
 
 
-def test_rows_that_the_server_lost_before_the_commit_are_missed(client: redis.Redis, place: servers.Running) -> None:
-    """If a failover lost rows of finished tasks, the driver notices, and the repeated batch writes them again."""
+def test_rows_lost_before_the_commit_are_noticed(client: redis.Redis, place: servers.Running) -> None:
+    """If a failover lost rows of finished tasks, the commit fails, and the repeated batch writes the rows again."""
     first = Attempt(place.url, "first").task(0, range(10)).task(1, range(10, 20))
     client.delete("s", *client.keys("pystreams:fence:{s}*"))
     with pytest.raises(WriteError, match=r"FENCE_BEHIND.*counts 0 rows, but the server had confirmed 10\."):
@@ -496,10 +508,10 @@ def test_rows_that_the_server_lost_before_the_commit_are_missed(client: redis.Re
 
 
 @pytest.mark.parametrize("may", ["+@all", "+@all -eval -command", "+@all -eval -ps.append"])
-def test_staged_rows_come_through_whatever_the_user_may_do(
+def test_staged_rows_are_published_with_any_permissions(
     client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest, may: str
 ) -> None:
-    """Moved by the server, or by the driver if the user has no right to that: the same entries, in order."""
+    """Staged rows are published in order by the server, or by the driver if the user lacks the permissions."""
     words = may.replace("-ps.append", "") if request.node.callspec.params["place"] == "redis" else may
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *words.split())
     client.config_resetstat()

@@ -1,4 +1,4 @@
-"""Digests: a row's hash depends on the row alone."""
+"""Digests of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=9)
 
 
 def hashes_of(rows: list[tuple[bytes | None, ...]]) -> list[int]:
-    """The hashes of rows of the fields a and b and an own ID."""
+    """Return the hashes of rows with the fields a and b and an ID."""
     first, second, ids = (pa.array([row[at] for row in rows], pa.binary()) for at in range(3))
     found: list[int] = row_hashes([(b"a", first), (b"b", second)], None, ids, len(rows)).tolist()
     return found
@@ -23,7 +23,9 @@ def hashes_of(rows: list[tuple[bytes | None, ...]]) -> list[int]:
 
 @given(ROWS)
 def test_a_rows_hash_depends_on_the_row_alone(rows):
-    """The hash of a row depends only on the row, not on its position or neighbours; other rows have other hashes."""
+    """The hash of a row depends only on the row, not on its position or neighbours, and different rows have different
+    hashes.
+    """
     found = hashes_of(rows)
     assert found == [hashes_of([row])[0] for row in rows]
     assert found == hashes_of([*rows, (b"y" * 9000, b"", None)])[: len(rows)]
@@ -33,7 +35,7 @@ def test_a_rows_hash_depends_on_the_row_alone(rows):
 
 @given(ROWS)
 def test_fields_hash_the_same_from_columns_and_from_a_map(rows):
-    """A row's fields give the same hash as separate columns and in a map, in any order."""
+    """Fields in columns and fields in a map, in any order, have the same hash."""
     in_map = [[pair for pair in zip((b"b", b"a"), row[1::-1], strict=True) if pair[1] is not None] for row in rows]
     offsets = [0]
     for pairs in in_map:

@@ -1,4 +1,4 @@
-"""From record batches to chunks of commands."""
+"""Encoding of record batches into chunks of commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_streams.write.rows.encoding import RowEncoder
 
 @pytest.mark.parametrize("kind", [spark.BooleanType(), spark.IntegerType()], ids=["booleans", "integers"])
 def test_a_chunk_of_many_columns_has_few_rows(kind: spark.DataType) -> None:
-    """Its commands are bounded, though names are most of them and Arrow has each value in one bit; no row is lost."""
+    """Chunks of many columns with long names stay below a maximum size, and no row is lost."""
     names = [f"a_rather_long_name_of_a_sensor_in_a_factory_{number}" for number in range(500)]
     rows = 4000
     values = pa.array([False, True] * (rows // 2)) if kind == spark.BooleanType() else pa.array(range(rows), pa.int32())

@@ -1,4 +1,4 @@
-"""Rows sent to the engine as columns: which writes use this form, and equal results."""
+"""Rows sent to the engine as columns: the writes that use columns, and equal results."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from tests.spark_streams.write.tasks.test_exactly_once import Task, numbers, tab
 
 
 def calls(client: redis.Redis, name: str) -> int:
-    """How often a command was called without an error, since CONFIG RESETSTAT."""
+    """Return the number of successful calls of a command since CONFIG RESETSTAT."""
     found = client.info("commandstats").get(f"cmdstat_{name}", {})
     return int(found.get("calls", 0)) - int(found.get("failed_calls", 0))
 
 
 def nulls_at(first: int, end: int, *rows: int) -> pa.RecordBatch:
-    """Rows with a second field, which is missing from these."""
+    """Return rows with a second field, which is null in the given rows."""
     return table(
         first, end, text=pa.array([None if row in rows else f"{row}" * (row % 7) for row in range(first, end)])
     )
 
 
 def is_engine(request: pytest.FixtureRequest) -> bool:
-    """Whether the test is on the engine."""
+    """Return whether the test runs on the engine."""
     return bool(request.node.callspec.params["place"] == "engine")
 
 
-def test_rows_without_nulls_go_as_columns(
+def test_rows_without_nulls_are_sent_as_columns(
     client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
 ) -> None:
-    """A chunk is one PS.ADD on the engine, and XADDs on Redis or where a value is missing; the entries are the same."""
+    """A chunk without nulls is one PS.ADD on the engine; with nulls, or on Redis, its rows are XADDs with the same
+    result.
+    """
     client.config_resetstat()
     Task(place.url).feed(nulls_at(0, 400, 150)).finish()
     if is_engine(request):
@@ -51,8 +53,10 @@ def test_rows_without_nulls_go_as_columns(
 
 
 @pytest.mark.parametrize("more", [{"chunk_size": 400}, {"chunk_size": 30}, {"mode": "staged"}, {"mode": "atomic"}])
-def test_how_rows_were_sent_does_not_show(client: redis.Redis, place: servers.Running, more: dict[str, object]) -> None:
-    """A repetition whose chunks hold nulls where the first attempt's did not finds the same rows, and adds nothing."""
+def test_a_replay_does_not_depend_on_how_rows_were_sent(
+    client: redis.Redis, place: servers.Running, more: dict[str, object]
+) -> None:
+    """A repeated write adds nothing if its rows are divided differently into columns and XADDs."""
     assert Task(place.url).feed(nulls_at(0, 400, 150)).finish() == 400
     before = client.xrange("s")
     assert Task(place.url, **more).feed(nulls_at(0, 400, 150)).finish() == 400
@@ -60,10 +64,12 @@ def test_how_rows_were_sent_does_not_show(client: redis.Redis, place: servers.Ru
 
 
 @pytest.mark.parametrize("rules", ["-ps.add", "-command"])
-def test_a_user_without_the_right_writes_as_ever(
+def test_a_user_without_permission_writes_with_xadd(
     client: redis.Redis, place: servers.Running, rules: str, request: pytest.FixtureRequest
 ) -> None:
-    """A user without the right to PS.ADD, or to check for it, writes by XADD; also if it is revoked meanwhile."""
+    """A user without permission for PS.ADD or COMMAND writes with XADD, even if the permission is revoked during the
+    write.
+    """
     if rules == "-ps.add" and not is_engine(request):
         rules = "-ping"
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
@@ -81,16 +87,16 @@ def test_a_user_without_the_right_writes_as_ever(
 
 
 def appended(sender: AtLeastOnceSender, *batches: pa.RecordBatch) -> None:
-    """Send rows at least once, to the stream `s`."""
+    """Send rows to the stream `s` in append mode."""
     schema = WriteSchema(tuple(batches[0].schema.names), False, False, False)
     for chunk in RowEncoder(WriteOptions(stream="s", mode="append", chunk_size=100), schema).chunks(iter(batches)):
         sender.submit(chunk)
 
 
-def test_rows_at_least_once_go_as_columns_too(
+def test_appended_rows_are_sent_as_columns(
     client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
 ) -> None:
-    """A chunk is one PS.ADD on the engine, also after one with a missing value, and a trim follows it."""
+    """In append mode, a chunk without nulls is one PS.ADD on the engine, also if the stream is trimmed."""
     client.config_resetstat()
     connection = Connection(Address(place.url))
     sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100, maxlen=390))
@@ -104,8 +110,8 @@ def test_rows_at_least_once_go_as_columns_too(
     assert numbers(client)[-100:] == [*range(300, 400)]
 
 
-def test_a_right_that_is_taken_away_costs_no_rows_at_least_once(client: redis.Redis, place: servers.Running) -> None:
-    """Chunks in flight that are rejected as columns are sent as XADDs, in order; none is duplicated."""
+def test_a_revoked_permission_loses_no_appended_rows(client: redis.Redis, place: servers.Running) -> None:
+    """If the permission for PS.ADD is revoked, rejected chunks are sent with XADD, in order and without duplicates."""
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
     connection = Connection(Address(place.url.replace("://", "://job:x@")))
     try:
@@ -121,7 +127,7 @@ def test_a_right_that_is_taken_away_costs_no_rows_at_least_once(client: redis.Re
 
 
 def test_a_key_of_another_type_refuses_the_first_row(client: redis.Redis, place: servers.Running) -> None:
-    """The error names a row and the server's reason, however the rows were sent."""
+    """Appending to a key of another type is an error that names the first row and the server's reason."""
     client.set("s", "not a stream")
     connection = Connection(Address(place.url))
     sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100))

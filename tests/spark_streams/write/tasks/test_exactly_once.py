@@ -1,4 +1,4 @@
-"""Writing tasks without Spark: what their rows meet when they are repeated, doubled, cut off or replayed."""
+"""Writing tasks without Spark that are repeated, duplicated, interrupted or replayed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table(first: int, end: int, **more: Any) -> pa.RecordBatch:
 
 
 class Task:
-    """A task of a query: batches in, entries out."""
+    """A task of a query that writes record batches to streams."""
 
     def __init__(self, url: str, batch: int = 0, partition: int = 0, stream: str | None = "s", **options: Any) -> None:
         self.options = WriteOptions(**{"stream": stream, "chunk_size": 100, **options})
@@ -63,7 +63,7 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
 
 
 def test_a_repeated_task_adds_nothing(client: redis.Redis, place: servers.Running) -> None:
-    """The same rows once more, in chunks of another size, are found to be there; the next batch's rows are new."""
+    """A repeated task adds nothing, even with other chunk sizes; equal rows of the next batch are added."""
     assert Task(place.url).feed(table(0, 1000)).finish() == 1000
     assert Task(place.url, chunk_size=77).feed(table(0, 450), table(450, 1000)).finish() == 1000
     assert numbers(client) == list(range(1000))
@@ -73,15 +73,15 @@ def test_a_repeated_task_adds_nothing(client: redis.Redis, place: servers.Runnin
 
 
 @pytest.mark.parametrize("written", [1, 99, 100, 250])
-def test_a_task_that_was_cut_off_goes_on(client: redis.Redis, place: servers.Running, written: int) -> None:
-    """Whatever part of its rows a first attempt left, the second one adds the rest."""
+def test_a_second_attempt_adds_the_remaining_rows(client: redis.Redis, place: servers.Running, written: int) -> None:
+    """If a first attempt has written some of the rows, the second attempt adds the rest."""
     Task(place.url).feed(table(0, written)).finish()
     Task(place.url).feed(table(0, 400)).finish()
     assert numbers(client) == list(range(400))
 
 
 def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, place: servers.Running) -> None:
-    """A replay with other rows, with rows in another order or with fewer fails, and changes nothing."""
+    """A replay with other, reordered or fewer rows fails and changes nothing."""
     Task(place.url).feed(table(0, 250)).finish()
     for others in (table(1, 251), table(0, 249), table(0, 300).slice(5)):
         with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
@@ -91,8 +91,8 @@ def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, place: 
     assert numbers(client) == list(range(250))
 
 
-def test_twins_side_by_side_add_each_row_once(client: redis.Redis, place: servers.Running) -> None:
-    """Several attempts of one task at the same time, as speculation makes them, write every row once."""
+def test_concurrent_attempts_add_each_row_once(client: redis.Redis, place: servers.Running) -> None:
+    """Concurrent attempts of one task, as with speculation, write each row once."""
     problems: list[BaseException] = []
 
     def attempt() -> None:
@@ -110,8 +110,8 @@ def test_twins_side_by_side_add_each_row_once(client: redis.Redis, place: server
     assert numbers(client) == list(range(2000))
 
 
-def test_rows_of_many_streams_have_a_fence_at_each(client: redis.Redis, place: servers.Running) -> None:
-    """Routed by `_stream`, each stream's rows are in it once, in order, whatever a first attempt left."""
+def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, place: servers.Running) -> None:
+    """With `_stream`, each stream has a fence, and gets its rows once and in order after a partial first attempt."""
     names = pa.array([f"s{n % 5}" for n in range(1000)])
     Task(place.url, stream=None).feed(table(0, 333, _stream=names[:333])).finish()
     Task(place.url, stream=None).feed(table(0, 1000, _stream=names)).finish()
@@ -123,7 +123,7 @@ def test_rows_of_many_streams_have_a_fence_at_each(client: redis.Redis, place: s
 
 
 def test_equal_keys_go_to_the_same_stream(client: redis.Redis, place: servers.Running) -> None:
-    """`keyColumn` with `partitions`: every row is in one of the streams, a key's rows in one, in their order."""
+    """With `keyColumn` and `partitions`, rows with the same key are in one stream, in order."""
     keys = pa.array([f"k{n % 11}" if n % 13 else None for n in range(500)])
     Task(place.url, partitions=3, key_column="key").feed(table(0, 500, key=keys)).finish()
     seen: dict[bytes | None, set[int]] = {}
@@ -141,7 +141,7 @@ def test_equal_keys_go_to_the_same_stream(client: redis.Redis, place: servers.Ru
 
 
 def test_trimming_follows_each_chunk(client: redis.Redis, place: servers.Running) -> None:
-    """`maxlen`, `minid` and `retentionMs` remove entries, exactly if requested."""
+    """`maxlen`, `minid` and `retentionMs` trim the stream, exactly if requested."""
     Task(place.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(240, 250))
     client.xadd("t", {"n": "-1"}, id="5-0")
@@ -152,8 +152,8 @@ def test_trimming_follows_each_chunk(client: redis.Redis, place: servers.Running
     assert numbers(client, "u") == [0, 1, 2]
 
 
-def test_rows_with_ids_of_their_own(client: redis.Redis, place: servers.Running) -> None:
-    """Given IDs are used; one that is too small is rejected before any row of its chunk is added."""
+def test_rows_with_given_ids(client: redis.Redis, place: servers.Running) -> None:
+    """Given IDs are used; a chunk with an invalid or too small ID is rejected as a whole."""
     ids = pa.array([f"{n + 1}-0" for n in range(150)])
     Task(place.url).feed(table(0, 150, _id=ids)).finish()
     Task(place.url).feed(table(0, 150, _id=ids)).finish()
@@ -170,8 +170,8 @@ def test_rows_with_ids_of_their_own(client: redis.Redis, place: servers.Running)
     assert numbers(client, "m") == list(range(7))
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is(client: redis.Redis, place: servers.Running) -> None:
-    """A key of another kind, a stream that must exist and does not: errors, no fence, no row."""
+def test_an_unsuitable_key_is_rejected_before_anything_is_written(client: redis.Redis, place: servers.Running) -> None:
+    """A key of another type, and a missing stream with nomkstream, are errors; no row and no fence is written."""
     client.set("s", "text")
     with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
         Task(place.url).feed(table(0, 3)).finish()
@@ -185,8 +185,8 @@ def test_what_cannot_be_written_is_refused_before_anything_is(client: redis.Redi
 
 @pytest.mark.redis
 @pytest.mark.parametrize("mode", ["exactlyOnce", "staged", "append"])
-def test_a_server_whose_replicas_are_away_is_waited_for(redis_process: servers.Running, mode: str) -> None:
-    """With `min-replicas-to-write` a server rejects writes until replicas return: then all rows are written, once."""
+def test_a_write_waits_for_missing_replicas(redis_process: servers.Running, mode: str) -> None:
+    """While `min-replicas-to-write` rejects writes, the write waits; afterwards each row is written once."""
     with redis.Redis(host=redis_process.host, port=redis_process.port) as client:
         client.flushall()
         client.config_resetstat()
@@ -209,8 +209,8 @@ def test_a_server_whose_replicas_are_away_is_waited_for(redis_process: servers.R
         client.flushall()
 
 
-def test_a_refusal_within_a_transaction_is_remembered(client: redis.Redis, place: servers.Running) -> None:
-    """Should a row be refused when its transaction is executed, repetitions fail with the same words."""
+def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, place: servers.Running) -> None:
+    """If a row is rejected within its transaction, repeated tasks fail with the same error."""
     task = Task(place.url)
     task.feed(table(0, 10))
     task.sender.finish()
@@ -225,7 +225,7 @@ def test_a_refusal_within_a_transaction_is_remembered(client: redis.Redis, place
 
 
 def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -> None:
-    """`writeMode=append` writes each row on every attempt, and leaves nothing but the entries."""
+    """`writeMode=append` writes each row on every attempt and creates no other keys."""
     with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
         connection = Connection(Address(place.url))
@@ -246,7 +246,7 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
 
 
 def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, place: servers.Running) -> None:
-    """A cut at any step of the protocol, within the look, the transaction or its reply: all rows, each once."""
+    """Each row is written once if the connection is cut after any byte."""
     rows = 0
     with proxy(place.port) as between:
         for batch, count in enumerate(range(1, 2500, 41)):
@@ -259,7 +259,7 @@ def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redi
 
 @pytest.mark.parametrize("lasting", [True, False])
 def test_records_outlive_a_jump_of_the_servers_clock(lasting: bool) -> None:
-    """A server whose clock jumps two days ahead keeps the records, so a retried task writes no row twice."""
+    """The records outlive a jump of the server's clock by two days, so a retried task writes no row twice."""
     with kit.engine(movable=True) as running, redis.Redis(port=running.port) as client:
 
         def task() -> Task:
