@@ -219,7 +219,7 @@ def test_autoclaim_of_deleted_entries(claimed: Server) -> None:
 
 
 def test_the_test_vector_of_vanished_entries(server: Server) -> None:
-    """The specification's example: history and XAUTOCLAIM after XDEL of the first of two pending entries."""
+    """History and XAUTOCLAIM reply as specified after XDEL of the first of two pending entries."""
     server.given("XADD s 1-1 a 1", "XADD s 1-2 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g alice STREAMS s >")
     server.given("XDEL s 1-1")
     server.expect("XAUTOCLAIM s g c 0 0", ["0-0", entries("1-2 a 2"), ["1-1"]])

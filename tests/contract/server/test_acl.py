@@ -399,9 +399,7 @@ def test_a_blocked_client_is_checked_again(acl: Server) -> None:
 
 
 def test_the_default_user_s_password(acl: Server) -> None:
-    """requirepass sets the default user's password; new connections need it, open ones stay, and ACL rules can change
-    it.
-    """
+    """requirepass sets the default user's password, open connections stay logged in, and ACL rules can change it."""
     acl.config("requirepass", "one")
     assert lines(acl)[0].startswith("user default on #")
     acl.expect("ACL SETUSER default >two <one", OK)
@@ -414,9 +412,9 @@ def test_the_default_user_s_password(acl: Server) -> None:
 
 @over_tcp
 def test_commands_before_login(acl: Server) -> None:
-    """Before login all commands but AUTH, HELLO, RESET and QUIT get NOAUTH; unknown commands and wrong arity are
-    reported first.
+    """Before login commands except AUTH, HELLO with AUTH and RESET get NOAUTH.
 
+    Unknown commands and a wrong arity are reported first.
     Valkey 9 reveals nothing about commands before login.
     """
     early = acl.client()

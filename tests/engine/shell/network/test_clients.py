@@ -306,7 +306,7 @@ def test_clients_above_maxclients_are_rejected() -> None:
 
 
 def test_a_client_must_log_in_if_there_is_a_password() -> None:
-    """Before AUTH only AUTH, HELLO, QUIT and RESET work, and requests must be small."""
+    """Before AUTH commands get NOAUTH and requests must be small; RESET logs the client out again."""
     with servers.engine("--requirepass", "secret") as engine:
         with Connection(engine) as client:
             client.socket.sendall(b"PING\r\nAUTH wrong\r\nHELLO 3\r\nAUTH secret\r\nPING\r\n")

@@ -8,8 +8,8 @@ from engine.shell.replication.replica.link_states import TABLE, Link, LinkEvent
 from streamwire.machine import Machine
 
 
-def test_replicaof_works_in_every_state():
-    """REPLICAOF host port starts an attempt and NO ONE stops it, in every state of the link."""
+def test_follow_and_lead_are_legal_in_every_state():
+    """From every state of the link, FOLLOW (REPLICAOF host port) leads to WAITING and LEAD (NO ONE) to OFF."""
     for state, (event, target) in itertools.product(
         Link, ((LinkEvent.FOLLOW, Link.WAITING), (LinkEvent.LEAD, Link.OFF))
     ):
