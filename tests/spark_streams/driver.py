@@ -1,4 +1,4 @@
-"""Spark's calls of a stream reader, without Spark: triggers, a checkpoint, replays, pickled readers."""
+"""Spark's calls of a stream reader, made without Spark: triggers, checkpoints, replays, pickled readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {"int": "integer", "bigint": "long"}
 
 
 def schema_of(text: str | StructType) -> StructType:
-    """Return the schema for a comma-separated list of names and simple types; Spark's own parser needs a session."""
+    """Return the schema for a comma-separated list of names and simple types, which needs no session."""
     if isinstance(text, StructType):
         return text
     schema = StructType()
@@ -31,7 +31,7 @@ def schema_of(text: str | StructType) -> StructType:
 
 
 class Query:
-    """A streaming query's reading half, run by hand: `trigger` is one micro-batch."""
+    """The reading half of a streaming query. `trigger` runs one micro-batch."""
 
     def __init__(self, url: str, schema: str | StructType = "_id string, n int", **said: Any) -> None:
         self.said = {"url": url, **{name: str(value) for name, value in said.items()}}
@@ -42,7 +42,7 @@ class Query:
         self.restart()
 
     def restart(self, **changed: Any) -> None:
-        """The driver is another one; the checkpoint is the same."""
+        """Replace the driver's reader, with these options changed; the checkpoint stays."""
         self.said |= {name: str(value) for name, value in changed.items()}
         said = options.read_options(self.said)
         found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
@@ -80,7 +80,7 @@ class Query:
         return self.run() if self.plan() else None
 
     def drain(self, most: int = 100) -> list[dict[str, Any]]:
-        """Trigger until nothing comes."""
+        """Run micro-batches until there are no new entries; return all rows."""
         rows: list[dict[str, Any]] = []
         for _ in range(most):
             found = self.trigger()
@@ -90,15 +90,15 @@ class Query:
         raise AssertionError(f"still something after {most} batches")
 
     def offset(self, name: str) -> Any:
-        """A part of the last offset."""
+        """Return one member of the last offset."""
         return json.loads(self.log[-1]).get(name)
 
 
 class OldQuery(Query):
-    """The same on Spark 4.0 and 4.1, which request the latest offset without the start of the batch."""
+    """A query on Spark 4.0 and 4.1, which request the latest offset without the start of the batch."""
 
     def restart(self, **changed: Any) -> None:
-        """The driver is another one. The next call is `goes_on` or `available_now`."""
+        """Replace the driver's reader; the next call is `goes_on` or `available_now`."""
         self.said |= {name: str(value) for name, value in changed.items()}
         said = options.read_options(self.said)
         found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
@@ -106,7 +106,7 @@ class OldQuery(Query):
         self.reader = self.old  # type: ignore[assignment]
 
     def goes_on(self, *, unfinished: bool = False) -> None:
-        """Do Spark's first steps with an existing checkpoint; the last batch runs again if it was `unfinished`."""
+        """Make Spark's first calls with an existing checkpoint; run the last batch again if it was `unfinished`."""
         last = json.loads(self.log[-1])
         assert not self.old.partitions(last, last)
         if unfinished:
@@ -137,7 +137,7 @@ class OldQuery(Query):
         return True
 
     def available_now(self, *, unfinished: bool = False) -> list[dict[str, Any]]:
-        """A run with Trigger.AvailableNow, on a reader that is new: the rows of its new batch."""
+        """Run the query with Trigger.AvailableNow on a new reader; return the rows of its new batch."""
         end = json.dumps(self.old.latestOffset())
         if self.log:
             self.goes_on(unfinished=unfinished)
@@ -146,7 +146,7 @@ class OldQuery(Query):
 
 @dataclass
 class Site:
-    """A server without keys, and a client of it."""
+    """An empty server and a client for it."""
 
     url: str
     client: redis.Redis
@@ -159,7 +159,7 @@ class Site:
         return OldQuery(self.url, **{"startingOffsets": "earliest", **said})
 
     def add(self, stream: str, count: int, first: int = 0, ids: str = "{n}-1", **more: str) -> None:
-        """`count` entries with the field n counting on from `first`, and an ID for each."""
+        """Add `count` entries; the field n counts from `first`, and the IDs follow the template."""
         pipeline = self.client.pipeline(transaction=False)
         for n in range(first, first + count):
             pipeline.xadd(stream, {"n": n, **more}, id=ids.format(n=n + 1))
@@ -170,12 +170,12 @@ class Site:
 
 
 def numbers(rows: list[dict[str, Any]]) -> list[int]:
-    """The column n."""
+    """Return the values of column n."""
     return [row["n"] for row in rows]
 
 
 def add_entries(client: redis.Redis, stream: str, count: int, first: int = 1, size: int = 1) -> None:
-    """Entries with the IDs `first`-0, and so on, and the field n of `size` bytes."""
+    """Add `count` entries with the IDs `first`-0 and following, and a field n of `size` bytes."""
     pipeline = client.pipeline(transaction=False)
     for n in range(first, first + count):
         pipeline.xadd(stream, {"n": "x" * size}, id=f"{n}-0")

@@ -1,4 +1,4 @@
-"""`spark_streams.options`: a typed, checked dict of options."""
+"""`spark_streams.options`: a typed function that checks options and returns them as a dict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamclient.config.option import options_of
 
 
 def test_values_of_python_become_options_of_spark() -> None:
-    """Booleans, numbers and lists become text, an underscore stands for a dot, and None leaves an option out."""
+    """Booleans, numbers and lists become text, underscores in names become dots, and None omits an option."""
     assert spark_streams.options(
         streams=["a", "b"], group=None, trimOnCommit=True, pageSize=100, tls_caFile="ca.pem", retryTimeoutMs="20"
     ) == {
@@ -45,13 +45,13 @@ def test_values_of_python_become_options_of_spark() -> None:
     ],
 )
 def test_mistakes_are_refused_at_once(given: dict[str, Any], refusal: str) -> None:
-    """A name or value that is wrong, and options of which some are for reads and some for writes, are errors."""
+    """A wrong name or value, or a mixture of options for reads and writes, is an error."""
     with pytest.raises(OptionsError, match=refusal):
         spark_streams.options(**given)
 
 
 def test_values_of_the_standard_library_become_text() -> None:
-    """A dict becomes JSON, a date with a time ISO 8601, and a timedelta a duration."""
+    """A dict becomes JSON, a datetime becomes ISO 8601, and a timedelta becomes a duration."""
     assert spark_streams.options(
         stream="a",
         startingOffsets={"a": "5-0"},
@@ -66,7 +66,7 @@ def test_values_of_the_standard_library_become_text() -> None:
 
 
 def test_every_option_is_in_the_signature() -> None:
-    """Notebooks complete all options, from the same declarations that the reference has."""
+    """The signature has all declared options, so notebooks can complete them."""
     declared = {option.name.replace(".", "_") for section in SECTIONS for option in options_of(section).values()}
     assert set(inspect.signature(spark_streams.options).parameters) == declared
     assert "valueFormat: Literal[" in option_docs.builder()

@@ -1,4 +1,4 @@
-"""Error conditions: each is in the documents' table, and a test raises it."""
+"""Error conditions: each one is documented and raised by a test."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def read_options(site: Site, **said: str) -> Any:
     return options.read_options({"url": site.url, **said})
 
 
-def test_the_page_of_errors_is_the_connectors() -> None:
-    """`python scripts/error_docs.py` regenerates it."""
+def test_the_page_of_errors_is_up_to_date() -> None:
+    """The page of errors is up to date with `scripts/error_docs.py`."""
     page = error_docs.PART.page.read_text()
     assert error_docs.PART.replaced(page, error_docs.written()) == page
 
 
-def test_the_page_of_rules_is_the_connectors() -> None:
-    """`python scripts/rules_docs.py` regenerates the rules for an ACL user."""
+def test_the_page_of_rules_is_up_to_date() -> None:
+    """The page of ACL rules is up to date with `scripts/rules_docs.py`."""
     page = rules_docs.PART.page.read_text()
     assert rules_docs.PART.replaced(page, rules_docs.written()) == page
 
 
 def test_every_error_has_the_parameters_of_its_text() -> None:
-    """Wherever the connector raises a condition, it exists, and what its text and advice name is given."""
+    """Every call that raises a condition passes exactly the parameters of its text and advice."""
     wrong = []
     for path in (ROOT / "spark_streams").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -67,8 +67,8 @@ def test_every_error_has_the_parameters_of_its_text() -> None:
 
 
 @pytest.mark.parametrize("condition", sorted(CONDITIONS))
-def test_a_test_raises_it(condition: str) -> None:
-    """Every condition is named by a test of the connector."""
+def test_every_condition_is_tested(condition: str) -> None:
+    """Every condition is named in a test."""
     tests = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
     assert any(re.search(rf"\b{condition}\b", text) for text in tests)
 
@@ -79,8 +79,8 @@ def raised(action: Any) -> str:
     return caught.value.condition
 
 
-def test_what_the_source_refuses() -> None:
-    """Overwriting with a streaming write, rows without anything to write, and a key that the rows do not have."""
+def test_writes_that_the_source_rejects() -> None:
+    """A streaming overwrite, a missing key column, and rows without fields are errors."""
     source = PystreamsDataSource({"stream": "s", "url": "redis://127.0.0.1:1"})
     assert raised(lambda: source.streamWriter(schema_of("n int"), True)) == "UNSUPPORTED_OUTPUT_MODE"
     by_key = PystreamsDataSource({**source.options, "keyColumn": "key", "partitions": "2"})
@@ -89,8 +89,8 @@ def test_what_the_source_refuses() -> None:
     assert raised(lambda: WriteSchema.of(schema_of("_id string"))) == "NO_FIELD_COLUMNS"
 
 
-def test_what_a_server_refuses(site: Site) -> None:
-    """A command that the server refuses is an error with the server's words."""
+def test_a_command_that_the_server_rejects(site: Site) -> None:
+    """A command that the server rejects is an error with the server's message."""
     with (
         pytest.raises(PystreamsError, match=r"NONESUCH.*unknown command") as caught,
         borrow(address.parse(site.url)) as link,
@@ -100,13 +100,13 @@ def test_what_a_server_refuses(site: Site) -> None:
 
 
 def test_an_engine_of_another_machine() -> None:
-    """The embedded engine of a driver elsewhere is out of reach."""
+    """The embedded engine of a driver on another machine is out of reach."""
     there = Address("redis://127.0.0.1:1", driver="elsewhere/1/1")
     assert raised(lambda: drivers.check_reach(there)) == "EMBEDDED_OUT_OF_REACH"
 
 
 def test_streams_that_cannot_be_read(site: Site) -> None:
-    """A name that is not text, a missing group, and no entries to infer from are separate errors."""
+    """A stream name that is not text, a missing group, and no entries to infer a schema from have separate errors."""
     there = address.parse(site.url)
     said = {"stream": "s", "group": "g", "startingOffsets": "group", "failOnMissingStream": "false"}
     batch = BatchReader(read_options(site, **said), ReadSchema.of(schema_of("n int")), there)
@@ -118,8 +118,8 @@ def test_streams_that_cannot_be_read(site: Site) -> None:
     assert raised(Query(site.url, streamPattern="*").reader.initialOffset) == "STREAM_NAME_NOT_TEXT"
 
 
-def test_a_field_name_that_is_no_text() -> None:
-    """A map of strings cannot have such a name as a key; a map of binaries can."""
+def test_a_field_name_that_is_not_text() -> None:
+    """A field name that is not UTF-8 is an error in a map of strings, and allowed in a map of binaries."""
     page = decode_reference.ScalarPage([(b"1-1", [b"\xff", b"1"])])
     text, binary = (
         replace(ReadSchema.of(t.StructType().add("fields", t.MapType(kind, kind))), mode="FAILFAST")
@@ -130,7 +130,7 @@ def test_a_field_name_that_is_no_text() -> None:
 
 
 def test_a_row_without_a_stream() -> None:
-    """A null in `_stream` is an error with the row's position, if no option names the stream."""
+    """A null in `_stream` is an error if no option names the stream."""
     said = options.write_options({"url": "redis://127.0.0.1:1"})
     schema = WriteSchema.of(schema_of("_stream string, n int"))
     rows = pa.RecordBatch.from_pydict({"_stream": pa.array(["a", None]), "n": pa.array([1, 2])})
@@ -138,7 +138,7 @@ def test_a_row_without_a_stream() -> None:
 
 
 def test_a_streaming_write_without_a_batch(connection: Connection) -> None:
-    """A streaming write outside of a query has no batch ID to distinguish batches."""
+    """A streaming write outside a query is an error, because there is no batch ID."""
     writer = sink.plan(
         Address("redis://127.0.0.1:1"),
         options.write_options({"stream": "s"}),
@@ -149,8 +149,8 @@ def test_a_streaming_write_without_a_batch(connection: Connection) -> None:
     assert raised(lambda: writer.writer_id(connection)) == "NO_BATCH_IDENTITY"
 
 
-def test_a_write_that_others_always_get_ahead_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction whose fence others change until the time for retries is over is an error."""
+def test_a_write_whose_fence_keeps_changing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction whose fence keeps being changed by others is an error after the retry time."""
     writer, said = WriterId("query", 0, 0), options.write_options({"stream": "s"})
     send_raw = Link.send_raw
 

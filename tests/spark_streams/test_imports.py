@@ -1,4 +1,4 @@
-"""Cost of starting a query: the modules that each of its Python processes imports on top of Spark's own."""
+"""Cost of starting a query: modules that each of its Python processes imports in addition to Spark's."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ print(json.dumps(sorted(set(sys.modules) - old)))
     [case for _, *case in _PROCESSES],
     ids=[name for name, *_ in _PROCESSES],
 )
-def test_a_process_imports_what_it_needs(
+def test_a_process_imports_only_what_it_needs(
     statements: str, before: tuple[str, ...], allowed: set[str], most: int, others: set[str]
 ) -> None:
-    """A process that starts for each query imports only its own side of the connector, and nothing slow."""
+    """Each process of a query imports only its own side of the connector and no slow modules."""
     command = [sys.executable, "-c", _PROGRAM, json.dumps([statements, *before])]
     environment = {"PYTHONPATH": str(ROOT)}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

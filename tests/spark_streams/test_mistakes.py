@@ -1,6 +1,6 @@
-"""Mistakes of users: the first line that Spark shows of each names the cause and the remedy.
+"""Users' mistakes: the first line of Spark's output names the cause and the remedy.
 
-One long module, because it is one table (`MISTAKES`) and what its rows need.
+This module is long because it is one table (`MISTAKES`) with the helpers of its rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCHEMA = "station string, n int"
 
 
 def shown(action: Callable[[], Any]) -> list[str]:
-    """Return the lines that Spark prints after its own first words, for the action's exception."""
+    """Return the lines that Spark prints for the action's exception, after Spark's own prefix."""
     out = BytesIO()
     try:
         action()
@@ -44,31 +44,31 @@ def shown(action: Callable[[], Any]) -> list[str]:
 
 @dataclass
 class Place:
-    """A server with a stream `s` and a key `text` that is not a stream; users' actions there, in Spark's calls."""
+    """A server with a stream `s` and a key `text` of another type, and Spark's calls for users' actions."""
 
     url: str
     client: redis.Redis
     logged: list[str] = field(default_factory=list)
 
     def source(self, **options: Any) -> PystreamsDataSource:
-        """The data source, with these options as Spark passes them."""
+        """Return the data source with these options, as Spark passes them."""
         given = {"url": self.url, "retryTimeoutMs": "300", **options}
         return PystreamsDataSource(
             CaseInsensitiveDict({name.replace("__", "."): str(value) for name, value in given.items()})
         )
 
     def batch(self, schema: str = SCHEMA, **options: Any) -> list[dict[str, Any]]:
-        """A batch read."""
+        """Return the rows of a batch read."""
         source = self.source(**options)
         source.schema()
         return _rows(source.reader(schema_of(schema)))
 
     def reader(self, schema: str = SCHEMA, **options: Any) -> DataSourceStreamReader:
-        """A streaming read's reader."""
+        """Return the reader of a streaming read."""
         return self.source(**options).streamReader(schema_of(schema))
 
     def trigger(self, reader: DataSourceStreamReader, start: Any = None) -> Any:
-        """A micro-batch; the offset at its end."""
+        """Run a micro-batch; return the offset at its end."""
         start = reader.initialOffset() if start is None else start
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         for part in reader.partitions(start, end):
@@ -76,7 +76,7 @@ class Place:
         return end
 
     def write(self, *, overwrite: bool = False, streaming: bool = False, **options: Any) -> Any:
-        """The planning of a write."""
+        """Plan a write."""
         source = self.source(**options)
         return (source.streamWriter if streaming else source.writer)(schema_of(SCHEMA), overwrite)
 
@@ -87,7 +87,7 @@ def _rows(reader: DataSourceReader) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def site_of_mistakes(engine_process: servers.Running) -> Iterator[Place]:
-    """A server where a user `poor` may do little."""
+    """A server with several users who lack permissions, such as `poor`."""
     with redis.Redis(host=engine_process.host, port=engine_process.port, protocol=2) as client:
         client.flushall()
         client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+xinfo|stream", "+echo")
@@ -351,13 +351,13 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
 
 @pytest.fixture(autouse=True)
 def _shortened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark shortens tracebacks by default, and removes causes then."""
+    """Enable Spark's simplified tracebacks, which omit causes."""
     monkeypatch.setenv("SPARK_SIMPLIFIED_TRACEBACK", "1")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> None:
-    """Spark's output for a mistake starts and ends with the connector's sentence, which says what to do."""
+    """Spark's output for a mistake starts and ends with the connector's message, which names cause and remedy."""
     action, cause, remedy = MISTAKES[mistake]
     lines = shown(lambda: action(place))
     assert lines[0].startswith("pystreams: [")
@@ -367,7 +367,7 @@ def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> No
 
 
 def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    """A column that is null in every row of a query's first batch, or of a batch read, is in the log, once."""
+    """A column that is null in every row of a query's first batch, or of a batch read, causes one warning."""
     reader = place.reader("staton string, n int", stream="s", startingOffsets="earliest")
     end = place.trigger(reader)
     assert re.search(r"There is no value for 'staton' .* of 's'.*the nearest field: 'station'", caplog.text)
@@ -379,13 +379,15 @@ def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureF
     place.trigger(strict, end)  # a later batch may be without optional fields
 
 
-def test_a_column_may_stand_twice(place: Place) -> None:
-    """A schema may name a field twice, with two types."""
+def test_a_column_may_occur_twice(place: Place) -> None:
+    """A schema may contain the same field twice, with different types."""
     assert len(place.batch("n int, n string, staton string", stream="s")) == len(place.batch("n int", stream="s")) > 0
 
 
 def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnMissingStream=false it has no rows; a streaming query reports that it waits for the stream."""
+    """With failOnMissingStream=false, a missing stream has no rows; a streaming query reports that it waits for the
+    stream.
+    """
     assert place.batch(stream="none", failOnMissingStream="false") == []
     assert place.batch(streamPattern="none:*", failOnMissingStream="false") == []
     place.reader(stream="none").initialOffset()
@@ -393,7 +395,7 @@ def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCapture
 
 
 def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure that no retry was allowed for is the connector's sentence too, in the midst of a generator."""
+    """A connection error within a generator is shown as the connector's message."""
     source = place.source(stream="s")
     reader = source.reader(schema_of(SCHEMA))
     part = reader.partitions()[0]
@@ -409,7 +411,7 @@ def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.Monke
 
 
 def test_a_node_of_a_cluster_named_as_a_single_server() -> None:
-    """A server that redirects its clients is not retried indefinitely: the error names the cluster's URL."""
+    """A cluster node given as a single server is an error that names the cluster's URL."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
 
         def answer() -> None:

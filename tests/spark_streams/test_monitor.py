@@ -1,4 +1,4 @@
-"""The monitor: its report of a query agrees with the server."""
+"""Monitor: its report of a query agrees with the server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tests.spark_streams.driver import Query, Site
 
 
 def watch(site: Site, query: Query) -> list[StreamReport]:
-    """Reports on the query's last batch, of two seconds; the report of the whole query is in the stream."""
+    """Return the monitor's reports on the streams of the query's last batch, and check the report
+    of the whole query.
+    """
     found: list[StreamReport] = []
     monitor = StreamMonitor(site.url, callback=found.append, clock=lambda: 0.1)
     sources = [(query.log[-2], query.log[-1], len(query.batches[-1])), ('{"other": 1}', "nonsense", 5)]
@@ -47,7 +49,7 @@ def watch(site: Site, query: Query) -> list[StreamReport]:
 
 
 def test_a_report(site: Site) -> None:
-    """Lag in entries and in time, pending entries, rate and rejected rows are reported for each stream."""
+    """A report has the lag in entries and in time, pending entries, rate and rejected rows of each stream."""
     site.add("s", 30)
     site.add("t", 5)
     query = site.query(streams="s,t", group="g", maxEntriesPerTrigger=14)
@@ -67,7 +69,7 @@ def test_a_report(site: Site) -> None:
 
 
 def test_a_report_of_a_shared_group(site: Site) -> None:
-    """The group's undelivered entries are the lag; the group is the one named in the query's offset."""
+    """The lag of a shared group is the number of its undelivered entries."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume="shared", maxEntriesPerTrigger=4)
     query.trigger()
@@ -77,7 +79,7 @@ def test_a_report_of_a_shared_group(site: Site) -> None:
 
 
 def test_rejected_rows(site: Site) -> None:
-    """Entries of a batch that became no row are counted."""
+    """Entries that did not become rows are counted as rejected."""
     site.add("s", 10)
     site.client.xadd("s", {"n": "many"}, id="50-1")
     query = site.query(stream="s", group="g", mode="DROPMALFORMED")
@@ -86,8 +88,10 @@ def test_rejected_rows(site: Site) -> None:
     assert (report.rejected, report.entries, report.lag_entries, report.lag_ms) == (1, 11, 0, 0)
 
 
-def test_a_stream_that_cannot_be_written_disturbs_nobody(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The report exists; a failure to store it is logged once. Without a stream nothing is written."""
+def test_a_report_that_cannot_be_stored_is_logged_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A failure to store a report is logged once; without a stream, or in a stream that the query reads, nothing is
+    stored.
+    """
     site.add("s", 10)
     site.client.set("text", "no stream")
     query = site.query(stream="s", group="g")
@@ -106,8 +110,8 @@ def test_a_stream_that_cannot_be_written_disturbs_nobody(site: Site, caplog: pyt
     assert (sorted(site.client.keys()), site.client.xlen("s")) == (keys, 10)
 
 
-def test_a_server_that_is_away_holds_up_no_listener(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The log says so once, after a fraction of the time that a query retries, and later batches ask nothing."""
+def test_an_unreachable_server_delays_no_listener(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """An unreachable server delays the listener once and briefly, with one warning; later batches are skipped."""
     site.add("s", 10)
     query = site.query(stream="s", group="g")
     query.trigger()
@@ -126,7 +130,7 @@ def _made(stream: str, lag: int | None) -> StreamReport:
 
 
 def test_an_entry_has_the_streams_furthest_behind() -> None:
-    """However many streams there are an entry stays small; the sums are over all of them."""
+    """A stored report contains only the streams with the largest lag, and sums over all streams."""
     whole = summary("q", "i", 3, 12, 0, [_made(f"s{n}", n) for n in range(5000)])
     words = [word.encode() for word in to_fields(whole)]
     assert sum(map(len, words)) < 5000
@@ -147,8 +151,8 @@ def test_an_entry_has_the_streams_furthest_behind() -> None:
         {"rows": b"\xff"},
     ],
 )
-def test_what_is_no_report_is_none(changed: dict[str, bytes | None]) -> None:
-    """Anybody can add to the stream. A field that is not known is left out."""
+def test_a_malformed_report_is_none(changed: dict[str, bytes | None]) -> None:
+    """A malformed report is read as None, and unknown fields are ignored."""
     words = [word.encode() for word in to_fields(summary("q", "i", 3, 12, 100, [_made("s", 1)]))]
     fields: dict[bytes, bytes | None] = dict(zip(words[::2], words[1::2], strict=True))
     assert isinstance(_read({**fields, b"\xff": b"\x01"}), QueryReport)
@@ -160,13 +164,13 @@ def _read(fields: dict[bytes, bytes | None]) -> QueryReport | None:
 
 
 def test_options_of_a_read_are_refused() -> None:
-    """A monitor takes the options of a connection, and names one that it does not have."""
+    """A monitor accepts only options of a connection, and the error names any other option."""
     with pytest.raises(OptionsError, match="'failOnDataLoss' is for reading, and cannot be given for connecting"):
         StreamMonitor("redis://127.0.0.1:1", failOnDataLoss="false")
 
 
-def test_a_server_that_is_gone_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """A listener must not fail: there is a warning."""
+def test_a_listener_does_not_fail_without_a_server(caplog: pytest.LogCaptureFixture) -> None:
+    """If the server is unreachable, the listener logs a warning and does not fail."""
     monitor = StreamMonitor("redis://127.0.0.1:1", retryTimeoutMs="0")
     offset = '{"version": 2, "streams": {"s": "1-1"}}'
     with caplog.at_level(logging.WARNING, "spark_streams"):
@@ -175,7 +179,9 @@ def test_a_server_that_is_gone_disturbs_nobody(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_monitor_in_a_client_of_spark_connect_needs_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one it would start an engine in the client, and report nothing; in the driver none is needed."""
+    """A monitor in a Spark Connect client needs a url, because the client must not start an engine; in the driver it is
+    optional.
+    """
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
     added: list[StreamMonitor] = []
 
@@ -190,8 +196,8 @@ def test_a_monitor_in_a_client_of_spark_connect_needs_a_url(monkeypatch: pytest.
     assert len(added) == 2
 
 
-def test_a_monitor_of_another_server_says_so(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """If the server has none of the query's streams, that is logged once, with advice."""
+def test_a_monitor_of_another_server_warns(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """If the monitor's server has none of the query's streams, one warning advises to set the url."""
     site.add("s", 3)
     query = site.query(stream="s")
     query.trigger()
@@ -206,7 +212,7 @@ def test_a_monitor_of_another_server_says_so(site: Site, caplog: pytest.LogCaptu
 
 
 def test_values_that_did_not_parse_are_counted(site: Site) -> None:
-    """By column, over the tasks of the batch; a repeated task counts once, other queries and batches do not."""
+    """Malformed values are counted by column over the tasks of the batch; a repeated task counts once."""
     site.add("s", 1)
     query = site.query(stream="s")
     query.trigger()

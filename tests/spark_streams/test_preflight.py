@@ -1,5 +1,7 @@
-"""Preflight: `load()` and `start()` refuse wrong options themselves. Here with Spark Connect's classes, which need no
-server for it; `tests/spark/test_batch.py` has the test with Spark.
+"""Preflight: `load()` and `start()` reject wrong options.
+
+The tests use Spark Connect's classes, which need no server for this; `tests/spark/test_batch.py` has the test with
+Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from spark_streams.errors import OptionsError
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks, for this test, in front of methods that stand for Spark's."""
+    """Install the checks in front of methods that stand for Spark's."""
     for kind, methods in ((DataFrameReader, ["load"]), (DataStreamReader, ["load"]), (DataStreamWriter, ["start"])):
         for method in methods:
             monkeypatch.setattr(kind, method, _returns)
@@ -31,12 +33,12 @@ def _returns(*words: Any, **named: Any) -> tuple[Any, ...]:
 
 
 def reader(kind: type[Any] = DataFrameReader, **options: Any) -> Any:
-    """A reader with these options, of the format."""
+    """Return a reader of the format `pystreams` with these options."""
     return kind(None).format("pystreams").options(**options)
 
 
-def test_right_options_reach_spark_as_they_were_given() -> None:
-    """A read that may be right goes on with the arguments that it was called with."""
+def test_valid_options_reach_spark_unchanged() -> None:
+    """A read with valid options passes its arguments to Spark unchanged."""
     assert reader(pageSize=5).load("s", schema="n int") == (("s",), {"schema": "n int"})
     assert reader(DataStreamReader, maxEntriesPerTrigger=5).load("s") == (("s",), {})
     assert DataFrameReader(None).load("s", format="pystreams", pageSize=5) == (
@@ -59,18 +61,18 @@ def test_right_options_reach_spark_as_they_were_given() -> None:
     ],
 )
 def test_wrong_options_are_refused_by_load(load: Any, refusal: str) -> None:
-    """Names, values and combinations are refused before Spark is asked, with and without a schema."""
+    """`load()` rejects wrong names, values and combinations, with and without a schema."""
     with pytest.raises(OptionsError, match=refusal):
         load()
 
 
 def test_other_formats_are_left_alone() -> None:
-    """The options of Spark's own formats are not looked at."""
+    """Options of other formats are not checked."""
     assert DataFrameReader(None).format("csv").options(strem="s").load("x") == (("x",), {})
 
 
 def test_start_refuses_wrong_options() -> None:
-    """A streaming write is refused by `start()` itself; Spark's own options are not judged."""
+    """`start()` rejects wrong options of a streaming write, and accepts Spark's own options."""
 
     class Frame:
         """Stands for a DataFrame."""

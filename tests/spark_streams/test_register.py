@@ -1,4 +1,4 @@
-"""Registering the source with a session, on every release of Spark."""
+"""Registration of the source with a session, on every release of Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_streams.requirements import explained
 
 
 class _RefusalError(AnalysisException):
-    """A stand-in for the replies of Spark's JVM."""
+    """Stand-in for an error of Spark's JVM with a condition."""
 
     def __init__(self, condition: str) -> None:
         super().__init__(condition)
@@ -25,7 +25,7 @@ class _RefusalError(AnalysisException):
 
 
 def _session(condition: str) -> Any:
-    """Stands for a session that refuses to register a source."""
+    """Return a stand-in for a session that refuses to register a source."""
 
     def refuse(_source: type) -> None:
         raise _RefusalError(condition)
@@ -35,10 +35,8 @@ def _session(condition: str) -> Any:
 
 
 @pytest.mark.parametrize("python", [None, "/somewhere/python"])
-def test_a_source_that_spark_has_found_by_itself_is_registered(
-    python: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark 4.0 refuses to register it once more, which is no failure; another refusal is one."""
+def test_a_source_that_is_already_registered_is_accepted(python: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark 4.0's error for a source that is already registered is ignored; any other error is raised."""
     if python is None:
         monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     else:
@@ -51,7 +49,7 @@ def test_a_source_that_spark_has_found_by_itself_is_registered(
 
 
 def test_an_old_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With pyspark 3, which has no Python data sources, the error says the version that is there and the one needed."""
+    """With pyspark 3, the error names the installed version and the required one."""
     monkeypatch.setattr("pyspark.__version__", "3.5.9")
     refused = explained(ImportError("cannot import name 'datasource' from 'pyspark.sql'", name="pyspark.sql"))
     assert str(refused) == (
@@ -59,7 +57,7 @@ def test_an_old_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_missing_spark_comes_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If numpy and pyspark are missing, one command installs both."""
+def test_a_missing_spark_is_reported_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If numpy and pyspark are missing, the error advises one command that installs both."""
     monkeypatch.setattr("spark_streams.requirements.find_spec", lambda _name: None)
     assert "pip install 'pystreams[spark]'" in str(explained(ModuleNotFoundError("No module", name="numpy")))

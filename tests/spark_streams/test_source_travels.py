@@ -1,4 +1,4 @@
-"""The data source object between Spark's processes."""
+"""Pickling of the data source object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_streams.source import PystreamsDataSource
 
 
 class Renamed(PystreamsDataSource):
-    """A user's source derived from this one."""
+    """A user's source that is derived from `PystreamsDataSource`."""
 
     @classmethod
     def name(cls) -> str:
@@ -18,8 +18,8 @@ class Renamed(PystreamsDataSource):
 
 
 @pytest.mark.parametrize("kind", [PystreamsDataSource, Renamed])
-def test_a_source_is_the_same_in_another_process(kind: type[DataSource]) -> None:
-    """Its class, also a derived one, and its options survive pickling."""
+def test_pickling_keeps_a_source(kind: type[DataSource]) -> None:
+    """Pickling keeps the source's class, also a derived one, and its options."""
     found = cloudpickle.loads(cloudpickle.dumps(kind({"stream": "s", "url": "redis://localhost"})))
     assert (type(found), found.name()) == (kind, kind.name())
     assert dict(found.options) == {"stream": "s", "url": "redis://localhost"}

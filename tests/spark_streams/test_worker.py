@@ -1,4 +1,4 @@
-"""Processes of Spark: modules are out of the garbage collector's sight, and lines of the log have level and time."""
+"""Spark's worker processes: frozen modules for the garbage collector, and the format of log lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spark_streams import worker
 from spark_streams.source import PystreamsDataSource
 
 
-def test_modules_are_frozen_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start of a task freezes loaded objects in Spark's worker, again when more was loaded, and never elsewhere.
+def test_modules_are_frozen_only_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loaded modules are frozen in a Spark worker only, and again after more modules were loaded.
 
-    So does creating the data source, which each planning process does.
+    Creating the data source freezes them too, because each planning process does that.
     """
     frozen: list[int] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(sys.modules)))
@@ -40,7 +40,7 @@ def test_modules_are_frozen_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_warnings_of_a_worker_have_level_and_time() -> None:
-    """A warning on a worker's standard error looks like Spark's own lines; a log that is configured is left alone."""
+    """A worker's warning has a time and a level like Spark's lines, unless logging is configured."""
     program = """
 import logging, sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Options and addresses: parsed once, refused with advice, and never showing a password."""
+"""Options and addresses: parsed once, rejected with advice, and never shown with a password."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_defaults() -> None:
-    """A read needs no more than the name of a stream."""
+    """A read requires only the name of a stream."""
     said = options.read_options({"stream": "a,b"})
     assert said.streams == ("a,b",)
     assert said.address == Embedded(None)
     assert (said.group, said.consumer, said.max_entries, said.page_size) == (None, "spark", None, 20_000)
 
 
-def test_names_are_read_in_whatever_case() -> None:
-    """Spark folds the names of options; that changes nothing."""
+def test_names_are_case_insensitive() -> None:
+    """Option names are case-insensitive, because Spark changes their case."""
     said = options.read_options({"STREAMS": "a, b", "maxentriespertrigger": "7", "startingoffsets": "earliest"})
     assert said.streams == ("a", "b")
     assert said.max_entries == 7
@@ -46,7 +46,7 @@ def test_names_are_read_in_whatever_case() -> None:
 
 
 def test_writing() -> None:
-    """Options of a write are read; what Spark adds to them by itself is no reason to refuse them."""
+    """Options of a write are parsed, and options that Spark adds are ignored."""
     said = options.write_options({"stream": "s", "maxlen": "10", "approximate": "False", "checkpointlocation": "/c"})
     assert (said.stream, said.maxlen, said.approximate, said.nomkstream) == ("s", 10, False, False)
 
@@ -59,7 +59,7 @@ def test_writing() -> None:
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest_name(raw: dict[str, str], name: str, nearest: str) -> None:
-    """A misspelt option, or one of the other scope, is an error that suggests the nearest name."""
+    """A misspelt option is an error that suggests the nearest name."""
     with pytest.raises(OptionsError, match=f"'{name}'.*nearest known name is '{nearest}") as caught:
         options.read_options(raw)
     assert caught.value.condition == "UNKNOWN_OPTION"
@@ -99,8 +99,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(raw: dict[str, str],
         ({"stream": "a", "url": "redis://localhost", "embedded.dir": "d"}, "INVALID_OPTION"),
     ],
 )
-def test_options_that_cannot_be_are_refused(raw: dict[str, str], condition: str) -> None:
-    """Each contradiction has its own error."""
+def test_invalid_read_options_are_rejected(raw: dict[str, str], condition: str) -> None:
+    """Invalid and contradictory options of a read have specific errors."""
     with pytest.raises(OptionsError) as caught:
         options.read_options(raw)
     assert caught.value.condition == condition
@@ -122,8 +122,8 @@ def test_options_that_cannot_be_are_refused(raw: dict[str, str], condition: str)
         ({"path": "a", "stream": "b"}, "CONFLICTING_OPTIONS"),
     ],
 )
-def test_options_of_writes_that_cannot_be_are_refused(raw: dict[str, str], condition: str) -> None:
-    """Writing, too, each contradiction has its own error."""
+def test_invalid_write_options_are_rejected(raw: dict[str, str], condition: str) -> None:
+    """Invalid and contradictory options of a write have specific errors."""
     with pytest.raises(OptionsError) as caught:
         options.write_options(raw)
     assert caught.value.condition == condition
@@ -132,8 +132,8 @@ def test_options_of_writes_that_cannot_be_are_refused(raw: dict[str, str], condi
 DECLARED = [option for section in SECTIONS for option in options_of(section).values()]
 
 
-def test_every_option_has_a_name_of_its_own_and_a_meaning() -> None:
-    """No two names differ by case alone, and every option can be documented."""
+def test_every_option_has_a_unique_name_and_a_description() -> None:
+    """Option names are unique regardless of case, and every option has a description."""
     names = [name.lower() for option in DECLARED for name in option.names]
     assert len(set(names)) == len(names)
     assert all(option.meaning.endswith(".") for option in DECLARED)
@@ -141,7 +141,7 @@ def test_every_option_has_a_name_of_its_own_and_a_meaning() -> None:
 
 
 def test_every_option_is_documented_and_every_field_is_an_option() -> None:
-    """The documents list exactly the options that are parsed; their fields are filled by nothing else."""
+    """The documented options are exactly the parsed ones, and each field belongs to an option."""
     parsed = [option for one in (ConnectOptions, ReadOptions, WriteOptions) for option in options_of(one).values()]
     assert {option.name for option in parsed} == {option.name for option in DECLARED}
     for one in (ConnectOptions, ReadOptions, WriteOptions):
@@ -149,7 +149,7 @@ def test_every_option_is_documented_and_every_field_is_an_option() -> None:
 
 
 def test_every_option_is_used() -> None:
-    """The field of each option is read somewhere in the connector or its client."""
+    """The field of each option is used in the connector or its client."""
     packages = (ROOT / "spark_streams", ROOT / "streamclient")
     trees = [ast.parse(path.read_text()) for package in packages for path in package.rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -160,14 +160,14 @@ def test_every_option_is_used() -> None:
 
 
 @pytest.mark.parametrize("option", DECLARED, ids=lambda option: option.name)
-def test_a_default_is_shown_as_it_is_read(option: Option) -> None:
-    """The default in the documents, given as the option, is the option's default."""
+def test_a_documented_default_is_the_default(option: Option) -> None:
+    """The documented default of an option is parsed as its default."""
     if option.shown_default() and not option.default_text:
         assert option.parse(option.shown_default()) == option.default
 
 
 def test_prose_names_options_that_exist() -> None:
-    """A word that looks like an option's name, in a meaning or an error's text, is one."""
+    """Every word in descriptions and errors that looks like an option is an existing option."""
     names = {name for option in DECLARED for name in option.names}
     others = {"exactlyOnce", "foreachBatch", "outputMode", "preferReplica", "saveAsTable"}
     texts = [option.meaning for option in DECLARED]
@@ -178,7 +178,7 @@ def test_prose_names_options_that_exist() -> None:
 
 
 def test_a_name_and_its_alias_exclude_each_other() -> None:
-    """An option has one value, under whichever of its names."""
+    """An option and its alias cannot be given together."""
     assert options.read_options({"stream": "s", "consumerPrefix": "p"}).consumer == "p"
     with pytest.raises(OptionsError, match=r"consumerPrefix.*consumer") as caught:
         options.read_options({"stream": "s", "consumerPrefix": "p", "consumer": "q"})
@@ -203,14 +203,14 @@ def test_a_name_and_its_alias_exclude_each_other() -> None:
     ],
 )
 def test_names_of_kafkas_source_mean_the_same_here(kafkas: str, value: str, field: str, expected: Any) -> None:
-    """Users of Spark's Kafka source can keep the option names that have a meaning here."""
+    """Option names of Spark's Kafka source are accepted with the same meaning."""
     given = {kafkas: value} if kafkas.startswith("subscribe") else {"stream": "s", kafkas: value}
     assert getattr(options.read_options(given), field) == expected
 
 
 @pytest.mark.parametrize("theirs", foreign.INSTEAD.values(), ids=lambda theirs: theirs.name)
 def test_options_of_other_connectors_are_answered(theirs: foreign.Foreign) -> None:
-    """An option of spark-redis, Kafka or files without a like is refused with what to write instead."""
+    """An option of spark-redis, Kafka or files without an equivalent is an error with advice."""
     with pytest.raises(OptionsError, match=re.escape(theirs.advice)) as caught:
         options.read_options({"stream": "s", theirs.name: "x"})
     assert caught.value.condition == "FOREIGN_OPTION"
@@ -224,15 +224,15 @@ def test_options_of_other_connectors_are_answered(theirs: foreign.Foreign) -> No
     ],
 )
 def test_a_streaming_read_has_no_end(given: dict[str, str], name: str) -> None:
-    """An option for batches is refused under the name and with the value that the user gave."""
+    """An option for batch reads is rejected in a streaming read, and the error has the user's name and value."""
     options.read_options({"stream": "s", **given}, streaming=False)
     with pytest.raises(OptionsError, match=f"Option '{name}' is '{given[name]}', but .*batch"):
         options.read_options({"stream": "s", **given}, streaming=True)
 
 
 @pytest.mark.parametrize(("name", "value"), [("saveMode", "error"), ("saveMode", "ignore"), ("writeId", "w")])
-def test_a_streaming_write_has_no_options_of_batches(name: str, value: str) -> None:
-    """They are rejected by name, unless their value is the default behaviour."""
+def test_a_streaming_write_rejects_options_for_batches(name: str, value: str) -> None:
+    """An option for batch writes is rejected in a streaming write, unless its value is the default."""
     options.write_options({"stream": "s", name: value}, streaming=False)
     options.write_options({"stream": "s", "saveMode": "append"}, streaming=True)
     with pytest.raises(OptionsError, match=f"Option '{name}' is '{value}', but .*batch"):
@@ -240,15 +240,15 @@ def test_a_streaming_write_has_no_options_of_batches(name: str, value: str) -> N
 
 
 def test_a_batch_read_shares_no_group() -> None:
-    """`consume=shared` is for streaming reads; it is rejected only if the read is known to be a batch."""
+    """`consume=shared` is rejected in a batch read."""
     given = {"stream": "s", "group": "g", "consume": "shared"}
     assert options.read_options(given).shared
     with pytest.raises(OptionsError, match="Option 'consume' is 'shared'"):
         options.read_options(given, streaming=False)
 
 
-def test_options_of_a_connection_alone() -> None:
-    """Code that connects without reading accepts no option of a read."""
+def test_a_connection_rejects_options_of_a_read() -> None:
+    """An option of a read is rejected if only a connection is configured."""
     with pytest.raises(OptionsError, match="'stream' is for reading, and cannot be given for connecting"):
         options.server({"url": "redis://host", "stream": "s"})
 
@@ -263,7 +263,7 @@ def test_options_of_a_connection_alone() -> None:
     ],
 )
 def test_a_password_is_never_shown(url: str) -> None:
-    """Neither the address, nor the options that hold it, nor an error about it shows the password."""
+    """Neither the address nor the options show the password in their text."""
     said = options.read_options({"stream": "s", "url": url})
     assert isinstance(said.address, Address)
     assert said.address.url == url
@@ -276,14 +276,14 @@ def test_a_password_is_never_shown(url: str) -> None:
     "url", ["s3cret", "http://u:s3cret@h", "redis://u:s3cret@h:port", "redis://u:s3cret@", "redis://:s3cret@h:0"]
 )
 def test_a_wrong_url_is_refused_without_repeating_it(url: str) -> None:
-    """A URL may be wrong because of its password, so an error does not show it."""
+    """The error for an invalid URL does not contain the URL, which may contain a password."""
     with pytest.raises(OptionsError) as caught:
         options.read_options({"stream": "s", "url": url})
     assert "s3cret" not in str(caught.value)
 
 
 def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYSTREAMS_URL counts where the option is missing, and only there."""
+    """PYSTREAMS_URL is used only if the option is missing."""
     monkeypatch.setenv(connect.URL, "redis://there:1")
     assert str(options.server({})) == "redis://there:1"
     assert str(options.server({"url": "redis://here:2"})) == "redis://here:2"
@@ -291,7 +291,7 @@ def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("condition", sorted(errors.CONDITIONS))
 def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
-    """An error's message starts with its ID, contains its parameters, ends with advice, and survives pickling."""
+    """An error's message starts with its ID, contains its parameters, and is unchanged by pickling."""
     entry = errors.CONDITIONS[condition]
     names = {name for _, name, _, _ in string.Formatter().parse(entry.text + entry.advice) if name}
     raised = errors.error(condition, **{name: f"<{name}>" for name in names})
@@ -303,5 +303,5 @@ def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("1500", 1500), ("250ms", 250), ("2s", 2000), ("15m", 900_000)])
 def test_durations(text: str, milliseconds: int) -> None:
-    """A duration is a number of milliseconds, or has a unit."""
+    """A duration is a number of milliseconds, or a number with a unit."""
     assert options.read_options({"stream": "s", "maxTriggerDelay": text}).max_delay == milliseconds

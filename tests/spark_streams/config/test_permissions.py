@@ -1,4 +1,4 @@
-"""The printed ACL rules of each mode and feature: enough, and none too many."""
+"""Printed ACL rules of each mode and feature: sufficient, and each one necessary."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.spark_streams.write.tasks.test_exactly_once import table
 
 @dataclass
 class Feature:
-    """A user's work: options of a read or a write, and a function that raises if a row is missing or duplicated."""
+    """A user's work: options of a read or write, and a function that raises if a row is missing or duplicated."""
 
     work: Callable[[Feature, str, redis.Redis], None]
     said: dict[str, str] = field(default_factory=dict)
     writes: bool = False
 
     def rules(self, url: str) -> list[str]:
-        """The rules that NOT_PERMITTED prints."""
+        """Return the rules that NOT_PERMITTED prints."""
         said, place = {"stream": "s", "url": url, **self.said}, address.parse(url)
         if self.writes:
             return permissions.for_write(options.write_options(said), place).split()
@@ -44,7 +44,7 @@ class Feature:
 
 
 def _write(feature: Feature, url: str, client: redis.Redis) -> None:
-    """Batches that succeed, that come again, and that a later attempt finishes; a write from foreachBatch."""
+    """Write batches that succeed, are repeated, or are completed by a later attempt, and write from foreachBatch."""
     mode = feature.said.get("writeMode", "exactlyOnce")
     more: dict[str, Any] = {"maxlen": 1000} if "maxlen" in feature.said else {}
 
@@ -83,7 +83,7 @@ def _append(_: Feature, url: str, client: redis.Redis) -> None:
 
 
 def _read(feature: Feature, url: str, client: redis.Redis) -> None:
-    """Read with restarts and replays, a second run, and a lease that is renewed."""
+    """Read with restarts and replays, a second run, and a lease renewal."""
     for n in range(30):
         client.xadd("s", {"n": n})
     query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.said})
@@ -107,7 +107,7 @@ def _read(feature: Feature, url: str, client: redis.Redis) -> None:
 
 
 def _dead_letters(feature: Feature, url: str, client: redis.Redis) -> None:
-    """A batch that fails again and again becomes dead letters."""
+    """Let a batch fail until its entries become dead letters."""
     for n in range(3):
         client.xadd("s", {"n": n})
     query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.said})
@@ -141,10 +141,10 @@ FEATURES = {
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_the_printed_rules_are_enough_and_none_is_too_many(
+def test_the_printed_rules_are_sufficient_and_necessary(
     client: redis.Redis, place: servers.Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the rules printed by NOT_PERMITTED everything works; without any one of them it fails or continues."""
+    """With the rules that NOT_PERMITTED prints, the feature works; without any one of them, it fails or falls back."""
     monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
     monkeypatch.setattr(owned_group, "_MANY", 0)
     feature = FEATURES[name]

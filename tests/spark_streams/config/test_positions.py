@@ -1,4 +1,4 @@
-"""Start and end of a query: positions in options."""
+"""Positions in options: start and end of a query."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
     ],
 )
 def test_positions_are_read_as_xrange_reads_them(text: str, end: bool, after: StreamId) -> None:
-    """IDs are inclusive, `(` excludes, and a missing sequence number is completed for the end that it is at."""
+    """As in XRANGE, IDs are inclusive, `(` excludes, and a missing sequence number is completed
+    depending on the end.
+    """
     parse = positions.parse_end if end else positions.parse_start
     assert parse(text, ("s",)).of("s").after == after
 
 
 def test_positions_for_each_stream() -> None:
-    """JSON gives each stream its own position."""
+    """A JSON object gives each stream its own position."""
     parsed = positions.parse_start('{"a": "earliest", "b": "7-1"}', ("a", "b"))
     assert parsed.of("a").kind == "earliest"
     assert parsed.of("b").after == StreamId(7, 0)
@@ -40,8 +42,8 @@ def test_positions_for_each_stream() -> None:
 @pytest.mark.parametrize(
     "text", ["", "soon", "{", '{"a": "earliest"}', '{"a": "1", "b": "2", "c": "3"}', '{"a": "x", "b": "1"}']
 )
-def test_positions_that_say_nothing_are_refused(text: str) -> None:
-    """A position that cannot be understood, or not for every stream, is an error that names the option."""
+def test_invalid_positions_are_rejected(text: str) -> None:
+    """A position that is malformed or lacks a stream is an error that names the option."""
     with pytest.raises(OptionsError, match="startingOffsets"):
         options.read_options({"streams": "a,b", "startingOffsets": text})
 
@@ -50,14 +52,14 @@ def test_positions_that_say_nothing_are_refused(text: str) -> None:
     ("text", "end", "kind"),
     [("-", False, "earliest"), ("$", False, "latest"), ("$", True, "latest"), ("+", True, "latest")],
 )
-def test_signs_of_commands_are_words(text: str, end: bool, kind: str) -> None:
-    """`-`, `$` and `+` are taken where IDs are, with the meaning that XRANGE and XREAD give them."""
+def test_signs_of_commands_are_accepted(text: str, end: bool, kind: str) -> None:
+    """`-`, `$` and `+` have the meaning that they have in XRANGE and XREAD."""
     parse = positions.parse_end if end else positions.parse_start
     assert parse(text, ("s",)).of("s").kind == kind
 
 
-def test_partitions_are_kafkas() -> None:
-    """Kafka's JSON, with a level for partitions, is refused with what to write."""
+def test_positions_with_partitions_are_rejected() -> None:
+    """Kafka's JSON with partitions is an error with the correct form."""
     with pytest.raises(OptionsError, match=r'startingTimestamp.* no partitions, so write \{"a": \.\.\.'):
         options.read_options({"subscribe": "a", "startingOffsetsByTimestamp": '{"a": {"0": 1000}}'})
 
@@ -73,13 +75,13 @@ def test_partitions_are_kafkas() -> None:
     ],
 )
 def test_regular_expressions_as_globs(regex: str, glob: str) -> None:
-    """`subscribePattern` accepts patterns that a glob can express, and matches the same names."""
+    """`subscribePattern` accepts regular expressions that a glob can express, and matches the same names."""
     assert options.read_options({"subscribePattern": regex}).pattern == glob
 
 
 @pytest.mark.parametrize("regex", ["a|b", "a+", "(a)", r"\d", "a{2}", "[0-9]*", "[a"])
 def test_other_regular_expressions_are_refused(regex: str) -> None:
-    """A pattern that no glob can express is not matched in another sense: the error names streamPattern."""
+    """A regular expression that no glob can express is an error that names streamPattern."""
     with pytest.raises(OptionsError, match=r"it cannot be converted to a glob.*set streamPattern"):
         options.read_options({"subscribePattern": regex})
 
@@ -87,6 +89,6 @@ def test_other_regular_expressions_are_refused(regex: str) -> None:
 @pytest.mark.parametrize("text", ["2024", "2024-06", "20240601", "(2024-06"])
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"])
 def test_dates_are_never_taken_for_ids_or_milliseconds(option: str, text: str) -> None:
-    """A year, a month or a day without dashes is rejected, not read as a moment in January 1970."""
+    """A year, a month, or a date without dashes is an error, not a time in January 1970."""
     with pytest.raises(OptionsError, match=option):
         options.read_options({"stream": "a", option: text})

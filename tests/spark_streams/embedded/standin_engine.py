@@ -1,4 +1,4 @@
-"""A minimal engine for the supervisor: announces that it is ready, replies to PING, ends on SIGTERM."""
+"""Minimal engine for the supervisor: announces that it is ready, replies to PING, and ends on SIGTERM."""
 
 from __future__ import annotations
 

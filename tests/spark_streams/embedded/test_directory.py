@@ -1,4 +1,4 @@
-"""The directory of a driver's engine: other objects in its place, and its removal."""
+"""Directory of a driver's engine: other objects at its path, and its removal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["run", "tmp_path"]
 @pytest.mark.parametrize(
     "kind", ["file", "link to a file", "link to a directory", "link to nothing", "open", "foreign"]
 )
-def test_what_stands_in_its_place_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file planted by another user, or writable for others, is an error that names TMPDIR."""
+def test_another_object_at_its_path_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, link, or accessible directory at the directory's path is an error that names TMPDIR."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     planted, target = tmp_path / f"pystreams-{os.getuid()}", tmp_path / "target"
     if kind == "file":
@@ -50,7 +50,7 @@ def test_what_stands_in_its_place_is_not_used(kind: str, tmp_path: Path, monkeyp
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a directory that cannot be made nor an engine that cannot write a line is an error without a cause."""
+    """If the disk is full, the error contains the reason."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def full(*_: object, **__: object) -> None:
@@ -68,7 +68,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
-    """The error names the place, and what sets it."""
+    """If the data directory cannot be created, the error names its path and the settings for it."""
     (tmp_path / "file").touch()
     with pytest.raises(
         EmbeddedError, match=r"EMBEDDED_NO_DATA.*file/data: Not a directory.*embedded\.dir.*PYSTREAMS_HOME"
@@ -95,8 +95,8 @@ REMOVED = """
 """
 
 
-def test_no_second_engine_takes_the_place_of_one_whose_directory_was_removed(run: Run, tmp_path: Path) -> None:
-    """A process that knows the directory and one that searches for its driver both report that it is gone."""
+def test_no_second_engine_starts_after_its_directory_was_removed(run: Run, tmp_path: Path) -> None:
+    """If an engine's directory was removed, every process of the driver reports that, and no second engine starts."""
     driver = run(REMOVED)
     line(driver)
     first = state(tmp_path)

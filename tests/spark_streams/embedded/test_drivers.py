@@ -1,4 +1,4 @@
-"""Whose engine it is: the driver of a process, and programs that must not have one of their own."""
+"""Owner of an embedded engine: the driver of a process, and programs that must not start an engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPARKS = re.compile("|".join(drivers.SET_BY_SPARK))
 
 
 def test_another_drivers_engine_is_out_of_reach() -> None:
-    """A task on another machine, or of another driver, does not take the address for its own."""
+    """The address of an engine is rejected on another machine and under another driver."""
     mine = Process.of(os.getpid())
     drivers.check_reach(Address("redis://127.0.0.1:1"))
     drivers.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
@@ -32,12 +32,14 @@ def test_another_drivers_engine_is_out_of_reach() -> None:
 
 
 def test_the_first_process_of_a_container_may_be_the_driver() -> None:
-    """The ancestors of a process end with process 1, which is Spark's JVM if the container runs spark-submit."""
+    """The ancestors of a process include process 1, which is Spark's JVM in some containers."""
     assert [each.pid for each in processes.ancestors()][-1] == 1
 
 
 def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of Spark's belongs to the JVM above it; a user's program does not belong to the JVM of an editor."""
+    """The driver of a Spark process is the JVM above it; a user's program is its own driver, even under an editor's
+    JVM.
+    """
     me, parent = Process.of(os.getpid()), Process.of(os.getppid())
     monkeypatch.setattr(processes, "is_java", lambda pid: pid == parent.pid)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
@@ -64,7 +66,7 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
 def test_a_master_that_is_not_local_needs_a_url(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], refused: str | None
 ) -> None:
-    """On a cluster the missing url is an error that names what to set, before anything is started."""
+    """On a cluster, a missing url is an error before anything is started."""
     (tmp_path / "cluster.conf").write_text("spark.app.name=a\nspark.master=k8s\\://https\\://h\\:6443\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
@@ -78,8 +80,8 @@ def test_a_master_that_is_not_local_needs_a_url(
             drivers.check_master(jvm)
 
 
-def test_a_master_in_sparks_defaults_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a master on the command line, spark-defaults.conf decides."""
+def test_a_master_in_sparks_defaults_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a master on the command line, the one in spark-defaults.conf is used."""
     (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "x"])
@@ -99,7 +101,7 @@ def test_a_master_in_sparks_defaults_counts(monkeypatch: pytest.MonkeyPatch, tmp
 def test_a_service_needs_a_server_or_a_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str, refused: str
 ) -> None:
-    """Pipelines and Connect servers are refused an engine in memory by an error with three remedies."""
+    """Pipelines and Connect servers cannot use an engine in memory; the error names three remedies."""
     me = Process.of(os.getpid())
     monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "SparkSubmit", word, "run"])
     monkeypatch.setattr(drivers, "find_process", lambda: me)
@@ -130,7 +132,7 @@ def test_a_service_needs_a_server_or_a_directory(
 def test_a_client_of_spark_connect_gets_no_engine_of_its_own(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], refused: bool
 ) -> None:
-    """Its data would be in another engine than that of the server's queries: an error advises to set `url`."""
+    """A Spark Connect client cannot start an engine, because the server's queries could not read its data."""
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", *filter(SPARKS.match, os.environ)):
         monkeypatch.delenv(name, raising=False)
@@ -141,8 +143,8 @@ def test_a_client_of_spark_connect_gets_no_engine_of_its_own(
     drivers.check_client(Process.of(os.getppid()))
 
 
-def test_a_service_without_a_server_is_refused_when_its_columns_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a pipeline's dry run fails, which asks for no reader; a url or a data directory of the engine is enough."""
+def test_the_schema_of_a_service_without_a_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`schema()` already rejects a service without a url and a data directory, so a pipeline's dry run fails."""
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
     monkeypatch.setattr(processes, "spark_service", lambda: "a declarative pipeline")
     with pytest.raises(OptionsError, match=r"\[EMBEDDED_NOT_KEPT\] No server is named, and a declarative pipeline"):

@@ -1,4 +1,4 @@
-"""The embedded engine: one per driver, found by its processes, and stopped with the driver."""
+"""Embedded engine: one per driver, found by the driver's processes, and stopped with the driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Run = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A directory whose name leaves room for the path of a Unix socket; pytest's own are too long."""
+    """Temporary directory with a short path, because the path of a Unix socket is limited."""
     directory = Path(tempfile.mkdtemp(prefix="ps-"))
     yield directory
     for left in [record.read(path.parent) for path in directory.rglob("state.json")]:
@@ -38,7 +38,9 @@ def tmp_path() -> Iterator[Path]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Starts a Python program as a driver, with a separate temporary directory, and kills its remaining processes."""
+    """Function that starts a Python program as a driver with its own temporary directory. Remaining processes are
+    killed at the end.
+    """
     started: list[subprocess.Popen[str]] = []
 
     def start(
@@ -84,7 +86,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def state(tmp_path: Path) -> Record:
-    """Return the supervisor's output."""
+    """Return the record that the supervisor has written."""
     (path,) = tmp_path.glob("pystreams-*/*/state.json")
     found = record.read(path.parent)
     assert found is not None
@@ -92,7 +94,7 @@ def state(tmp_path: Path) -> Record:
 
 
 def gone(tmp_path: Path, left: Record) -> None:
-    """Wait until the engine and its supervisor have ended and nothing is left in the temporary directory."""
+    """Wait until engine and supervisor have ended and the temporary directory is empty."""
     for process in (left.engine, left.supervisor):
         assert process is not None
         wait_for(lambda process=process: not process.runs(), f"process {process} to end")
@@ -113,7 +115,7 @@ MANY = """
 
 
 def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> None:
-    """Many simultaneous requests start one engine, which outlives the processes; the driver finds it too."""
+    """Concurrent requests of a driver's processes start one engine, which outlives these processes."""
     driver = run(MANY)
     first, second, *others = line(driver).split()
     assert first == second
@@ -139,7 +141,7 @@ ONE = """
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signal.Signals) -> None:
-    """Killed without warning, the driver takes the engine with it, and nothing is left."""
+    """If the driver is killed, the engine ends and leaves no files."""
     driver = run(ONE)
     line(driver)
     said = state(tmp_path)
@@ -148,7 +150,7 @@ def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signa
 
 
 def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
-    """If the supervisor is killed, the engine ends too, and the next request starts a new one."""
+    """If the supervisor is killed, the engine ends, and the next request starts a new one."""
     driver = run(ONE)
     line(driver)
     before = state(tmp_path)
@@ -166,7 +168,7 @@ def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_
 
 
 def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
-    """The error says that it ended, and where its output is."""
+    """An engine that ends at its start is an error that names the log file."""
     program = """
         from spark_streams import errors
         from spark_streams.embedded import launcher as embedded
@@ -185,7 +187,7 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> 
 
 
 def test_a_package_that_is_missing_is_named(run: Run) -> None:
-    """If a package that the engine needs is missing, the error names it, and alternatives."""
+    """If the engine lacks a package, the error names the package and alternatives."""
     program = """
         from spark_streams import errors
         from spark_streams.embedded import launcher
@@ -214,8 +216,8 @@ CLIENT_LATER = """
 """
 
 
-def test_an_engine_is_not_given_to_who_became_a_client(run: Run) -> None:
-    """A program that had an engine and then connects to a remote Spark gets an error before it writes into its own."""
+def test_a_later_client_of_spark_connect_loses_its_engine(run: Run) -> None:
+    """A program that becomes a Spark Connect client can no longer use its engine."""
     assert line(run(CLIENT_LATER)) == "CONNECT_CLIENT"
 
 
@@ -229,7 +231,7 @@ LISTENING = """
 
 
 def test_the_engine_listens_on_a_socket_for_this_user_alone(run: Run, tmp_path: Path) -> None:
-    """There is no TCP port; the socket's directory is closed to others, and in /tmp where TMPDIR is a long name."""
+    """The engine has no TCP port; its socket is in a private directory, which is in /tmp if TMPDIR is too long."""
     temporary = tmp_path / ("x" * 60)
     temporary.mkdir()
     driver = run(LISTENING, **{launcher.COMMAND: "", "TMPDIR": str(temporary)})
@@ -258,7 +260,7 @@ IN_USE = """
 
 
 def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path) -> None:
-    """The second one gets an error that another engine uses it, with the advice to set `url`; the first continues."""
+    """A second engine with the same data directory is an error that advises to set `url`."""
     settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: ""}
     assert line(run(IN_USE, **settings)) == "True"
     said = line(run(IN_USE, **settings))
@@ -275,7 +277,7 @@ USERS_OWN = {
 
 
 def users_own(directory: Path, kind: str) -> Path:
-    """A directory with a user's modules that have the names of ours; each prints its owner."""
+    """Create a user's modules with the names of this project's modules in the directory, and return it."""
     for name in USERS_OWN[kind]:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -296,8 +298,8 @@ SHADOWED = """
 
 @pytest.mark.parametrize("kind", list(USERS_OWN))
 @pytest.mark.parametrize("where", ["working directory", "PYTHONPATH"])
-def test_a_users_own_engine_does_not_stand_in_for_ours(run: Run, tmp_path: Path, kind: str, where: str) -> None:
-    """A user's modules `engine` and `jobs` are only the user's: the embedded engine is the installed one."""
+def test_a_users_modules_do_not_replace_the_engine(run: Run, tmp_path: Path, kind: str, where: str) -> None:
+    """A user's modules `engine` and `jobs` are imported by the user's program, and the embedded engine still starts."""
     directory = users_own(tmp_path / "own", kind)
     if where == "PYTHONPATH":
         place = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
@@ -307,8 +309,8 @@ def test_a_users_own_engine_does_not_stand_in_for_ours(run: Run, tmp_path: Path,
     assert line(driver) == "1;the user's;the user's"
 
 
-def test_the_standard_library_comes_before_the_place_of_the_engine(tmp_path: Path) -> None:
-    """The directory that contains the package is not put on the path: its other files replace nothing."""
+def test_files_next_to_the_engine_do_not_replace_the_standard_library(tmp_path: Path) -> None:
+    """Files next to the engine's package do not replace modules of the standard library."""
     (tmp_path / "json.py").write_text("raise ImportError('not the standard library')")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").touch()
@@ -333,15 +335,15 @@ KEPT = """
 
 
 def runs(tmp_path: Path) -> bool:
-    """Whether an engine with a data directory has left its state there."""
+    """Return whether the record of an engine with a data directory still exists."""
     try:
         return any(tmp_path.glob("pystreams-*/*/*/state.json"))
     except FileNotFoundError:  # a directory went while it was looked into
         return True
 
 
-def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
-    """With a data directory the next driver finds the data of the last one; an engine in memory is a new one."""
+def test_a_data_directory_keeps_the_data(run: Run, tmp_path: Path) -> None:
+    """With a data directory, the next driver finds the data of the previous one; an engine in memory starts empty."""
     settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: f"{sys.executable} -m engine --port 0"}
     for lives in (1, 2):
         program = run(KEPT, **settings)
@@ -371,7 +373,7 @@ SPARK = """
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [pytest.param("python", marks=long_only), "jvm"])
 def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
-    """Workers and the user's program share one engine, which ends when the driver's Python or its JVM is killed."""
+    """Spark's workers and the user's program share one engine, which ends if the driver's Python or JVM is killed."""
     driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})
     rows, length, jvm = map(int, line(driver).split())
     assert (rows, length) == (5, 5)

@@ -1,4 +1,4 @@
-"""Life cycle of the embedded engine: every transition of its state machine, and their effect on real processes."""
+"""Life cycle of the embedded engine: every transition of its state machine, with scripted events and with processes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ E, S = Event, State
 
 
 class Script:
-    """A host with a list of prepared events; between them the clock stands still.
-
-    A number among the events is that many seconds without events.
-    """
+    """A host with prepared events. The clock advances only by the numbers among them, in seconds."""
 
     def __init__(self, first: Event, *events: Event | float) -> None:
         self.first = first
@@ -85,7 +82,7 @@ LIVES: list[tuple[list[Event | float], list[State]]] = [
 
 @pytest.mark.parametrize(("events", "states"), LIVES)
 def test_a_life_goes_through_these_states(events: list[Event | float], states: list[State]) -> None:
-    """The events on the left, or seconds without one, lead through the states on the right, and all are used up."""
+    """A sequence of events and pauses leads through the given states."""
     first, *others = events
     assert isinstance(first, Event)
     script = Script(first, *others)
@@ -94,8 +91,8 @@ def test_a_life_goes_through_these_states(events: list[Event | float], states: l
     assert script.events == []
 
 
-def test_the_lives_above_walk_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No line of the table is left out, and none is missing."""
+def test_the_sequences_cover_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sequences of events cover every transition of the table."""
     recording = RecordingTable(TABLE)
     monkeypatch.setattr(life, "TABLE", recording)
     for (first, *others), _ in LIVES:
@@ -105,14 +102,14 @@ def test_the_lives_above_walk_every_transition(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_life_ends_with_its_process() -> None:
-    """In each state the end of the process leads to a final one; a final one is never left."""
+    """In every state the end of the process leads to a final state, and final states have no transitions."""
     for state in set(State) - FINAL - {S.NOT_STARTED}:
         assert TABLE[state, E.ENGINE_ENDED] in FINAL
     assert not any(state in FINAL for state, _ in TABLE)
 
 
-def test_what_cannot_happen_is_an_error() -> None:
-    """An event that has no line in the table for its state is not passed over."""
+def test_an_event_without_a_transition_is_an_error() -> None:
+    """An event without a transition from the current state is an error."""
     with pytest.raises(IllegalTransitionError):
         Script(E.STARTED, E.ANNOUNCED, E.ANNOUNCED).run()
 
@@ -131,7 +128,7 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 class Case:
-    """A supervisor with an engine of a few lines of Python, and a driver that ends on request."""
+    """A supervisor with an engine of a few lines of Python, and a driver that can be ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / f"{record.PREFIX}0" / "driver"
@@ -141,7 +138,7 @@ class Case:
         self.supervisor: subprocess.Popen[bytes] | None = None
 
     def supervise(self, *engine: str) -> subprocess.Popen[bytes]:
-        """Start the supervisor of an engine that is those lines."""
+        """Start the supervisor of an engine whose program is these lines."""
         return self.supervise_command(sys.executable, "-S", "-c", "\n".join(engine))
 
     def supervise_command(self, *command: str) -> subprocess.Popen[bytes]:
@@ -157,7 +154,7 @@ class Case:
         return self.supervisor
 
     def wait_for(self, state: State) -> Record:
-        """The record, once it has that state."""
+        """Wait until the record has this state, and return the record."""
 
         def found() -> Record | None:
             now = record.read(self.directory)
@@ -219,8 +216,8 @@ def test_a_driver_that_ends_while_the_engine_starts_takes_it_along(case: Case) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_supervisor_that_is_told_to_end_ends_its_engine(case: Case, number: signal.Signals) -> None:
-    """The record goes, for there is no engine any more; the rest stays as long as the driver does."""
+def test_a_signal_to_the_supervisor_stops_its_engine(case: Case, number: signal.Signals) -> None:
+    """A supervisor that receives a signal stops its engine and removes the record; the directory remains."""
     supervisor = case.supervise(READY, STAYS)
     engine = case.wait_for(S.READY).engine
     assert engine is not None
@@ -272,8 +269,8 @@ def test_a_command_that_cannot_be_run_is_the_reason(case: Case) -> None:
     assert case.wait_for(S.FAILED).reason == "/nonesuch/engine: No such file or directory"
 
 
-def test_what_the_engine_prints_is_in_the_log(case: Case) -> None:
-    """All of it, also after the announcement, also what would fill a pipe."""
+def test_the_output_of_the_engine_is_in_the_log(case: Case) -> None:
+    """The log contains the engine's whole output, even if it exceeds the capacity of a pipe."""
     supervisor = case.supervise("print('first')", READY, "print(100_000 * 'x', flush=True)")
     assert supervisor.wait(DEADLINE) == 0
     printed, _, notice = case.log.read_text().rpartition("pystreams: ")
@@ -288,10 +285,8 @@ def test_a_log_that_cannot_be_written_does_not_end_the_engine(case: Case) -> Non
     assert case.wait_for(S.READY).usable()
 
 
-def test_who_asks_while_an_engine_ends_waits_and_starts_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two engines never run for the same directory, and no process gets the address of one that is stopping."""
+def test_a_request_waits_for_a_stopping_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request waits until a stopping engine has ended, then starts the next one."""
     me = Process.of(os.getpid())
     with subprocess.Popen([needed("cat")], stdin=subprocess.PIPE) as other:
         Record(S.STOPPING, Process.of(other.pid), me, "redis://127.0.0.1:1").write(tmp_path)

@@ -1,4 +1,4 @@
-"""Notices for users about the life of an embedded engine's data: when it starts, and when it ends."""
+"""Notices to users about the data of an embedded engine, at its start and at its end."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ WRITER = """
 
 
 def said(run: Run, *, place: str | None = None, ending: str = "", **environment: str) -> list[str]:
-    """Return the driver's standard error, until no process holds it open."""
+    """Return the driver's standard error, once no process holds it open."""
     driver = run(
         WRITER.format(place=place, ending=ending), None, subprocess.PIPE, **{launcher.COMMAND: "", **environment}
     )
     return driver.communicate(timeout=DEADLINE)[1].splitlines()
 
 
-def test_a_start_and_an_end_are_told_once(run: Run) -> None:
-    """One line says where the data is and until when, one at the end how much was lost in which streams."""
+def test_the_start_and_the_end_are_reported_once(run: Run) -> None:
+    """One line at the start reports where the data is kept, and one at the end reports the discarded entries."""
     began, ended = said(run)
     assert began.startswith(
         "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
@@ -53,13 +53,13 @@ def test_a_start_and_an_end_are_told_once(run: Run) -> None:
     assert "orders (1,000 unread, 200 pending), a (3 unread), b (2 unread) and 1 more. To keep them," in ended
 
 
-def test_a_driver_that_is_killed_is_told_all_the_same(run: Run) -> None:
-    """The line is written by the supervisor, which outlives the driver."""
+def test_the_end_is_reported_if_the_driver_is_killed(run: Run) -> None:
+    """If the driver is killed, the supervisor writes the notice."""
     assert "It discards 1,006 unread" in said(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
 
 
-def test_an_engine_that_ends_first_is_told(run: Run) -> None:
-    """The data in memory of an engine that was killed or shut down is lost: that is reported at once."""
+def test_the_end_of_the_engine_is_reported_at_once(run: Run) -> None:
+    """If the engine ends before its driver, the loss of its data is reported at once."""
     lines = said(run, ending="client.shutdown(nosave=True)")
     assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
 
@@ -82,7 +82,7 @@ RUNNING = """
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_engines_of_this_user_are_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
-    """`running` lists them with their drivers, and omits those whose driver has ended."""
+    """`running` lists the engines with their drivers, without those whose driver has ended."""
     place = str(tmp_path / "kept") if kept else None
     driver = run(RUNNING.format(place=place), **{launcher.COMMAND: ""})
     assert driver.stdout is not None
