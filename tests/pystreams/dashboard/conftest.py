@@ -1,4 +1,4 @@
-"""The dashboard of a server, asked without a browser."""
+"""Fixtures for dashboard tests without a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOKEN = "a-token-for-the-tests"
 
 
 def address_of(url: str) -> Address:
-    """The address of a URL."""
+    """Return the address for a URL."""
     address = options.server({"url": url})
     assert isinstance(address, Address)
     return address
@@ -40,36 +40,36 @@ def address_of(url: str) -> Address:
 
 @dataclass
 class Dashboard:
-    """A dashboard with a browser that can be logged in. `sampler` samples the server by itself."""
+    """A running dashboard with an HTTP client. `sampler` samples the server in the background."""
 
     web: TestClient
     sampler: Sampler
     csrf: str = ""
 
     def log_in(self, **given: str) -> Any:
-        """Log in: with the token unless something else is given. The answer."""
+        """Log in, with the token by default, and return the response."""
         answer = self.web.post("/api/login", json=given or {"token": TOKEN})
         if answer.status_code == 200:
             self.csrf = answer.json()["session"]["csrf"]
         return answer
 
     def get(self, path: str, **given: str | int) -> Any:
-        """The document of a question that is answered."""
+        """Return the JSON document of a request that must succeed."""
         answer = self.web.get(f"/api/{path}", params=given)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def refused(self, path: str, **given: str | int) -> tuple[int, str]:
-        """The status and the ID of a question that is not."""
+        """Return the HTTP status and error ID of a rejected request."""
         answer = self.web.get(f"/api/{path}", params=given)
         return answer.status_code, answer.json()["error"]["id"]
 
     def post(self, action: str, **given: Any) -> Any:
-        """The answer to one step of a change."""
+        """Send one request of a change, the preview or the confirmation, and return the response."""
         return self.web.post(f"/api/changes/{action}", json=given, headers={"x-csrf-token": self.csrf})
 
     def change(self, action: str, **given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Make a change; return its plan, and its result."""
+        """Preview and confirm a change, and return both documents."""
         plan = self.post(action, **given)
         assert plan.status_code == 200, plan.text
         done = self.post(action, **given, confirm=plan.json()["confirm"])
@@ -77,7 +77,7 @@ class Dashboard:
         return plan.json(), done.json()
 
     def wait_for_sample(self) -> int:
-        """Wait for a sample that starts after this call; return its number."""
+        """Wait for a sample that starts after this call, and return its number."""
         number = self.sampler.state.number
         self.sampler.hurry()
         return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two samples")
@@ -93,7 +93,7 @@ def dashboard_of(
     decodes: Sequence[str] = (),
     state: Path | None = None,
 ) -> Iterator[Dashboard]:
-    """The dashboard of a server, which has looked at it once. `state`: its state directory."""
+    """Run a dashboard that has sampled its server once. `state` is the state directory."""
     address = target.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
     exporter = Exporter(Collector(wanted))
@@ -110,9 +110,9 @@ Started = Callable[..., Dashboard]
 
 @pytest.fixture
 def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
-    """Starts dashboards of the server, whose data the test has made before; `log_in` is left to the test.
+    """A function that starts a dashboard of the server, without logging in. Add data before calling it.
 
-    None of their connections may be left when the dashboards have ended.
+    The fixture fails if the dashboards leave connections open when they end.
     """
     before = _connections(client)
     with ExitStack() as stack:
@@ -126,13 +126,13 @@ def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
 
 
 def _connections(client: redis.Redis) -> set[str]:
-    """The other ends of the server's connections, but for those of the test's client."""
+    """Return the client addresses of the server's connections, except the one of the test's client."""
     return {each["addr"] for each in client.client_list() if each["cmd"] != "client|list"}
 
 
 @pytest.fixture
 def dashboard(started: Started) -> Dashboard:
-    """A dashboard that may change things, with a browser that is logged in by token."""
+    """A dashboard that allows changes, logged in with the token."""
     found = started(changes=True)
     assert found.log_in().status_code == 200
     return found

@@ -1,4 +1,4 @@
-"""Data for the pages: paged lists, streams, entries, groups, pending entries, dead letters, the server."""
+"""The dashboard's data API: paged lists, streams, entries, groups, pending entries, dead letters and the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _names(rows: list[dict]) -> list[str]:
 
 
 def test_streams_are_sorted_searched_and_paged_on_the_server(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Each column in both directions; a page and the number of all that are meant."""
+    """Streams can be sorted by each column and searched. Pages include the total number of matches."""
     for at in range(25):
         for _ in range(at % 5 + 1):
             client.xadd(f"s{at:02}", {"a": 1})
@@ -39,7 +39,9 @@ def test_streams_are_sorted_searched_and_paged_on_the_server(client: redis.Redis
 
 
 def test_hostile_names_and_values_come_back_as_texts(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Any bytes: the key of a name leads back to it, the text has no control character."""
+    """Names and values may be any bytes: their text has no control characters, and a name's key identifies it in
+    requests.
+    """
     names = [b"<img src=x onerror=alert(1)>", b"\xff\x00\n", "\u202eevil".encode(), b"a/b?c#d%25&e", b" "]
     for name in names:
         client.xadd(name, {name: name})
@@ -57,8 +59,8 @@ def test_hostile_names_and_values_come_back_as_texts(client: redis.Redis, dashbo
         assert all(text.isprintable() for pair in entry["fields"] for text in pair)
 
 
-def test_entries_are_walked_through_both_ways_and_filtered(client: redis.Redis, dashboard: Dashboard) -> None:
-    """From an ID or a time, with the conditions of the command line; `next` leads on, and ends."""
+def test_entries_are_paged_in_both_directions_and_filtered(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Entries are paged in both directions from an ID or a time, with conditions; `next` is null on the last page."""
     for at in range(1, 301):
         client.xadd("s", {"n": at, "even": "yes" if at % 2 == 0 else ""}, id=f"{at * 1000}-0")
 
@@ -90,7 +92,7 @@ def test_entries_are_walked_through_both_ways_and_filtered(client: redis.Redis, 
 
 
 def test_long_values_are_cut(client: redis.Redis, dashboard: Dashboard) -> None:
-    """A page of entries stays small regardless of their content, and includes the length of each value."""
+    """Long values are truncated, with their length, so a page of entries stays small."""
     client.xadd("s", {"x": b"y" * 1_000_000, **{f"f{at}": 1 for at in range(100)}})
     answer = dashboard.web.get("/api/entries", params={"stream": "s"})
     assert len(answer.content) < 10_000
@@ -100,7 +102,9 @@ def test_long_values_are_cut(client: redis.Redis, dashboard: Dashboard) -> None:
 
 
 def test_statistics_of_fields(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Numbers have a range and bars, texts the most frequent values; a share shows how many entries have the field."""
+    """Numeric fields have a range and a histogram, text fields their most frequent values, and each field its share of
+    entries.
+    """
     for at in range(100):
         client.xadd("s", {"n": at, "city": "Ghent" if at < 70 else "Lyon", **({"rare": "x"} if at == 5 else {})})
     found = dashboard.get("fields", stream="s")
@@ -118,7 +122,9 @@ def test_statistics_of_fields(client: redis.Redis, dashboard: Dashboard) -> None
 
 
 def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Position, lag, consumers in pages; pending entries by age and deliveries, filtered and in pages."""
+    """A group has its position, lag and consumers; its pending entries are paged, filtered, and counted by age and
+    deliveries.
+    """
     for at in range(1, 101):
         client.xadd("s", {"n": at}, id=f"{at}-0")
     client.xgroup_create("s", "g", "0")
@@ -144,8 +150,10 @@ def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, das
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_entries_given_back_are_shown(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Entries given back by XNACK pass every filter by idle time and are counted apart from ages and consumers."""
+def test_returned_entries_are_shown(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Entries returned with XNACK match every filter by idle time and are counted separately from
+    ages and consumers.
+    """
     for at in range(1, 6):
         client.xadd("s", {"n": at}, id=f"{at}-0")
     client.xgroup_create("s", "g", "0")
@@ -162,8 +170,8 @@ def test_entries_given_back_are_shown(client: redis.Redis, dashboard: Dashboard)
     ]
 
 
-def test_what_the_server_says_of_itself(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Clients, slow commands, latency, the commands that took most time, persistence, replication."""
+def test_the_state_of_the_server(client: redis.Redis, dashboard: Dashboard) -> None:
+    """The server page lists clients, slow commands, the commands with their time, and the role."""
     client.client_setname("the-test")
     client.config_set("slowlog-log-slower-than", 0)
     try:
@@ -178,8 +186,10 @@ def test_what_the_server_says_of_itself(client: redis.Redis, dashboard: Dashboar
     assert found["facts"]["role"] == "master"
 
 
-def test_a_look_asks_for_a_limited_number_of_consumers(client: redis.Redis, started: Started) -> None:
-    """Groups with few are asked about first; one that has too many still has its lag and its pending entries."""
+def test_a_sample_reads_a_limited_number_of_consumers(client: redis.Redis, started: Started) -> None:
+    """A sample reads a limited number of consumers, small groups first. Groups left out still have a lag and a consumer
+    count.
+    """
     client.xadd("s", {"n": 1})
     for group, count in (("few", 2), ("many", 30)):
         client.xgroup_create("s", group, "0")
@@ -197,7 +207,9 @@ def test_a_look_asks_for_a_limited_number_of_consumers(client: redis.Redis, star
 @pytest.mark.parametrize("order", ["rising", "falling"])
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_search_is_done_in_bounded_steps(client: redis.Redis, dashboard: Dashboard, order: str) -> None:
-    """A step looks at 5,000 entries at most, each entry of the range is looked at once, and the progress rises."""
+    """A search scans at most 5,000 entries per step, scans each entry of the range once, and
+    reports rising progress.
+    """
     pipe = client.pipeline(transaction=False)
     for at in range(1, 12_001):
         pipe.xadd("s", {"n": at}, id=f"{at}-0")
@@ -220,7 +232,9 @@ def test_a_search_is_done_in_bounded_steps(client: redis.Redis, dashboard: Dashb
 def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
     client: redis.Redis, dashboard: Dashboard
 ) -> None:
-    """An old entry precedes many new ones; the overview has the number of all, and names the group furthest behind."""
+    """Groups that need attention are ordered by the age of their lag, not by its size, and the overview has their
+    number.
+    """
     now = int(client.time()[0]) * 1000
     for at in range(10):
         hours = 3_600_000 * (at + 2)
@@ -237,8 +251,10 @@ def test_the_groups_that_need_attention_are_those_furthest_behind_in_time(
     assert (listed["total"], [row["stream"]["text"] for row in listed["rows"]][:2]) == (10, ["s9", "s8"])
 
 
-def test_conditions_see_members_and_tell_names_that_no_entry_has(client: redis.Redis, dashboard: Dashboard) -> None:
-    """A member is named by its path; an error names the field of the page, without advice for the command line."""
+def test_conditions_use_members_and_report_unknown_fields(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Conditions can use paths of members, unknown fields are reported, and errors do not mention
+    command-line options.
+    """
     client.xadd("s", {"doc": '{"a": 3, "card": {"number": "41"}}'}, id="1-0")
     client.xadd("s", {"doc": '{"a": 4}'}, id="2-0")
     found = dashboard.get("entries", stream="s", where="doc.card.number == 41 and doc.a == 3")

@@ -1,4 +1,4 @@
-"""The audit log: every change has a record before it is made, in a file that only its owner can read."""
+"""The audit log: a record for every change, written before the change to a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EACH = [
 
 
 def test_every_kind_of_change_is_recorded(place: servers.Running, client: redis.Redis, tmp_path: Path) -> None:
-    """Who, when, from where, what, and values before and after; values of entries are left out."""
+    """A record has the user, time, client, plan, and positions before and after, but no values of entries."""
     fill(client)
     assert {action for action, _ in EACH} == set(CHANGES)
     with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
@@ -57,7 +57,7 @@ def test_every_kind_of_change_is_recorded(place: servers.Running, client: redis.
 
 
 def test_a_change_without_a_record_is_not_made(place: servers.Running, client: redis.Redis, tmp_path: Path) -> None:
-    """If the log cannot be written, the change is refused and the server is asked nothing."""
+    """If the log cannot be written, the change is refused and the server is not changed."""
     fill(client)
     (tmp_path / "audit.jsonl").mkdir()
     with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
@@ -71,7 +71,7 @@ def test_a_change_without_a_record_is_not_made(place: servers.Running, client: r
 def test_a_change_that_fails_is_recorded_with_its_error(
     place: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
-    """The record says failed, and has the error."""
+    """The record of a failed change has the state `failed` and the error."""
     fill(client)
     with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
         dashboard.log_in()
@@ -85,7 +85,7 @@ def test_a_change_that_fails_is_recorded_with_its_error(
 def test_a_user_sees_the_changes_of_streams_that_it_may_read(
     place: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
-    """Others are left out, and so is the place of the file."""
+    """A user sees only changes of streams that the user may read, and not the path of the log."""
     fill(client)
     client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["orders"])
     try:
@@ -101,7 +101,7 @@ def test_a_user_sees_the_changes_of_streams_that_it_may_read(
 
 
 def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Running, tmp_path: Path) -> None:
-    """Each record is on one page, lines that were cut off are left out, and a new file follows a renamed one."""
+    """Pages contain each complete record once, newest first. If the file is renamed, a new one is created."""
     assert place.port
     path = tmp_path / "audit.jsonl"
     log = Audit(path)
@@ -121,16 +121,16 @@ def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Runnin
     assert [record["n"] for record in log.page(None, 10, lambda _: True)[0]] == [1]
 
 
-def test_an_offset_behind_the_end_of_the_log_means_its_end(place: servers.Running, tmp_path: Path) -> None:
-    """After a rotation, or by any number in a request, the newest changes are found at once."""
+def test_an_offset_beyond_the_end_of_the_log_means_its_end(place: servers.Running, tmp_path: Path) -> None:
+    """An offset beyond the end of the log means its end, as after a rotation."""
     audit = Audit(tmp_path / "audit.jsonl")
     number = audit.record_start({"action": "trim"})
     found, following = audit.page(2**53, 10, lambda _: True)
     assert ([record["id"] for record in found], following) == ([number], None)
 
 
-def test_a_line_that_a_full_disk_cut_harms_no_later_one(place: servers.Running, tmp_path: Path) -> None:
-    """The record after a cut line has a line of its own; the cut one is skipped."""
+def test_a_truncated_line_is_skipped(place: servers.Running, tmp_path: Path) -> None:
+    """A record after a truncated line starts on a new line, and the truncated line is skipped."""
     log = Audit(tmp_path / "audit.jsonl")
     log.record_start({"action": "first"})
     with log.path.open("ab") as file:

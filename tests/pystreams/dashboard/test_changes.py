@@ -1,4 +1,4 @@
-"""Changes: a preview, exactly the previewed change, and nothing without permission and confirmation."""
+"""Changes in the dashboard: the preview, the confirmed change, and rejections without permission or confirmation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ def _filled(client: redis.Redis, count: int = 10) -> None:
 
 @pytest.mark.parametrize("action", list(CHANGES))
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_dashboard_is_read_only_unless_it_was_told_otherwise(
-    started: Started, client: redis.Redis, action: str
-) -> None:
-    """Every action is refused before its parameters are looked at, with the option that allows it."""
+def test_a_dashboard_is_read_only_by_default(started: Started, client: redis.Redis, action: str) -> None:
+    """Without `--allow-changes` every action is rejected, and the error names the option."""
     _filled(client)
     dashboard = started()
     dashboard.log_in()
@@ -31,8 +29,8 @@ def test_a_dashboard_is_read_only_unless_it_was_told_otherwise(
     assert "--allow-changes" in answer.json()["error"]["message"]
 
 
-def test_a_group_is_moved_to_what_was_shown(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Before and after, in entries; if the group advances meanwhile, it still moves to the planned position."""
+def test_a_group_is_moved_to_the_previewed_position(client: redis.Redis, dashboard: Dashboard) -> None:
+    """A confirmed group moves to the position shown in the preview, even if the group has advanced since."""
     _filled(client)
     plan = dashboard.post("seek", stream="s", group="g", to="+2").json()
     assert plan["facts"] == [["Position", "6-0", "8-0"], ["Lag", "4", "2"]]
@@ -50,8 +48,8 @@ def test_a_group_is_moved_to_what_was_shown(client: redis.Redis, dashboard: Dash
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"8-0"
 
 
-def test_pending_entries_are_acknowledged_claimed_and_given_back(client: redis.Redis, dashboard: Dashboard) -> None:
-    """By ID, by a filter, or all of them, which must be explicit."""
+def test_pending_entries_are_acknowledged_claimed_and_returned(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Pending entries are selected by ID, by a filter, or with an explicit `all`."""
     _filled(client)
     which = {"stream": "s", "group": "g"}
     refused = dashboard.post("ack", **which)
@@ -73,10 +71,12 @@ def test_pending_entries_are_acknowledged_claimed_and_given_back(client: redis.R
     assert dashboard.post("ack", **which, ids=["1-0"] * 3 + [7]).status_code == 400
 
 
-def test_a_long_change_is_done_a_part_at_a_time(
+def test_a_long_change_is_made_in_steps(
     client: redis.Redis, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each response has the number of changes, and whether more remain; one confirmation is valid until all is done."""
+    """Each response of a long change has a count and whether more remains. The confirmation stays
+    valid until the end.
+    """
     monkeypatch.setattr(changes, "_SECONDS", -1.0)
     _filled(client, 2500)
     client.xreadgroup("g", "alice", {"s": ">"})
@@ -93,8 +93,8 @@ def test_a_long_change_is_done_a_part_at_a_time(
     assert dashboard.post("ack", **given, confirm=confirm).status_code == 400
 
 
-def test_groups_and_consumers_are_made_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
-    """The plan shows everything that will be deleted too."""
+def test_groups_and_consumers_are_created_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
+    """The preview of a removal shows the pending entries and consumers that will be deleted."""
     _filled(client)
     plan, _ = dashboard.change("create-group", stream="s", group="new", at="start")
     assert plan["plan"] == "Create the group new of s at its start."
@@ -112,7 +112,7 @@ def test_groups_and_consumers_are_made_and_removed(client: redis.Redis, dashboar
 
 
 def test_entries_are_added_and_trimmed(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Any text can be a field; trimming reports which entries groups still need."""
+    """Fields of a new entry may contain any text, and the preview of a trim warns of entries that groups still need."""
     _filled(client)
     _, done = dashboard.change("produce", stream="s", fields=[["n", "11"], ["<b>", "\x00\u202eé"]])
     assert done["done"] == "Added one entry to s."
@@ -131,7 +131,7 @@ def test_entries_are_added_and_trimmed(client: redis.Redis, dashboard: Dashboard
 
 
 def test_dead_letters_are_counted_replayed_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Letters are selected by reason and origin; a replayed letter is in its stream again and no longer a letter."""
+    """Letters are selected by reason and origin, and a replay moves a letter back to its stream."""
     for at in range(1, 41):
         origin = "orders" if at % 4 else "payments"
         reason = "no number" if at % 2 else "too often"

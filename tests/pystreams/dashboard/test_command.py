@@ -1,4 +1,4 @@
-"""`pystreams ui`: it prints its address, stops on request, and reports errors."""
+"""`pystreams ui`: startup, shutdown and errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from tests.suite.waiting import wait_for
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_it_serves_until_it_is_told_to_end(place: servers.Running, tmp_path: Path) -> None:
-    """Its URL has a token after '#'; SIGTERM ends it with status 0; its log contains no secret."""
+def test_the_dashboard_serves_until_sigterm(place: servers.Running, tmp_path: Path) -> None:
+    """The printed URL has the token after '#', SIGTERM ends the dashboard with status 0, and the output has no
+    password.
+    """
     url = place.url.replace("redis://", "redis://default:hush-hush@")
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -43,8 +45,8 @@ def test_it_serves_until_it_is_told_to_end(place: servers.Running, tmp_path: Pat
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_companion_ends_when_it_is_told_to(place: servers.Running, tmp_path: Path) -> None:
-    """It ends with status 0 and without output, even while it waits for its parent's end."""
+def test_a_companion_ends_on_sigterm(place: servers.Running, tmp_path: Path) -> None:
+    """A dashboard started by a parent process ends on SIGTERM with status 0 and without output."""
     command = [sys.executable, "-m", "pystreams", "ui", "--from-parent", "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -62,8 +64,8 @@ def test_a_companion_ends_when_it_is_told_to(place: servers.Running, tmp_path: P
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors for an occupied port, a token that is too short, and missing packages."""
+def test_errors_at_startup(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An occupied port, a token that is too short, and missing packages are errors at startup."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert "[PORT_UNUSABLE]" in cli_of.failure("ui", "--port", port, status=1)
@@ -72,8 +74,10 @@ def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPa
     assert "pip install 'pystreams[dashboard]'" in cli_of.failure("ui", status=1)
 
 
-def test_the_engine_serves_its_dashboard_from_a_process_of_its_own(tmp_path: Path) -> None:
-    """With dashboard-port; users of the engine can log in; changes follow its directive; it ends with the engine."""
+def test_the_engine_runs_its_dashboard_in_a_separate_process(tmp_path: Path) -> None:
+    """With `dashboard-port`, the engine starts a dashboard for its users, which follows the engine's directives and
+    ends with it.
+    """
     port = servers.free_port()
     flags = ("--requirepass", "hush-hush", "--dashboard-port", str(port), "--dashboard-allow-changes", "yes")
     flags = (*flags, "--dashboard-state", str(tmp_path / "state"))
@@ -100,8 +104,8 @@ def test_the_engine_serves_its_dashboard_from_a_process_of_its_own(tmp_path: Pat
     wait_for(lambda: not answers(), "the dashboard's end")
 
 
-def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    """The dashboard does not start without the history and the audit log that it was asked to keep."""
+def test_an_unusable_state_directory_is_an_error(tmp_path: Path) -> None:
+    """The dashboard does not start if its state directory cannot be created."""
     (tmp_path / "file").touch()
     cli = Cli("redis://127.0.0.1:1", tmp_path)
     said = cli.failure("ui", "--port", "0", "--state", str(tmp_path / "file" / "state"), status=1)

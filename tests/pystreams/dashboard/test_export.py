@@ -1,4 +1,4 @@
-"""Exports of a range as a file: content, name, limits, rejections, and cleanup."""
+"""Exports of a range as a file: contents, file name, limits, rejections and cleanup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
 
 def _open_files() -> list[str]:
-    """Files of exports that this process has open."""
+    """Return the paths of export files that this process has open."""
     found = []
     for each in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # closed meanwhile
@@ -41,7 +41,7 @@ def _open_files() -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where temporary files are; none may be there at the test's end, nor open without a name."""
+    """The directory for temporary files. The fixture fails if export files remain in it or stay open."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     wait_for(lambda: not _open_files(), "the end of all exports")
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def viewer(started: Started, folder: Path) -> Dashboard:
-    """A dashboard that may change nothing, with a browser that is logged in."""
+    """A read-only dashboard, logged in with the token."""
     found = started()
     assert found.log_in().status_code == 200
     return found
@@ -72,7 +72,7 @@ def _fill(client: redis.Redis) -> None:
 
 @_ENGINE
 def test_each_format_has_the_entries_of_the_range(viewer: Dashboard, client: redis.Redis) -> None:
-    """From a position on, before another one; bytes that are no text as `pystreams export` writes them."""
+    """`from` is inclusive and `before` is exclusive; bytes that are not UTF-8 are encoded as in `pystreams export`."""
     _fill(client)
     lines = _exported(viewer, stream="orders", format="jsonl")
     found = [json.loads(line) for line in lines.text.splitlines()]
@@ -90,10 +90,10 @@ def test_each_format_has_the_entries_of_the_range(viewer: Dashboard, client: red
 
 
 @_ENGINE
-def test_parquet_is_one_file_however_many_entries(
-    viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are written in groups; fields beyond the most columns are in `_other`."""
+def test_a_parquet_export_is_one_file(viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many entries become row groups of one Parquet file, and fields beyond the maximum number of columns are in
+    `_other`.
+    """
     monkeypatch.setattr("pystreams.files.archives.ParquetFile.most_entries", 40)
     monkeypatch.setattr(export, "_MOST_COLUMNS", 1)
     for at in range(1, 101):
@@ -107,8 +107,8 @@ def test_parquet_is_one_file_however_many_entries(
 
 
 @_ENGINE
-def test_what_cannot_be_exported_is_refused(viewer: Dashboard, client: redis.Redis) -> None:
-    """With a sentence, and nothing is written."""
+def test_invalid_exports_are_rejected(viewer: Dashboard, client: redis.Redis) -> None:
+    """Invalid options, empty ranges and missing streams are rejected, and no file is written."""
     _fill(client)
     client.set("text", "x")
     refused = viewer.refused
@@ -126,10 +126,10 @@ def test_what_cannot_be_exported_is_refused(viewer: Dashboard, client: redis.Red
 
 
 @_ENGINE
-def test_too_much_names_the_command_line(
+def test_too_large_an_export_suggests_the_command_line(
     viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Limits by entries, counted before or during the export, and by bytes; the shown command works in a shell."""
+    """An export beyond the limit of entries or bytes is rejected with an equivalent shell command."""
     name = b"-it's \xff\n\\"
     for at in range(1, 6):
         client.xadd(name, {"n": "x" * 100}, id=f"{at}-0")
@@ -171,7 +171,7 @@ _NAMES = {
 
 @_ENGINE
 def test_files_have_safe_names(viewer: Dashboard, client: redis.Redis) -> None:
-    """Whatever the stream is called."""
+    """The file name is safe for any name of a stream."""
     for name, file in _NAMES.items():
         client.xadd(name, {"n": 1})
         place = _exported(viewer, stream=quote_from_bytes(name), format="csv").headers["content-disposition"]
@@ -182,8 +182,10 @@ def test_files_have_safe_names(viewer: Dashboard, client: redis.Redis) -> None:
 
 
 @_ENGINE
-def test_two_exports_at_a_time(viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above the limit an export is rejected; after one has ended there is room again."""
+def test_at_most_two_exports_run_at_a_time(
+    viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third simultaneous export is rejected, and a later one succeeds."""
     _fill(client)
     begun, go = threading.Semaphore(0), threading.Event()
     fill = export.Export._fill
@@ -207,7 +209,7 @@ def test_two_exports_at_a_time(viewer: Dashboard, client: redis.Redis, monkeypat
 
 
 def _asgi(viewer: Dashboard, messages: Callable[[], Any]) -> list[dict[str, Any]]:
-    """Return what the application sends to a browser with these messages."""
+    """Run an export with these ASGI messages from the browser, and return the messages sent to it."""
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -233,10 +235,10 @@ def _asgi(viewer: Dashboard, messages: Callable[[], Any]) -> list[dict[str, Any]
 
 
 @_ENGINE
-def test_who_leaves_or_logs_out_ends_the_export(
+def test_a_disconnect_or_logout_stops_the_export(
     viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is written; its place is free again."""
+    """A disconnect or logout stops an export while it is written, and frees its slot."""
     _fill(client)
     left = threading.Event()
     close, fill = export.Export.close, export.Export._fill
@@ -268,8 +270,8 @@ def test_who_leaves_or_logs_out_ends_the_export(
     assert viewer.refused("export", stream="orders") == (503, "STOPPED")
 
 
-def test_who_leaves_while_the_file_is_sent_lets_it_go() -> None:
-    """`left` is called once, whether the chunks have ended or not."""
+def test_a_disconnect_while_the_file_is_sent_runs_the_cleanup() -> None:
+    """A disconnect during a streamed response runs its cleanup function once."""
     calls: list[str] = []
 
     async def chunks() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Live updates: samples for all browsers, entries of a followed stream; and disconnections."""
+"""Live updates: samples, entries of a followed stream, and closing of dead connections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.suite.waiting import wait_for
 
 @dataclass(eq=False)
 class _Connection:
-    """A connection as in the HTTP server: a number of unread bytes, and whether a request is open."""
+    """A connection of the HTTP server: number of unread bytes, and the open request if there is one."""
 
     waiting: int = 0
     cycle: object | None = None
@@ -47,8 +47,10 @@ class _Connection:
         self.cut = True
 
 
-def test_who_reads_nothing_and_who_asks_nothing_is_cut() -> None:
-    """Slow readers stay connected; so do idle ones, and those that receive a file's chunks one after another."""
+def test_inactive_connections_are_closed() -> None:
+    """Connections that read nothing or request nothing are closed. Slow readers, and open requests without unread data,
+    stay.
+    """
     watch = Watch()
     file = SimpleNamespace(scope={SENT: 1})
     deaf, slow, mute, resting, loading = (_Connection(cycle=asked) for asked in (1, 1, None, 1, file))
@@ -64,10 +66,12 @@ def test_who_reads_nothing_and_who_asks_nothing_is_cut() -> None:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_looks_and_entries_come_over_one_connection_each(
+def test_samples_and_entries_are_sent_as_events(
     place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look once, new entries that a condition lets through; and a browser that never reads is cut."""
+    """Each sample is sent once, a followed stream sends the entries that match, and a browser that never reads is
+    disconnected.
+    """
     monkeypatch.setattr(run, "_CHECK_SECONDS", 0.1)
     monkeypatch.setattr(live, "_PAUSE", 0.01)
     client.xadd("s", {"n": 0})
@@ -91,7 +95,7 @@ def test_looks_and_entries_come_over_one_connection_each(
             for at in range(4, 8):
                 client.xadd("s", {"n": at}, id=f"9999999999999-{at}")
             found: list[str] = []
-            while len(found) < 2:  # (What the condition leaves out may be told first.)
+            while len(found) < 2:  # Events without rows, about skipped entries, may come first.
                 found += [row["id"] for row in _next(tail)["rows"]]
             assert found == ["9999999999999-6", "9999999999999-7"]
         with _asked(port, "/api/tail?stream=s", cookie, buffer=4096):
@@ -139,7 +143,7 @@ def _asked(port: int, path: str, cookie: str, buffer: int = 0) -> socket.socket:
 
 
 def _next(one: socket.socket) -> dict[str, Any]:
-    """The next event with data."""
+    """Return the data of the next event."""
     line = b""
     while not (line.startswith(b"data: ") and line.endswith(b"\n")):
         line = b"" if line.endswith(b"\n") else line
@@ -148,8 +152,8 @@ def _next(one: socket.socket) -> dict[str, Any]:
     return document
 
 
-def test_a_tail_that_fails_says_why_and_ends() -> None:
-    """The browser is notified, and reconnects by itself."""
+def test_a_failing_tail_reports_the_error_and_ends() -> None:
+    """If reading fails, the event stream sends the failure and ends."""
 
     async def read_new() -> tuple[None, bool]:
         raise OSError("gone")
@@ -166,8 +170,8 @@ def test_a_tail_that_fails_says_why_and_ends() -> None:
     ]
 
 
-def test_a_server_that_hangs_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that stops replying is reported, with the time since its last answer, until it replies again."""
+def test_a_hanging_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops replying is reported, with the time since its last reply, until it replies again."""
     monkeypatch.setattr(sampler_module, "_ANSWER_SECONDS", 0.3)
     with servers.redis() as one:
         sampler = Sampler(address_of(one.url), 0.05)

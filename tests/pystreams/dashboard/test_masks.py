@@ -1,4 +1,4 @@
-"""Masked fields: no answer of the API holds their values."""
+"""Masked fields: no response of the API contains their values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ def _masked(stream: str, **fields: str) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in zip(found[::2], found[1::2], strict=True)}
 
 
-def test_rules_name_fields_of_any_stream_or_of_some() -> None:
-    """A rule without a stream holds everywhere, wildcards match names, and other fields stay as they are."""
+def test_rules_apply_to_all_or_to_named_streams() -> None:
+    """A rule without a stream applies to all streams, stream names may have wildcards, and other
+    fields are unchanged.
+    """
     assert _masked("orders", email="a@b", iban="DE1") == {"email": MASKED, "iban": "DE1"}
     assert _masked("payments", email="a@b", iban="DE1") == {"email": MASKED, "iban": MASKED}
 
 
 def test_rules_reach_into_json() -> None:
-    """A nested field is masked by its name or the end of its path, in lists too; an unreadable object as a whole."""
+    """A nested field is masked by its name or by the end of its path, also in lists. Malformed JSON is masked as a
+    whole.
+    """
     card = json.dumps({"number": SECRET, "list": [{"email": "a@b", "n": 12345678901234567890}]})
     found = json.loads(_masked("orders", card=card)["card"])
     assert found == {"number": MASKED, "list": [{"email": MASKED, "n": 12345678901234567890}]}
@@ -54,7 +58,7 @@ def test_rules_reach_into_json() -> None:
     ids=["mark", "utf-16", "text", "nested text", "broken text", "deep"],
 )
 def test_rules_reach_into_json_in_any_form(value: bytes) -> None:
-    """A byte-order mark, another encoding, and JSON in a text of JSON hide no field from its rule."""
+    """Fields are masked in JSON with a byte-order mark, in UTF-16, and nested in JSON strings."""
     found = Masks(RULES).of(b"s").words([b"v", value])[1]
     assert SECRET.encode() not in found.replace(b"\0", b"")
     assert MASKED.encode() in found
@@ -62,25 +66,25 @@ def test_rules_reach_into_json_in_any_form(value: bytes) -> None:
 
 @pytest.mark.parametrize("value", [b"\x81\xa4card\xa44111\xc0", b"\x81\xa4card\xa4411", b"\0\0\0\0\x07\x084111"])
 def test_encoded_values_that_cannot_be_decoded_are_masked_as_a_whole(value: bytes) -> None:
-    """MessagePack with a byte too many or too few, or a record whose schema is unknown, may hold a masked field."""
+    """Truncated MessagePack, and records with an unknown schema, are masked as a whole."""
     assert Masks(["card"]).of(b"s").words([b"payload", value]) == [b"payload", MASKED.encode()]
 
 
-def test_brackets_in_a_rule_are_no_wildcards() -> None:
-    """A rule names a field with brackets as it is."""
+def test_brackets_in_a_rule_are_literal() -> None:
+    """Brackets in the field name of a rule are literal."""
     mask = Masks(["card[0]"]).of(b"s")
     assert (mask.hides("card[0]"), mask.hides("card0")) == (True, False)
 
 
 @pytest.mark.parametrize("value", [b'"quoted" text', b"text", b'{"n": 1, "text": "a {b}"}', b"[1, 2]", b"12"])
 def test_values_without_masked_fields_stay_as_they_are(value: bytes) -> None:
-    """Not a byte of them changes."""
+    """A value without masked fields is unchanged byte for byte."""
     assert Masks(RULES).of(b"s").words([b"v", value]) == [b"v", value]
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_no_answer_about_dead_letters_holds_a_masked_value(place: servers.Running, client: redis.Redis) -> None:
-    """The rules of an original's stream hold for its letter wherever it is shown, and a reason can be masked."""
+    """The rules of the original stream apply to its dead letters in every response, and a reason can be masked."""
     letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6, "_reason": f"no {SECRET}"}
     client.xadd("failed", {**letter, "card": SECRET}, id="1-0")
     with dashboard_of(Wanted(place.url), masks=("orders:card", "failed:_reason")) as dashboard:
@@ -103,7 +107,9 @@ def test_no_answer_about_dead_letters_holds_a_masked_value(place: servers.Runnin
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_no_answer_holds_a_masked_value(place: servers.Running, client: redis.Redis) -> None:
-    """Entries, one entry, conditions, statistics, dead letters, exports and slow commands."""
+    """Lists, single entries, conditions, statistics, dead letters, exports and slow commands
+    contain no masked value.
+    """
     client.config_set("slowlog-log-slower-than", 0)
     text = json.dumps({"email": SECRET})
     quoted = {"text": json.dumps(text), "marked": b"\xef\xbb\xbf" + text.encode()}

@@ -1,4 +1,4 @@
-"""Logging in with OpenID Connect, at a small provider on loopback that checks what a client has to send."""
+"""Login with OpenID Connect, against a local provider that verifies the client's requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CLIENT = "dashboard"
 
 
 class _Provider(ThreadingHTTPServer):
-    """The provider. `change` may change the claims of the next tokens; `signer` signs them."""
+    """A provider. `change` may modify the claims of issued tokens, and `signer` is the key that signs them."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -56,7 +56,7 @@ class _Provider(ThreadingHTTPServer):
         return {"keys": [self.key.as_dict(private=False)]} if path == "/keys" else None
 
     def authorize(self, url: str) -> str:
-        """Return the address for the browser after its user has logged in."""
+        """Return the redirect URL for the browser after its user has logged in."""
         given = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         assert (given["client_id"], given["response_type"], given["code_challenge_method"]) == (_CLIENT, "code", "S256")
         assert "openid" in given["scope"]
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def provider() -> Iterator[_Provider]:
-    """A provider that runs."""
+    """A running provider."""
     with _Provider() as found:
         thread = threading.Thread(target=found.serve_forever)
         thread.start()
@@ -122,7 +122,7 @@ def provider() -> Iterator[_Provider]:
 
 @contextmanager
 def _dashboard(place: servers.Running, provider: _Provider) -> Iterator[TestClient]:
-    """A dashboard of one server twice, which allows changes, with this provider."""
+    """Run a dashboard that uses this provider, allows changes, and shows the same server under two names."""
     address = address_of(place.url)
     parts = [Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05)) for name in ("one", "two")]
     oidc = Oidc(Provider(provider.issuer, _CLIENT), "pystreams")
@@ -132,7 +132,7 @@ def _dashboard(place: servers.Running, provider: _Provider) -> Iterator[TestClie
 
 
 def _log_in(web: TestClient, provider: _Provider) -> str:
-    """Go the way of a browser; return the page that it ends on."""
+    """Log in as a browser does, and return the path of the page reached."""
     begun = web.get("/oidc/login")
     assert begun.status_code == 302, begun.text
     ended = web.get(provider.authorize(begun.headers["location"]))
@@ -149,7 +149,7 @@ def _produce(web: TestClient, path: str = "") -> int:
 def test_a_viewer_reads_and_an_operator_changes(
     place: servers.Running, client: redis.Redis, provider: _Provider
 ) -> None:
-    """Both are logged in to all servers under their names; a viewer is refused every change."""
+    """Viewers and operators are logged in to all servers, and only operators may make changes."""
     client.xadd("s", {"a": 1})
     with _dashboard(place, provider) as web:
         assert web.get("/api/session").json()["oidc"] is True
@@ -165,7 +165,7 @@ def test_a_viewer_reads_and_an_operator_changes(
 
 
 def test_a_login_without_a_password_gives_no_role(place: servers.Running, provider: _Provider) -> None:
-    """The server has no password. With a provider, only the provider or the token make an operator."""
+    """If a provider is configured, a login to a server without a password is rejected."""
     with _dashboard(place, provider) as web:
         _log_in(web, provider)
         for path in ("/api/login", "/api/on/two/login"):
@@ -191,7 +191,9 @@ def test_a_login_without_a_password_gives_no_role(place: servers.Running, provid
 def test_wrong_tokens_are_refused(
     place: servers.Running, provider: _Provider, caplog: pytest.LogCaptureFixture, change: dict[str, Any], ends: str
 ) -> None:
-    """Expired, of another issuer, for another client, of another login, or without a role."""
+    """Tokens that are expired, from another issuer, for another client or login, or without a known
+    role are rejected.
+    """
 
     def changed(claims: dict[str, Any]) -> None:
         claims.update(change)
@@ -206,21 +208,21 @@ def test_wrong_tokens_are_refused(
 
 
 def test_tokens_of_another_key_are_refused(place: servers.Running, provider: _Provider) -> None:
-    """A signature must be by one of the provider's keys."""
+    """A token that is not signed by one of the provider's keys is rejected."""
     provider.signer = RSAKey.generate_key(2048, {"kid": "one"})
     with _dashboard(place, provider) as web:
         assert _log_in(web, provider) == "/#login=refused"
 
 
 def test_a_provider_with_another_issuer_is_refused(place: servers.Running, provider: _Provider) -> None:
-    """Its metadata must name the issuer that the dashboard was given."""
+    """A provider whose metadata names another issuer than the configured one is rejected."""
     provider.named = "http://127.0.0.1:1"
     with _dashboard(place, provider) as web:
         assert _log_in(web, provider) == "/#login=provider"
 
 
-def test_an_answer_that_was_not_asked_for_is_refused(place: servers.Running, provider: _Provider) -> None:
-    """Without the browser's cookie, with another state, a second time, or without the verifier's code."""
+def test_an_unexpected_callback_is_rejected(place: servers.Running, provider: _Provider) -> None:
+    """A callback fails without the browser's cookie, with another state or code, and if it is repeated."""
     with _dashboard(place, provider) as web, _dashboard(place, provider) as other:
         begun = web.get("/oidc/login")
         back = provider.authorize(begun.headers["location"])
@@ -238,8 +240,8 @@ def test_an_answer_that_was_not_asked_for_is_refused(place: servers.Running, pro
         assert web.get(back).headers["location"] == "/#login=refused"
 
 
-def test_a_provider_that_is_away_is_reported(place: servers.Running, provider: _Provider) -> None:
-    """The login page says so; other ways to log in work."""
+def test_an_unreachable_provider_is_reported(place: servers.Running, provider: _Provider) -> None:
+    """If the provider is unreachable, the login page says so, and a login with the token still works."""
     provider.shutdown()
     provider.server_close()
     with _dashboard(place, provider) as web:
@@ -248,7 +250,7 @@ def test_a_provider_that_is_away_is_reported(place: servers.Running, provider: _
 
 
 def test_roles_are_found_in_claims_of_several_forms(place: servers.Running) -> None:
-    """A list, a text of words, a path into objects, and a claim whose name has dots."""
+    """Roles may be a list, a space-separated text, a nested claim, or a claim whose name has dots."""
     assert place.port
     assert roles({"roles": ["a", 1, "b"]}, "roles") == ["a", "b"]
     assert roles({"scope": "a b"}, "scope") == ["a", "b"]
@@ -258,7 +260,7 @@ def test_roles_are_found_in_claims_of_several_forms(place: servers.Running) -> N
 
 
 def test_options_of_a_provider_are_checked(cli_of: Cli) -> None:
-    """An issuer without a client, and one that is reached without TLS."""
+    """An issuer without a client ID, or without TLS, is rejected."""
     assert "--oidc-client" in cli_of.failure("ui", "--oidc-issuer", "https://x", status=2)
     plain = ("--oidc-issuer", "http://login.example.com", "--oidc-client", "c")
     assert "must begin with https://" in cli_of.failure("ui", *plain, status=2)

@@ -1,4 +1,4 @@
-"""How fast streams grow and groups are given entries, as the sampler measures it."""
+"""Rates of added and delivered entries, as measured by the sampler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.suite.waiting import wait_for
 
 
 def test_a_rate_is_over_the_last_seconds() -> None:
-    """No rate at the first sample; a decrease gives zero; a clock that goes back restarts the rates."""
+    """Rates cover the last seconds. The first sample has none, a decrease gives zero, and a clock that goes back
+    restarts them.
+    """
     rates: Rates[str] = Rates()
     assert rates.of(1_000, {"a": 10}) == {}
     assert rates.of(2_000, {"a": 30, "b": 5}) == {"a": 20.0}
@@ -27,7 +29,7 @@ def test_a_rate_is_over_the_last_seconds() -> None:
 
 
 def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Running) -> None:
-    """Rates per group count delivered entries, while the stream's rate counts added entries."""
+    """A group's rate counts delivered entries, and its stream's rate counts added entries."""
     for number in range(100):
         client.xadd("s", {"n": number})
     for group in ("busy", "idle"):
@@ -45,7 +47,7 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Runn
 
 
 def test_a_sample_leaves_out_streams_that_the_user_may_not_read(client: redis.Redis, place: servers.Running) -> None:
-    """The others are sampled, with their groups."""
+    """A sample contains only streams that the user may read, with their groups."""
     for name in ("open", "secret"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", 0)
@@ -59,7 +61,7 @@ def test_a_sample_leaves_out_streams_that_the_user_may_not_read(client: redis.Re
 
 
 def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, place: servers.Running) -> None:
-    """Samples and scrapes of many streams leave the rate of the other commands alone, and name their own."""
+    """The commands of the dashboard's samples and scrapes are counted separately from those of other clients."""
     for number in range(200):
         client.xadd(f"s{number}", {"n": number})
     connection = Connection(connect(Wanted(place.url), "").address)
@@ -77,6 +79,6 @@ def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, pla
 
 
 def test_many_commands_make_the_pause_longer() -> None:
-    """After sampling a thousand streams, a pause keeps the average at 250 commands per second."""
+    """The pause after a sample keeps the average below 250 commands per second."""
     assert pause_after(0.1, 100) == pytest.approx(0.4)
     assert pause_after(0.1, 2_000) == pytest.approx(8.0)

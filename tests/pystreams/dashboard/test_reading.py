@@ -1,4 +1,4 @@
-"""Values of entries are decoded for people and conditions, and masked inside whatever they are encoded in."""
+"""Decoded values of entries: display, conditions, and masks of fields inside encoded values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _avro(value: dict[str, Any]) -> bytes:
 
 
 def _protobuf(value: dict[str, Any]) -> bytes:
-    """The two fields, by hand: a varint and a text."""
+    """Return the two fields encoded as Protobuf: a varint and a string."""
     number, digits = value["id"], bytearray()
     while number:
         digits.append(number & 0x7F | (0x80 if number > 0x7F else 0))
@@ -53,7 +53,7 @@ VALUES = {"avro": _avro(PAYMENT), "protobuf": _protobuf(PAYMENT), "msgpack": msg
 
 @pytest.fixture
 def rules(tmp_path: Path) -> list[str]:
-    """A rule for each format that needs a schema."""
+    """A decoding rule for each format that needs a schema."""
     (tmp_path / "payment.avsc").write_text(json.dumps(SCHEMA))
     (tmp_path / "payment.proto").write_text(PROTO)
     return [f"avro*=avro:{tmp_path}/payment.avsc", f"protobuf*=protobuf:{tmp_path}/payment.proto"]
@@ -62,7 +62,7 @@ def rules(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 @pytest.mark.parametrize("form", list(VALUES))
 def test_values_are_decoded(place: servers.Running, client: redis.Redis, rules: list[str], form: str) -> None:
-    """An entry has the decoded value with all its digits; a condition sees its members."""
+    """An entry shows the decoded value with all digits, and conditions can use its members."""
     client.xadd(form, {"payload": VALUES[form], "n": 1}, id="1-0")
     with dashboard_of(Wanted(place.url), decodes=rules) as dashboard:
         dashboard.log_in()
@@ -82,10 +82,10 @@ def test_values_are_decoded(place: servers.Running, client: redis.Redis, rules: 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 @pytest.mark.parametrize("form", list(VALUES))
-def test_masked_fields_of_encoded_values_stay_here(
+def test_masked_fields_of_encoded_values_are_not_sent(
     place: servers.Running, client: redis.Redis, rules: list[str], form: str
 ) -> None:
-    """The value becomes JSON without them, and its bytes are not sent either."""
+    """An encoded value with masked fields is sent as JSON without them, and its bytes are not sent."""
     client.xadd(form, {"payload": VALUES[form]}, id="1-0")
     with dashboard_of(Wanted(place.url), decodes=rules, masks=["card"]) as dashboard:
         dashboard.log_in()
@@ -102,10 +102,8 @@ def test_masked_fields_of_encoded_values_stay_here(
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 @pytest.mark.parametrize("form", ["avro", "protobuf", "auto"])
-def test_hostile_values_are_shown_as_they_are(
-    place: servers.Running, client: redis.Redis, tmp_path: Path, form: str
-) -> None:
-    """A page, an entry and a search have all entries, also those whose values cannot be decoded, in spite of a mask."""
+def test_undecodable_values_are_shown(place: servers.Running, client: redis.Redis, tmp_path: Path, form: str) -> None:
+    """Pages and searches include entries whose values cannot be decoded, with and without masks."""
     (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
     (tmp_path / "row.proto").write_text(fuzz.PROTO)
     rules = [f"avro=avro:{tmp_path}/row.avsc", f"protobuf=protobuf:{tmp_path}/row.proto"]
@@ -123,7 +121,9 @@ def test_hostile_values_are_shown_as_they_are(
 
 
 def test_values_of_an_unreachable_registry_are_masked_as_a_whole() -> None:
-    """Without masks they stay as they are, with the reason why they are not decoded."""
+    """If the registry is unreachable, values are masked as a whole; without masks they are
+    unchanged, with the error.
+    """
     registry = Registry.at("http://127.0.0.1:1")
     decoders = Decoders((), registry)
     value = b"\0\0\0\0\x07" + _avro(PAYMENT)
@@ -137,7 +137,7 @@ def test_values_of_an_unreachable_registry_are_masked_as_a_whole() -> None:
 
 
 def test_rules_are_checked(tmp_path: Path) -> None:
-    """A rule needs a stream and a known format, and a schema that can be read."""
+    """A rule without a stream, with an unknown format, or with an unreadable schema is rejected."""
     for wrong in ("avro", "s=xml", "=avro:x", f"s=avro:{tmp_path}/missing"):
         with pytest.raises(PystreamsError):
             Decoders([wrong])

@@ -1,4 +1,4 @@
-"""Access control, rejections before any processing, and security headers of every response."""
+"""Access control of the dashboard, early rejection of requests, and security headers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ class _Clock:
         return self.now
 
 
-def test_a_session_ends_after_rest_after_a_week_and_at_log_out() -> None:
-    """Each end is reported to the session's owner; a wrong number finds nothing."""
+def test_a_session_ends_when_idle_after_a_week_and_at_logout() -> None:
+    """A session ends when idle, after a week, and at logout. Each end is reported, and an unknown session ID is
+    rejected.
+    """
     clock, ended = _Clock(), list[Session]()
     sessions = Sessions(clock, ended.append)
     numbers = [sessions.start(_ADDRESS, "u", whole=True)[0] for _ in range(3)]
@@ -50,7 +52,9 @@ def test_a_session_ends_after_rest_after_a_week_and_at_log_out() -> None:
 
 
 def test_sessions_and_plans_are_limited() -> None:
-    """The oldest go. A plan confirms its own change, once, for ten minutes."""
+    """The oldest sessions and plans are dropped at the limit. A plan confirms only its own change, once, within ten
+    minutes.
+    """
     clock = _Clock()
     sessions = Sessions(clock)
     first, _ = sessions.start(_ADDRESS, "u", whole=True)
@@ -91,7 +95,7 @@ def test_sessions_and_plans_are_limited() -> None:
     ],
 )
 def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> None:
-    """Another site's host name that resolves to this server is rejected."""
+    """Requests whose Host is neither an IP address, localhost, nor a configured name are rejected."""
     assert host_is_known(host, {"streams.example.com"}) == known
 
 
@@ -100,14 +104,16 @@ def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> 
     [("https://streams.example.com", True), ("http://streams.example.com", False), ("https://localhost", False)],
 )
 def test_a_configured_name_stays_with_https(url: str, strict: bool) -> None:
-    """Browsers that used HTTPS with a configured name keep to it; localhost has other programs."""
+    """HTTPS responses enable HSTS for a configured name, but not for localhost, which other programs use too."""
     web = TestClient(Guard(PlainTextResponse("."), ["streams.example.com"]), base_url=url)
     assert ("strict-transport-security" in web.get("/").headers) == strict
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> None:
-    """Requests are checked by Host, Origin, Sec-Fetch-Site, content type, method and size, for every user."""
+    """Requests are rejected by Host, Origin, Sec-Fetch-Site, CSRF token, content type, method and size, even when
+    logged in.
+    """
     web, csrf = dashboard.web, {"x-csrf-token": dashboard.csrf}
 
     def told(answer: object) -> tuple[int, str]:
@@ -133,8 +139,8 @@ def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> 
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_every_answer_forbids_what_the_pages_do_not_need(started: Started) -> None:
-    """Pages, files, documents and refusals: nothing from elsewhere, no frames, no guessing of types, no caches."""
+def test_every_response_has_security_headers(started: Started) -> None:
+    """Every response has a strict content security policy and forbids frames, content sniffing and caching."""
     web = started().web
     for path in ("/", "/static/js/main.js", "/api/session", "/api/overview", "/nowhere"):
         headers = web.get(path).headers
@@ -146,8 +152,8 @@ def test_every_answer_forbids_what_the_pages_do_not_need(started: Started) -> No
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_nothing_is_told_to_who_is_not_logged_in(started: Started, client: redis.Redis) -> None:
-    """Every question, both kinds of events, every change; and none after logging out."""
+def test_nothing_is_sent_without_a_login(started: Started, client: redis.Redis) -> None:
+    """Without a login, and after logout, every request for data, events or changes is rejected."""
     client.xadd("secret", {"a": 1})
     dashboard = started(changes=True)
     paths = (
@@ -175,12 +181,10 @@ def test_nothing_is_told_to_who_is_not_logged_in(started: Started, client: redis
         assert dashboard.web.post("/api/logout", json={}, headers={"x-csrf-token": dashboard.csrf}).status_code == 200
 
 
-def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
+def test_a_user_of_the_server_is_limited_by_the_acl(
     started: Started, client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Streams outside of the user's keys are not listed; changes forbidden by the ACL are rejected; no password is
-    logged.
-    """
+    """A user sees only streams that the ACL allows, forbidden changes are rejected, and no password is logged."""
     caplog.set_level(logging.DEBUG)
     for name in ("mine:1", "mine:2", "yours"):
         client.xadd(name, {"a": 1})
@@ -215,8 +219,8 @@ def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_password_that_proves_nothing_lets_nobody_in_from_outside(started: Started, client: redis.Redis) -> None:
-    """The tests' server needs no password: that is enough on loopback, and not beyond it."""
+def test_a_login_without_a_password_is_accepted_on_loopback_only(started: Started, client: redis.Redis) -> None:
+    """If the server needs no password, a login without one is accepted on loopback only."""
     client.ping()
     assert started().log_in(user="", password="").status_code == 200
     outside = started(open_here=False)
@@ -227,7 +231,7 @@ def test_a_password_that_proves_nothing_lets_nobody_in_from_outside(started: Sta
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_guesses_of_the_token_are_slowed_down_and_the_right_one_works(started: Started) -> None:
-    """After eight failures in a minute guesses are not judged any more; the token itself is accepted as before."""
+    """After eight wrong tokens in a minute, further wrong tokens get 429; the right token is still accepted."""
     dashboard = started()
     assert {dashboard.log_in().status_code for _ in range(9)} == {200}
     found = [dashboard.log_in(token="guess").status_code for _ in range(9)]
@@ -236,7 +240,7 @@ def test_guesses_of_the_token_are_slowed_down_and_the_right_one_works(started: S
 
 
 def test_guessing_locks_out_only_the_guesser() -> None:
-    """Failures count by user and address, concurrent attempts too; an address that tries many users is slowed down."""
+    """Failed logins are limited per user and address, and per address. Other users and addresses are not affected."""
     clock = _Clock()
     sessions = Sessions(clock)
     assert [sessions.may_try("here", "eve") for _ in range(9)] == [True] * 8 + [False]
@@ -249,8 +253,8 @@ def test_guessing_locks_out_only_the_guesser() -> None:
     assert sessions.may_try("here", "eve")
 
 
-def test_a_login_that_succeeds_is_no_failure() -> None:
-    """After any number of successful logins, the next attempt is still checked."""
+def test_successful_logins_are_not_limited() -> None:
+    """Successful logins do not count towards the limit of failures."""
     sessions = Sessions(_Clock())
     for _ in range(50):
         assert sessions.may_try("here", "bob")
@@ -261,7 +265,9 @@ def test_a_login_that_succeeds_is_no_failure() -> None:
     ("proxies", "client"), [((), "127.0.0.1"), (("10.0.0.0/8",), "127.0.0.1"), (("127.0.0.1",), "1.2.3.4")]
 )
 def test_only_configured_proxies_name_the_client(proxies: tuple[str, ...], client: str) -> None:
-    """X-Forwarded-For counts if the connection comes from a trusted proxy, and then its last untrusted address."""
+    """X-Forwarded-For is used only on connections from a trusted proxy; the client is the last
+    untrusted address in it.
+    """
 
     async def app(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
         await PlainTextResponse(scope["client"][0])(scope, receive, send)
@@ -274,7 +280,7 @@ def test_only_configured_proxies_name_the_client(proxies: tuple[str, ...], clien
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_session_whose_user_is_gone_has_ended(started: Started, client: redis.Redis, place: servers.Running) -> None:
-    """The server's refusal to let it in again ends it."""
+    """A session ends when its user has been removed from the server."""
     client.xadd("s", {"a": 1})
     client.acl_setuser("guest", enabled=True, passwords=["+guest-pass"], commands=["+@all"], keys=["*"])
     dashboard = started()
@@ -288,7 +294,7 @@ def test_a_session_whose_user_is_gone_has_ended(started: Started, client: redis.
 def test_the_rules_that_the_command_names_are_enough(
     started: Started, client: redis.Redis, place: servers.Running
 ) -> None:
-    """For the sampler and for every question; a user with these rules alone can change nothing."""
+    """The ACL rules named by the command suffice for the sampler and all pages, and allow no changes."""
     client.xadd("s", {"a": 1}, id="1-0")
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"})
@@ -320,7 +326,7 @@ def test_the_rules_that_the_command_names_are_enough(
 def test_streams_that_the_dashboard_may_not_read_are_counted(
     started: Started, client: redis.Redis, place: servers.Running
 ) -> None:
-    """The dashboard's own user may read some streams: the overview shows these, and the number of the others."""
+    """The overview shows the number of streams that the dashboard's user may not read."""
     client.xadd("mine", {"a": 1})
     client.xadd("theirs", {"a": 1})
     rules = NEEDS[cli.commands["ui"]].split()
@@ -335,8 +341,8 @@ def test_streams_that_the_dashboard_may_not_read_are_counted(
         client.acl_deluser("viewer")
 
 
-def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis) -> None:
-    """Prometheus sends it as a bearer token; only users logged in with it see the metrics; guesses are counted."""
+def test_metrics_require_the_token(started: Started, client: redis.Redis) -> None:
+    """Metrics require the token, as a bearer token or a login, and wrong tokens are limited."""
     client.xadd("orders", {"n": "1"})
     board = started()
     assert board.web.get("/metrics").status_code == 401
@@ -361,5 +367,5 @@ def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis
     ],
 )
 def test_only_users_of_this_machine_need_no_password(settings: run.Settings, opened: bool) -> None:
-    """A dashboard that others reach, directly or through a proxy, accepts no login that proves nothing."""
+    """Logins without a password are disabled if the dashboard listens on the network or behind a proxy."""
     assert run.is_open(settings) is opened

@@ -1,12 +1,12 @@
-"""History: how long values are kept, and its memory limit."""
+"""The history in memory: retention and memory limit."""
 
 from __future__ import annotations
 
 from pystreams.dashboard.history.series import History
 
 
-def test_an_hour_is_kept_and_nothing_older() -> None:
-    """One column per step; the last value within a step counts; an ended series is dropped after an hour."""
+def test_values_older_than_the_span_are_dropped() -> None:
+    """A series has one value per step, the last one of the step, and values older than the span are dropped."""
     history = History(span_ms=10_000, step_ms=1_000)
     history.add(500, {"gone": 7})
     for at in range(1_000, 30_000, 250):
@@ -19,8 +19,8 @@ def test_an_hour_is_kept_and_nothing_older() -> None:
     assert len(history) == 1
 
 
-def test_what_was_not_seen_is_unknown() -> None:
-    """None within a series, nothing before its first value."""
+def test_missing_values_are_unknown() -> None:
+    """A missing value within a series is None, and a series starts at its first value."""
     history = History(span_ms=10_000, step_ms=1_000)
     for at, value in enumerate((None, 1.5, None, 2.0)):
         history.add(at * 1000, {"a": value, "b": 1})
@@ -29,7 +29,7 @@ def test_what_was_not_seen_is_unknown() -> None:
 
 
 def test_many_series_have_wider_steps_within_the_same_memory() -> None:
-    """The hour stays whole: every second column is given up, then new series are left out."""
+    """At the memory limit, every second column is dropped and the span stays whole; then new series are left out."""
     history = History(span_ms=360_000, step_ms=1_000, budget=256 * 360 * 4)
     for at in range(0, 360_000, 1_000):
         history.add(at, dict.fromkeys(range(100), at))
@@ -47,7 +47,7 @@ def test_many_series_have_wider_steps_within_the_same_memory() -> None:
 
 
 def test_a_clock_that_goes_back_does_not_reorder() -> None:
-    """Times never fall."""
+    """The times of a series never decrease, even if the clock goes back."""
     history = History(span_ms=10_000, step_ms=1_000)
     for at in (5_000, 6_000, 3_000, 7_000):
         history.add(at, {"a": at})

@@ -1,4 +1,4 @@
-"""Several servers in one dashboard: a page each, one list of all, and rights of their own."""
+"""Several servers in one dashboard: separate pages and permissions, and one list of all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.suite.waiting import wait_for
 
 @contextmanager
 def _hanging() -> Iterator[str]:
-    """A server that accepts connections and never answers. Its URL."""
+    """Yield the URL of a server that accepts connections and never replies."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listening:
         yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -51,8 +51,10 @@ def _change(web: TestClient, path: str, csrf: str) -> int:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_each_server_has_pages_and_rights_of_its_own(place: servers.Running, client: redis.Redis) -> None:
-    """The token opens all of them; each has its own streams, and may be read-only; unknown servers are not found."""
+def test_each_server_has_its_own_pages_and_permissions(place: servers.Running, client: redis.Redis) -> None:
+    """The token logs in to all servers. Each has its own streams and permissions, and an unknown
+    server is not found.
+    """
     client.xadd("s", {"a": 1})
     with servers.redis() as other, redis.Redis(port=other.port) as data:
         for stream in ("s", "t"):
@@ -84,8 +86,8 @@ def test_each_server_has_pages_and_rights_of_its_own(place: servers.Running, cli
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_user_of_one_server_is_no_user_of_another(place: servers.Running, client: redis.Redis) -> None:
-    """A login by password counts for its server; the others are not even named to it."""
+def test_a_user_of_one_server_is_not_logged_in_to_others(place: servers.Running, client: redis.Redis) -> None:
+    """A login with a password is valid for its server only and does not reveal the names of others."""
     client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["*"])
     try:
         with (
@@ -103,10 +105,10 @@ def test_a_user_of_one_server_is_no_user_of_another(place: servers.Running, clie
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_server_that_hangs_delays_no_other(
+def test_a_hanging_server_does_not_delay_others(
     place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While all threads of one server wait, the others and the list of all answer."""
+    """While all threads of one server wait, requests to other servers and to the list are answered."""
     monkeypatch.setattr(access, "_PATIENCE", 5.0)
     client.xadd("s", {"a": 1})
     with ExitStack() as stack:
@@ -131,8 +133,10 @@ def test_a_server_that_hangs_delays_no_other(
     assert still == waiting
 
 
-def test_profiles_say_what_a_dashboard_may_do(tmp_path: Path) -> None:
-    """The table `dashboard` of a profile is no connection option; a wrong one is an error that names it."""
+def test_profiles_configure_the_dashboard(tmp_path: Path) -> None:
+    """The `dashboard` table of a profile configures the dashboard, not the connection, and invalid
+    entries are errors.
+    """
     file = tmp_path / "profiles.toml"
     file.write_text(
         '[a]\nurl = "redis://x"\n[a.dashboard]\nchanges = false\nmask = ["email"]\n[b]\nurl = "redis://y"\n'

@@ -1,4 +1,4 @@
-"""The pages' files: the library among them is the published one, colours can be read, texts never become HTML."""
+"""Static files of the dashboard: the unmodified chart library, contrast of colors, and no way from text to HTML."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ _OURS = [path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".
 
 
 def test_the_chart_library_is_the_published_one() -> None:
-    """Its files, its licence and its version."""
+    """The files of the chart library equal those of the published package."""
     folder = STATIC / "vendor" / "uplot"
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
     assert found == _PUBLISHED
     assert "uPlot (v1.6.32)" in (folder / "uPlot.iife.min.js").read_text()[:200]
 
 
-def test_pages_ask_nobody_else_and_write_no_html() -> None:
-    """No address of another host, no way from a text to HTML or code, no inline script or style."""
+def test_pages_use_no_other_host_and_write_no_html() -> None:
+    """Our files contain no URL of another host, no API that turns text into HTML or code, and no inline script or
+    style.
+    """
     assert len(_OURS) > 15
     for path in _OURS:
         text = path.read_text().replace("http://www.w3.org/2000/svg", "")
@@ -46,7 +48,7 @@ def _luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_text_can_be_read(theme: int) -> None:
-    """Text colours have a contrast of at least 4.5 on every background."""
+    """Text colors have a contrast of at least 4.5 on every background."""
     style = (STATIC / "css" / "base.css").read_text()
     found = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", style)
     colours = {name: _luminance(pair[theme]) for name, *pair in found}

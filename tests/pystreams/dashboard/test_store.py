@@ -1,4 +1,4 @@
-"""The history on disk: means over minutes, bounded, which survives restarts, full disks and damaged files."""
+"""The history on disk: averages per minute, size limit, restarts, full disks and damaged files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START = 1_700_000_040_000  # the start of a minute
 
 
 def _filled(place: Path, minutes: int, *, series: int = 1, span: int = _DAY, budget: int = 256 << 20) -> Store:
-    """A store that has been closed again. A minute has two samples of each series: its number, and three more."""
+    """Return a closed store. In each minute, each series has two samples: the minute's number, and that plus three."""
     store = Store(place, span, budget)
     assert store.start()
     for minute in range(minutes):
@@ -38,7 +38,7 @@ def _filled(place: Path, minutes: int, *, series: int = 1, span: int = _DAY, bud
 
 
 def test_minutes_are_means_and_survive_a_restart(tmp_path: Path) -> None:
-    """Two samples of a minute become one point; another store reads it, and adds to it."""
+    """The samples of a minute become their mean, and another store reads the same file."""
     _filled(tmp_path, 3)
     again = Store(tmp_path)
     curve = again.curve(("lag", b"s\xff", "0"), 0, _START + _DAY)
@@ -49,8 +49,8 @@ def test_minutes_are_means_and_survive_a_restart(tmp_path: Path) -> None:
     assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
 
 
-def test_old_minutes_and_series_go_and_their_numbers_are_used_again(tmp_path: Path) -> None:
-    """A series that reuses the number of another one shows none of its values."""
+def test_old_minutes_and_series_are_deleted(tmp_path: Path) -> None:
+    """Old minutes and series are deleted. A series that reuses a deleted series' number has none of its values."""
     span = 5 * STEP_MS
     _filled(tmp_path, 3, series=4, span=span)
     store = Store(tmp_path, span)
@@ -66,7 +66,7 @@ def test_old_minutes_and_series_go_and_their_numbers_are_used_again(tmp_path: Pa
 
 
 def test_the_file_stays_within_its_budget(tmp_path: Path) -> None:
-    """The oldest minutes are given up for new ones."""
+    """The oldest minutes are deleted when the file reaches its size limit."""
     budget = 1 << 20
     store = _filled(tmp_path, 60, series=6_000, budget=budget)
     assert store.path.stat().st_size <= budget
@@ -76,7 +76,7 @@ def test_the_file_stays_within_its_budget(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A warning is logged, and later minutes are written to a new file."""
+    """A damaged file is renamed with a warning, and later minutes are written to a new file."""
     (tmp_path / "history.sqlite").write_bytes(b"no database at all" * 1000)
     with caplog.at_level(logging.WARNING):
         store = _filled(tmp_path, 3)
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_a_full_disk_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Samples are accepted without an error, and one warning says why they are not kept."""
+    """On a full disk, samples are still accepted, and one warning is logged."""
     store = Store(tmp_path, budget=0)
     assert store.start()
     with caplog.at_level(logging.WARNING):
@@ -99,7 +99,7 @@ def test_a_full_disk_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 
 def test_two_dashboards_do_not_write_one_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The second one keeps its history in memory, with a warning."""
+    """A second dashboard with the same file keeps its history in memory, with a warning."""
     first, second = Store(tmp_path), Store(tmp_path)
     assert first.start()
     try:
@@ -111,7 +111,7 @@ def test_two_dashboards_do_not_write_one_file(tmp_path: Path, caplog: pytest.Log
 
 
 def test_the_state_directory_is_private(tmp_path: Path) -> None:
-    """It is created with mode 0700, and an existing one gets that mode."""
+    """The state directory is created with mode 0700, and an existing one gets this mode."""
     place = tmp_path / "a" / "b"
     assert stat.S_IMODE(folder.prepared(place).stat().st_mode) == 0o700
     place.chmod(0o755)
@@ -122,10 +122,10 @@ def test_the_state_directory_is_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_restarted_dashboard_shows_the_history_before_it(
+def test_a_restarted_dashboard_shows_earlier_history(
     place: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
-    """The last hour has minutes from the disk in front of the samples of this process; a day has older ones, too."""
+    """After a restart, charts combine minutes from disk with new samples."""
     client.xadd("s", {"a": 1})
     now = 1000 * client.time()[0]
     before = Store(tmp_path)

@@ -1,4 +1,4 @@
-"""HTTPS of the dashboard's own: it serves its certificate, and loads a renewed one without a restart."""
+"""HTTPS of the dashboard: serving a certificate and reloading it without a restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
 @contextmanager
 def _served(url: str, place: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
-    """`pystreams ui` with the certificate of a folder: its process, its port, and the scheme of its URL."""
+    """Run `pystreams ui` with the certificate in this directory; yield the process, its port, and the scheme of its
+    URL.
+    """
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0", "--state", "none", *flags]
     given = ["--tls-certificate", str(place / "dashboard.pem"), "--tls-key", str(place / "dashboard.key")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -54,7 +56,7 @@ def _installed(place: Path, name: str, root: Path) -> None:
 
 
 def _name(port: int, authority_file: Path) -> str | None:
-    """The subject of the certificate that a new connection gets; None if the authority did not sign it."""
+    """Return the common name of the served certificate, or None if the authority did not sign it."""
     context = ssl.create_default_context(cafile=authority_file)
     try:
         with (
@@ -69,7 +71,9 @@ def _name(port: int, authority_file: Path) -> str | None:
 
 
 def test_a_renewed_certificate_is_loaded(place: servers.Running, tmp_path: Path) -> None:
-    """On SIGHUP, and by itself when the file has changed; an unusable file leaves the previous certificate in use."""
+    """A changed certificate is loaded on SIGHUP and automatically. An unusable file leaves the previous certificate in
+    use.
+    """
     _installed(tmp_path, "first", tmp_path)
     with _served(place.url, tmp_path) as (process, port, scheme):
         assert scheme == "https"
@@ -86,7 +90,7 @@ def test_a_renewed_certificate_is_loaded(place: servers.Running, tmp_path: Path)
 
 
 def test_only_changed_files_are_loaded(place: servers.Running, tmp_path: Path) -> None:
-    """Files that stay as they are, or are missing for a moment, are not loaded again."""
+    """Unchanged files, and files that are missing for a moment, are not reloaded."""
     assert place.port
     _installed(tmp_path, "first", tmp_path)
     loaded: list[object] = []
@@ -103,7 +107,7 @@ def test_only_changed_files_are_loaded(place: servers.Running, tmp_path: Path) -
 
 
 def test_unusable_files_are_refused_at_the_start(cli_of: Cli, tmp_path: Path) -> None:
-    """A missing certificate, a key of another one, and a key alone."""
+    """A missing certificate, a key that does not match, and a key alone are errors at startup."""
     _installed(tmp_path, "first", tmp_path)
     given = ("--tls-certificate", str(tmp_path / "dashboard.pem"))
     assert "[INVALID_VALUE]" in cli_of.failure("ui", "--tls-certificate", str(tmp_path / "missing"), status=2)

@@ -1,4 +1,4 @@
-"""Rows that are read ahead of the server are bounded in bytes, not only in number."""
+"""Read-ahead of rows, limited in bytes and in number."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.pystreams.conftest import Cli
 from tests.suite.waiting import wait_for
 
 
-def test_what_is_read_ahead_is_bounded_in_bytes() -> None:
-    """Two items of five bytes fill ten bytes, and the third waits, however many items there may be."""
+def test_read_ahead_is_limited_in_bytes() -> None:
+    """The reader blocks when its queued items reach ten bytes: two items of five bytes, while the third waits."""
     read, made = ReadAhead(1000, 10), [0]
 
     def fill() -> None:
@@ -34,8 +34,10 @@ def test_what_is_read_ahead_is_bounded_in_bytes() -> None:
     assert not thread.is_alive()
 
 
-def test_an_item_larger_than_the_bound_is_taken_alone() -> None:
-    """A value of any size gets through; a take without data is a TimeoutError; no wait is needed at the end."""
+def test_an_item_above_the_limit_is_queued_alone() -> None:
+    """An item above the limit is queued alone, `get` raises TimeoutError without data, and `end` releases a blocked
+    `put`.
+    """
     read = ReadAhead(1000, 10)
     assert read.put("large", 100)
     thread = threading.Thread(target=read.put, args=("next", 100))
@@ -56,7 +58,7 @@ def test_an_item_larger_than_the_bound_is_taken_alone() -> None:
 def test_produce_holds_a_few_large_rows_in_memory(
     cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of a megabyte: while the server takes them, no more than the bound is read ahead."""
+    """`produce` reads no more rows of a megabyte ahead of the server than the limit allows."""
     size, made, sent, most = 1 << 20, [0], [0], [0]
     value = b"x" * size
 

@@ -1,7 +1,7 @@
-"""Chromium on a dashboard, and what its screens are shown.
+"""Fixtures for dashboard tests in Chromium, with one browser per test module.
 
-One browser for all tests of a module. A page has no cookies, and must not have reported an error at a test's end: a
-script's failure, a file that is missing, or something that the content security policy forbids.
+Pages start without cookies. A test fails if its page reported an error: a failed script, a missing file, or a violation
+of the content security policy.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SCREENS = (
     ("audit", "Audit log"),
     ("stream/nowhere", "There is no stream 'nowhere'"),
 )
-_GONE_MS = 20_000  # the patience of a test, in a browser that shares two cores with other tests
+_GONE_MS = 20_000  # timeout of an expectation, generous because the browser shares two cores with other tests
 
 
 @contextmanager
@@ -62,9 +62,10 @@ def served(
     other: str | None = None,
     state: Path | None = None,
 ) -> Iterator[str]:
-    """A dashboard in a thread, which samples the server five times per second unless a sampler is given. Its URL.
+    """Run a dashboard in a thread and yield its URL. It samples the server five times per second unless a sampler is
+    given.
 
-    `other`: the URL of a second server; `state`: its state directory.
+    `other` is the URL of a second server, and `state` is the state directory.
     """
     address = address_of(url)
     made = listen("127.0.0.1", 0)
@@ -92,7 +93,7 @@ def served(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium."""
+    """A Chromium browser for all tests of the module."""
     path = needed("chromium")
     with (
         sync_playwright() as playwright,
@@ -103,7 +104,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def steering(engine_process: servers.Running) -> Iterator[str]:
-    """The URL of a dashboard that may change things."""
+    """The URL of a dashboard that allows changes."""
     with served(engine_process.url, changes=True) as url:
         yield url
 
@@ -113,7 +114,7 @@ Opened = Callable[..., Page]
 
 @pytest.fixture
 def opened(browser: Browser, steering: str, client: redis.Redis) -> Iterator[Opened]:
-    """Opens pages of their own, which are logged in. No page may have reported an error by the test's end."""
+    """A function that opens a new page, logged in by default. The fixture fails if a page reported an error."""
     client.ping()
     with ExitStack() as stack:
 
@@ -133,7 +134,9 @@ def opened(browser: Browser, steering: str, client: redis.Redis) -> Iterator[Ope
 
 @contextmanager
 def without_errors(page: Page) -> Iterator[None]:
-    """A page must not report errors; intentionally rejected requests appear as resources that failed to load."""
+    """Fail if the page reports an error. Rejected requests, which appear as resources that failed
+    to load, are ignored.
+    """
     errors: list[str] = []
 
     def failed(failure: Error) -> None:
@@ -153,7 +156,7 @@ def without_errors(page: Page) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared(browser: Browser, steering: str) -> Page:
-    """One page that is logged in, for all tests that need no other: opening one costs a second."""
+    """A logged-in page shared by the module's tests, because opening a page takes a second."""
     page = browser.new_page(reduced_motion="reduce", base_url=steering)
     page.set_default_timeout(_GONE_MS)
     page.goto(f"{steering}#token={TOKEN}")
@@ -166,7 +169,7 @@ Shown = Callable[[str], Page]
 
 @pytest.fixture
 def shown(shared: Page, steering: str, client: redis.Redis) -> Iterator[Shown]:
-    """Shows a screen on the shared page, which must not have reported an error by the test's end."""
+    """A function that shows a screen on the shared page. The fixture fails if the page reported an error."""
     client.ping()
 
     def show(path: str) -> Page:
@@ -180,12 +183,12 @@ def shown(shared: Page, steering: str, client: redis.Redis) -> Iterator[Shown]:
 
 
 def row(page: Page, text: str) -> Locator:
-    """The row of a table with this text."""
+    """Return the table row that contains this text."""
     return page.locator("main tbody tr").filter(has_text=text)
 
 
 def fill(client: redis.Redis) -> None:
-    """Ten orders, a group that has read six of them, dead letters, and a report about a query."""
+    """Add ten orders, a group that has read six of them, dead letters, and a report of a query."""
     for at in range(1, 11):
         client.xadd("orders", {"n": at, "city": "Lyon" if at % 2 else "Ghent"}, id=f"{at}-0")
     client.xgroup_create("orders", "billing", "0")

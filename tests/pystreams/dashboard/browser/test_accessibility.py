@@ -1,4 +1,4 @@
-"""axe-core on every screen and dialog: no serious finding, in light and dark colours."""
+"""Accessibility of every screen and dialog, checked by axe-core: no serious findings in the light and dark themes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DIALOGS = (
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The source of axe-core, as package-lock.json names it."""
+    """The source of axe-core, in the version of package-lock.json."""
     place = tmp_path_factory.mktemp("axe")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(_FOLDER / name, place / name)
@@ -61,7 +61,7 @@ def _findings(page: Page, axe: str) -> Any:
 
 
 def test_updates_keep_the_focus(opened: Opened, dashboard: str, client: redis.Redis) -> None:
-    """A button whose part of the page is drawn again by new samples still has the focus."""
+    """A focused button keeps the focus when a new sample redraws its part of the page."""
     page = opened(url=dashboard)
     page.goto(f"{dashboard}#/letters/failed")
     reason = page.get_by_role("button", name="why", exact=True)
@@ -74,7 +74,7 @@ def test_updates_keep_the_focus(opened: Opened, dashboard: str, client: redis.Re
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_screen_has_a_serious_finding(opened: Opened, dashboard: str, axe: str, theme: str) -> None:
-    """Every screen, dialogs, the login page and the page of a server that is away."""
+    """Every screen, the dialogs, the list of keys and the login page have no serious finding."""
     found: dict[str, Any] = {}
     page = opened(url=dashboard, color_scheme=theme)
 

@@ -1,4 +1,4 @@
-"""Details of the screens in a real browser: long values, samples, charts, focus in dialogs, silent queries."""
+"""Details of the screens in a browser: long values, samples, charts, focus in dialogs, and silent queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
 
 def test_long_values_are_clamped_copied_and_shown_as_trees(opened: Opened, client: redis.Redis) -> None:
-    """A value of 300 KB keeps its dialog short, is copied whole, and is a tree whose numbers keep their digits."""
+    """The dialog of a 300 KB value stays small, copies the whole value, and shows it as a tree with all digits of
+    numbers.
+    """
     value = json.dumps({"id": 12345678901234567890, "list": [{"n": at} for at in range(25_000)]})
     assert len(value) > 300_000
     client.xadd("s", {"big": value, "small": "1"}, id="1-0")
@@ -43,7 +45,7 @@ def test_long_values_are_clamped_copied_and_shown_as_trees(opened: Opened, clien
 
 
 def test_destructive_dialogs_focus_cancel(shown: Shown, client: redis.Redis) -> None:
-    """Enter in a dialog that removes or skips something cancels; adding an entry is confirmed by Enter."""
+    """Enter in a dialog that removes or skips something cancels it."""
     fill(client)
     page = shown("group/orders/billing")
     page.get_by_role("button", name="Remove…").first.click()
@@ -85,7 +87,7 @@ def test_histograms_of_a_sample_say_so(shown: Shown, client: redis.Redis, monkey
 
 
 def test_ticks_of_small_numbers_differ(shown: Shown, client: redis.Redis) -> None:
-    """The axis of a chart whose values are at most one has no text twice."""
+    """No two ticks of a chart's axis have the same label, even if the values are small."""
     client.ping()
     page = shown("")
     ticks = page.evaluate(
@@ -108,8 +110,8 @@ def test_ticks_of_small_numbers_differ(shown: Shown, client: redis.Redis) -> Non
     assert all(len(set(each)) == len(each) > 1 for each in ticks), ticks
 
 
-def test_the_start_of_a_stream_is_no_time(shown: Shown, client: redis.Redis) -> None:
-    """A group at 0-0 is shown before the first entry, and not in 1970."""
+def test_the_start_of_a_stream_is_not_shown_as_a_time(shown: Shown, client: redis.Redis) -> None:
+    """The position 0-0 is shown as "before the first entry", not as a time in 1970."""
     client.xadd("s", {"a": 1})
     client.xgroup_create("s", "g", "0")
     page = shown("group/s/g")
@@ -117,8 +119,8 @@ def test_the_start_of_a_stream_is_no_time(shown: Shown, client: redis.Redis) -> 
     expect(page.locator("main")).not_to_contain_text("1970")
 
 
-def test_a_query_without_reports_looks_silent(shown: Shown, client: redis.Redis) -> None:
-    """A query that reported an hour ago has no rate; one that has just reported has."""
+def test_a_query_without_recent_reports_is_silent(shown: Shown, client: redis.Redis) -> None:
+    """A query whose last report is old is shown as silent, and one with a recent report as reporting."""
     each = StreamReport("q", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, None, None, 10, 5.0, 0, 0)
     for query, at in (("first-query", "1000-0"), ("second-query", "*")):
         words = to_fields(summary(query, query, 3, 50, 1000, [each]))
@@ -129,8 +131,8 @@ def test_a_query_without_reports_looks_silent(shown: Shown, client: redis.Redis)
     expect(table.filter(has_text="second-query")).to_contain_text("reporting")
 
 
-def test_pages_name_no_commands_of_the_shell(shown: Shown, client: redis.Redis) -> None:
-    """Screens without data advise steps that are possible in a browser."""
+def test_empty_screens_suggest_no_shell_commands(shown: Shown, client: redis.Redis) -> None:
+    """Empty screens suggest actions in the browser, not shell commands."""
     client.ping()
     for path, empty in (("", "There are no streams."), ("groups", "There are no consumer groups.")):
         page = shown(path)
@@ -140,8 +142,10 @@ def test_pages_name_no_commands_of_the_shell(shown: Shown, client: redis.Redis) 
         assert " --" not in text, path
 
 
-def test_addresses_that_lead_nowhere_say_so(opened: Opened, client: redis.Redis) -> None:
-    """An unknown page has a heading; a fragment that is no token leaves the address, and the login page says why."""
+def test_unknown_addresses_show_an_error(opened: Opened, client: redis.Redis) -> None:
+    """An unknown page shows an error. A fragment that is not a token is removed from the URL, with an explanation on
+    the login page.
+    """
     page = opened()
     page.goto(f"{page.url.partition('#')[0]}#/nonsense")
     expect(page.get_by_role("heading", level=1, name="There is no such page.")).to_be_visible()

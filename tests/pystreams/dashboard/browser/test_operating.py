@@ -1,4 +1,4 @@
-"""Operating in a real browser: several servers, the audit log, long searches, saved filters, decoded values."""
+"""Operation in a browser: several servers, the audit log, long searches, saved filters and decoded values."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def dashboard(client: redis.Redis, place: servers.Running, other: servers.Runnin
         yield url
 
 
-def test_servers_are_switched_and_one_may_go(opened: Opened, dashboard: str, other: servers.Running) -> None:
-    """The list of all has both with their rights; when one goes, it says so, and the other goes on."""
+def test_servers_are_switched_and_one_may_fail(opened: Opened, dashboard: str, other: servers.Running) -> None:
+    """The list of servers shows the permissions on each. If one server fails, the list says so, and the other stays
+    usable.
+    """
     with redis.Redis(port=other.port) as data:
         data.xadd("elsewhere", {"a": 1})
     page = opened(url=dashboard)
@@ -53,7 +55,7 @@ def test_servers_are_switched_and_one_may_go(opened: Opened, dashboard: str, oth
 
 
 def test_a_change_appears_in_the_audit_log(opened: Opened, dashboard: str) -> None:
-    """With its user, its values before and after, and its result; a search narrows the list."""
+    """The audit log shows a change's user, values before and after, and result, and can be searched."""
     page = opened(url=f"{dashboard}")
     page.goto(f"{dashboard}#/group/orders/billing")
     page.get_by_role("button", name="Skip one").click()
@@ -68,7 +70,7 @@ def test_a_change_appears_in_the_audit_log(opened: Opened, dashboard: str) -> No
 
 
 def test_a_search_shows_its_progress_and_stops(opened: Opened, dashboard: str, client: redis.Redis) -> None:
-    """It goes on over as many steps as it needs; Stop asks for no further one; a saved filter repeats it."""
+    """A search continues in steps through the whole stream, and Stop ends it. A saved filter repeats the search."""
     pipe = client.pipeline(transaction=False)
     for at in range(1, 12_001):
         pipe.xadd("long", {"n": at}, id=f"{at}-0")
@@ -101,7 +103,7 @@ def test_a_search_shows_its_progress_and_stops(opened: Opened, dashboard: str, c
 
 
 def test_a_range_limits_the_entries(opened: Opened, dashboard: str) -> None:
-    """From and To, in the order in which entries are shown."""
+    """From and To limit the entries, in the displayed order."""
     page = opened(url=dashboard)
     page.goto(f"{dashboard}#/stream/orders")
     page.get_by_label("From").fill("8-0")
@@ -111,7 +113,7 @@ def test_a_range_limits_the_entries(opened: Opened, dashboard: str) -> None:
 
 
 def test_a_decoded_value_is_a_tree(opened: Opened, dashboard: str, client: redis.Redis) -> None:
-    """With its format, and all digits of its numbers; its bytes are one click away."""
+    """A decoded value shows its format and all digits of its numbers, and a button shows its bytes."""
     client.xadd("packed", {"payload": msgpack.packb({"id": 2**60 + 1, "city": "Lyon"})}, id="1-0")
     page = opened(url=dashboard)
     page.goto(f"{dashboard}#/stream/packed")
@@ -124,7 +126,7 @@ def test_a_decoded_value_is_a_tree(opened: Opened, dashboard: str, client: redis
 
 
 def test_the_period_of_the_charts_is_chosen(opened: Opened, dashboard: str) -> None:
-    """With a history on the disk there are longer periods than the last hour."""
+    """With a history on disk, charts can show periods longer than an hour."""
     page = opened(url=dashboard)
     with page.expect_request("**/api/overview?span=24h"):
         page.get_by_role("group", name="Period of the charts").get_by_role("button", name="1 day").click()

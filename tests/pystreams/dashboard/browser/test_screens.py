@@ -1,4 +1,6 @@
-"""The dashboard in a real browser: every screen, live updates, changes with and without permission, hostile data."""
+"""The dashboard's screens in a browser: contents, live updates, changes with and without
+permission, and hostile data.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, Shown, f
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.waiting import wait_for
 
-#: Waits until a page has been sent a look that is newer than a number.
+#: Script that waits until the page has received a sample newer than the given number.
 NEXT_LOOK = """(number) => new Promise((done) => {
   const source = new EventSource("/api/events");
   source.addEventListener("sample", (event) => {
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
 
 def test_logging_in_and_out(opened: Opened, client: redis.Redis, steering: str) -> None:
-    """A wrong password is reported; a user of the server can log in; no address has the token; logout ends all."""
+    """A wrong password is reported, a server's user can log in and out, and the token is removed from the URL."""
     client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["*"])
     try:
         page = opened(fragment="")
@@ -51,8 +53,8 @@ def test_logging_in_and_out(opened: Opened, client: redis.Redis, steering: str) 
     assert page.evaluate("document.cookie") == ""
 
 
-def test_the_overview_moves_by_itself(shown: Shown, client: redis.Redis) -> None:
-    """New streams, entries and lag appear without a reload; search and sorting are the server's."""
+def test_the_overview_updates_itself(shown: Shown, client: redis.Redis) -> None:
+    """New streams, entries and lag appear without a reload, and streams can be searched and sorted."""
     page = shown("")
     expect(page.get_by_text("There are no streams.")).to_be_visible()
     fill(client)
@@ -73,7 +75,7 @@ def test_the_overview_moves_by_itself(shown: Shown, client: redis.Redis) -> None
 
 
 def test_the_overview_leads_to_the_groups_that_need_attention(shown: Shown, client: redis.Redis) -> None:
-    """The group furthest behind is named; a link leads to all groups that need attention, and to no other."""
+    """The overview names the group furthest behind and links to exactly the groups that need attention."""
     now = int(client.time()[0]) * 1000
     client.xadd("orders", {"n": 1}, id=f"{now - 7_200_000}-1")
     for at in range(8):
@@ -92,7 +94,9 @@ def test_the_overview_leads_to_the_groups_that_need_attention(shown: Shown, clie
 
 
 def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.Redis) -> None:
-    """The explorer shows entries from both ends, by condition, one in full, statistics of fields, and live entries."""
+    """The stream's screens show entries in both orders, filtered entries, a single entry, field statistics and new
+    entries.
+    """
     fill(client)
     page = shown("stream/orders")
     expect(page.locator("main tbody tr").first).to_contain_text("10-0")
@@ -122,7 +126,7 @@ def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.R
 
 
 def test_times_without_a_zone_are_the_browser_s(opened: Opened, client: redis.Redis, tmp_path: Path) -> None:
-    """As those that it shows: in an export, and where entries are looked for."""
+    """The export dialog interprets times without a zone in the browser's time zone."""
     for second in range(1, 4):
         client.xadd("s", {"n": second}, id=f"{second}000-0")
     page = opened(fragment=f"#token={TOKEN}", timezone_id="Asia/Tokyo")
@@ -141,7 +145,7 @@ def test_times_without_a_zone_are_the_browser_s(opened: Opened, client: redis.Re
 
 
 def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> None:
-    """The preview shows before and after; Cancel changes nothing, and confirming makes the shown change."""
+    """The preview shows the lag before and after. Cancel changes nothing, and confirming makes the change shown."""
     fill(client)
     page = shown("groups")
     row(page, "billing").get_by_role("link", name="billing").click()
@@ -160,7 +164,7 @@ def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> 
 
 
 def test_pending_entries_are_acknowledged_in_bulk(shown: Shown, client: redis.Redis) -> None:
-    """Selected entries, then all that match a filter, are changed, and the result is shown."""
+    """Selected entries and all entries that match a filter can be acknowledged."""
     fill(client)
     client.xclaim("orders", "billing", "bob", 0, ["2-0"], idle=700_000, retrycount=7)
     page = shown("pending/orders/billing")
@@ -181,7 +185,7 @@ def test_pending_entries_are_acknowledged_in_bulk(shown: Shown, client: redis.Re
 
 
 def test_dead_letters_are_replayed(shown: Shown, client: redis.Redis) -> None:
-    """Letters are filtered by reason, and replayed to their origin."""
+    """Letters can be filtered by reason and replayed to their origin."""
     fill(client)
     page = shown("letters/failed")
     page.get_by_role("button", name="why", exact=True).click()
@@ -194,7 +198,7 @@ def test_dead_letters_are_replayed(shown: Shown, client: redis.Redis) -> None:
 
 
 def test_an_entry_is_added_and_a_stream_trimmed(shown: Shown, client: redis.Redis) -> None:
-    """With any fields, after a plan."""
+    """An entry can be added and a stream trimmed after a confirmation."""
     fill(client)
     page = shown("stream/orders/change")
     page.get_by_label("Field", exact=True).fill("city")
@@ -212,9 +216,9 @@ def test_an_entry_is_added_and_a_stream_trimmed(shown: Shown, client: redis.Redi
 
 
 def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis.Redis, place: servers.Running) -> None:
-    """No screen has a control for changes, and the page says why; a hand-made request is rejected.
+    """Without permission, no screen has controls for changes, and a hand-made request is rejected.
 
-    Exporting changes nothing, so it is available; its errors appear in its dialog, which can be used by keyboard alone.
+    Exports are still available. Their errors appear in the dialog, which can be used with the keyboard alone.
     """
     fill(client)
     with served(place.url, changes=False) as url:
@@ -244,7 +248,7 @@ def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis
 
 
 def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -> None:
-    """Markup in names of streams, groups, consumers, fields and values is shown as text, and never executed."""
+    """Markup in names and values is shown as text and never executed."""
     evil = "<img src=x onerror='window.owned=1'><script>window.owned=1</script>"
     client.xadd(evil, {evil: evil})
     client.xgroup_create(evil, evil, "0")
@@ -275,7 +279,7 @@ SCROLLING = """() => [...document.querySelectorAll("body *")].filter((one) => on
 
 @pytest.mark.parametrize("width", [1280, 768, 360])
 def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis, width: int) -> None:
-    """No page is wider than the window; every control has a name; both themes exist."""
+    """No page is wider than the window, every control has a name, and both themes exist."""
     fill(client)
     page = opened(viewport={"width": width, "height": 800}, color_scheme="dark")
     base = page.url.split("#")[0]
@@ -301,7 +305,7 @@ def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis,
 
 
 def test_keys_lead_everywhere(shown: Shown, client: redis.Redis) -> None:
-    """Keyboard shortcuts lead to the screens, the search, and through rows; a list of them is shown."""
+    """Keyboard shortcuts open the screens and the search, move through rows, and are listed in a dialog."""
     fill(client)
     page = shown("")
     expect(row(page, "orders")).to_be_visible()
@@ -321,8 +325,8 @@ def test_keys_lead_everywhere(shown: Shown, client: redis.Redis) -> None:
     expect(page.get_by_role("heading", name="billing")).to_be_visible()
 
 
-def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: servers.Running) -> None:
-    """The last data stays, under a banner; after the server returns, the page continues by itself."""
+def test_a_page_survives_a_restart_of_the_server(opened: Opened, place: servers.Running) -> None:
+    """When the server stops, a banner appears above the last data. After a restart, the page continues by itself."""
     with servers.redis() as first, redis.Redis(port=first.port) as data:
         data.xadd("kept", {"a": 1})
         port = first.port
@@ -339,10 +343,10 @@ def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: serv
 
 
 @pytest.mark.parametrize("held", ["**/api/overview?*", "**/api/streams?*"])
-def test_a_look_during_loading_is_not_missed(
+def test_a_sample_during_loading_is_not_missed(
     opened: Opened, client: redis.Redis, place: servers.Running, held: str
 ) -> None:
-    """A sample that arrives while the screen loads or refreshes is shown, without waiting for the next sample."""
+    """A sample that arrives while a screen is loading is shown without waiting for the next one."""
     client.ping()
     sampler = Sampler(address_of(place.url), 3600.0)
     with served(place.url, changes=False, sampler=sampler) as url:
@@ -374,7 +378,7 @@ def test_a_look_during_loading_is_not_missed(
 
 
 def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) -> None:
-    """A page of them at a time, found by a part of a name, with the number of all."""
+    """Five thousand streams are shown in pages, with their total number, and can be searched by part of a name."""
     pipe = client.pipeline(transaction=False)
     for at in range(5000):
         pipe.xadd(f"sensor:{at:04}", {"t": at})

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
 
 def _steps() -> list[str]:
-    """The numbered steps of the last section of docs/operations/ten-tasks.md."""
+    """Return the numbered steps of the last section of docs/operations/ten-tasks.md."""
     section = (ROOT / "docs/operations/ten-tasks.md").read_text().partition("## The same in the dashboard")[2]
     return [line.partition(". ")[2] for line in section.splitlines() if re.match(r"[0-9]\. ", line)]
 
 
 def _reach(control: Locator) -> None:
-    """Press Tab until a control has the focus."""
+    """Press Tab until the control has the focus."""
     expect(control).to_be_enabled()
     for _ in range(_MOST_TABS):
         if control.evaluate("(one) => one === document.activeElement"):
@@ -44,7 +44,7 @@ def test_the_ten_tasks_of_a_stranger(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On the server of docs/operations/ten-tasks.md, by the steps listed there, with mouse or keyboard alone."""
+    """Each task can be completed by the documented steps, with the mouse or with the keyboard alone."""
     monkeypatch.setenv("PYSTREAMS_URL", place.url)
     monkeypatch.chdir(tmp_path)
     assert tasks_server.main() == 0
@@ -57,7 +57,7 @@ def test_the_ten_tasks_of_a_stranger(
         assert next(steps).startswith(begin)
 
     def press(control: Locator, key: str = "Enter") -> None:
-        """Use a control: click it, or reach it with Tab and press a key."""
+        """Click a control, or reach it with Tab and press a key."""
         if hand == "mouse":
             control.click()
         else:
