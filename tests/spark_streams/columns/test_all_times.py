@@ -1,4 +1,4 @@
-"""Dates, times and intervals of all of Spark's range, and what its CSV source reads: the same values here."""
+"""Dates, times and intervals of Spark's whole range, read and written with the values of Spark's CSV source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ each_kind = pytest.mark.parametrize(("kind", "of"), KINDS, ids=[str(kind) for ki
 
 
 def deep(kind: Any) -> Any:
-    """A type that has the other in a list, in a struct, and as the key and the value of a map."""
+    """Return a type with the given one in a list, in a struct, and as key and value of a map."""
     return pa.struct([("list", pa.list_(kind)), ("map", pa.map_(kind, kind)), ("struct", pa.struct([("one", kind)]))])
 
 
@@ -47,7 +47,7 @@ def deep(kind: Any) -> Any:
 @unhurried
 @given(data=st.data())
 def test_fields_of_any_year_read_back(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
-    """Whatever fits Spark's type is written as a text that is read as the same value."""
+    """Every value of Spark's type is unchanged after a round trip through text."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), max_size=4)), kind)
     assert numbers(values.from_text(values.to_text(column), kind)) == numbers(column)
 
@@ -56,7 +56,7 @@ def test_fields_of_any_year_read_back(kind: Any, of: st.SearchStrategy[int], dat
 @unhurried
 @given(data=st.data())
 def test_json_of_any_year_reads_back(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
-    """The same as members of JSON objects, and nested in lists, structs and maps."""
+    """Every value is unchanged after a round trip through JSON, alone and nested in lists, structs and maps."""
     found = data.draw(st.lists(of, min_size=1, max_size=3))
     for target, value in ((kind, found[0]), (deep(kind), nested(found))):
         column = pa.array([value, None], target)
@@ -73,7 +73,7 @@ def nested(found: list[int]) -> dict[str, Any]:
 @unhurried
 @given(DAYS)
 def test_the_calendar_goes_both_ways(days: int) -> None:
-    """A day's number and its date are the same day, in any year."""
+    """Converting a day's number to a date and back gives the same number, in any year."""
     assert calendar.days_of(*calendar.date_of(days)) == days
 
 
@@ -191,7 +191,7 @@ SPARK_READS_AS_DOUBLE: list[tuple[str, float | None]] = [
 def test_texts_are_the_dates_and_times_that_spark_reads(
     text: str, date: str | None, moment: str | None, local: str | None
 ) -> None:
-    """Each text of the table gives Spark's value, or null where Spark gives null."""
+    """Each text has Spark's value as a date, a timestamp and a local timestamp, or null if Spark has null."""
     column, zone = pa.array([text.encode()]), time_zones.info("Europe/Berlin")
     (days,) = numbers(values.from_text(column, pa.date32()))
     (micros,) = numbers(values.from_text(column, pa.timestamp("us", "Europe/Berlin")))
@@ -207,7 +207,7 @@ def test_texts_are_the_dates_and_times_that_spark_reads(
 
 @pytest.mark.parametrize(("text", "number"), SPARK_READS_AS_DOUBLE)
 def test_texts_are_the_doubles_that_spark_reads(text: str, number: float | None) -> None:
-    """Blanks around a number, Java's suffixes and hexadecimal numbers included."""
+    """Each text has Spark's value as a double, with surrounding blanks, Java suffixes, or in hexadecimal."""
     (found,) = values.from_text(pa.array([text.encode()]), pa.float64()).to_pylist()
     assert same([found], [number])
 
@@ -246,7 +246,7 @@ SCALARS = [
 @unhurried
 @given(texts=st.lists(st.one_of(st.none(), HOSTILE), max_size=4), epochs=st.sampled_from([None, 0, 10**6]))
 def test_no_text_of_a_field_raises(kind: Any, texts: list[bytes | None], epochs: int | None) -> None:
-    """Whatever a field holds, it becomes a value or null."""
+    """Any bytes in a field are read as a value or as null, without an error."""
     assert len(values.from_text(pa.array(texts, pa.binary()), kind, epochs)) == len(texts)
 
 
@@ -254,7 +254,7 @@ def test_no_text_of_a_field_raises(kind: Any, texts: list[bytes | None], epochs:
 @unhurried
 @given(texts=st.lists(HOSTILE, max_size=4), wraps=st.booleans())
 def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
-    """Whatever a JSON text holds, a column of it has a value, or null and a mark that it was wrong."""
+    """Any JSON text is read as a value, or as null and marked as malformed, without an error."""
     whole = pa.array([b'{"x":' + text + b"}" if wraps else text for text in texts], pa.binary())
     column, wrong = json_values.members(whole, {"x": kind})["x"]
     assert len(column) == len(texts) == (len(texts) if wrong is None else len(wrong))
@@ -262,8 +262,8 @@ def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
         assert len(json_values.from_text(pa.array(texts, pa.binary()), kind)[0]) == len(texts)
 
 
-def test_not_a_number_is_not_equal_to_itself() -> None:
-    """The helper that compares values treats two NaNs as equal."""
+def test_nans_are_the_same() -> None:
+    """The helper `same` treats two NaNs as equal."""
     assert same([math.nan], [math.nan])
     assert not same([math.nan], [0.0])
 
@@ -272,7 +272,7 @@ def test_not_a_number_is_not_equal_to_itself() -> None:
 @unhurried
 @given(data=st.data())
 def test_columns_are_written_as_their_values_are(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
-    """The texts and the JSON of a column are those of each value alone, whatever years the others have."""
+    """A column is written like its values one by one, whatever years the other values have."""
     usual = st.integers(-(10**5), 10**5).map(lambda number: number * (1 if kind == pa.date32() else 10**9))
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), usual, of), max_size=6)), kind)
     alone = [column.slice(at, 1) for at in range(len(column))]
@@ -281,7 +281,9 @@ def test_columns_are_written_as_their_values_are(kind: Any, of: st.SearchStrateg
 
 
 def test_json_is_written_alike_by_arrow_and_one_at_a_time() -> None:
-    """Moments of the years that Python has, in zones with odd offsets."""
+    """Timestamps in time zones with odd offsets have the same JSON from Arrow and from the
+    conversion of single values.
+    """
     for zone in (None, "UTC", "Africa/Monrovia", "Australia/Lord_Howe", "Pacific/Apia"):
         kind = pa.timestamp("us", zone)
         column = pa.array([*range(-(10**15), 2 * 10**15, 7 * 10**12 + 500_001), 0, 10**6], pa.int64()).cast(kind)

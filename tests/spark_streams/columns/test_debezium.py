@@ -1,4 +1,4 @@
-"""Debezium's Redis formats: change events as columns, whichever of its forms an entry has."""
+"""Debezium's Redis formats: change events read as columns."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ EXPECTED = {
     ids=["compact", "extended", "headers", "compact with schemas", "extended with schemas", "spaces"],
 )
 def test_a_change_event_is_columns(entry: Entry) -> None:
-    """The event's members and its key are columns, in both of Debezium's formats, with and without schemas."""
+    """The members and the key of an event become columns, in both Debezium formats, with and without schemas."""
     (row,) = read(SCHEMA, entry, valueFormat="debezium", mode="FAILFAST")
     assert {name: value for name, value in row.items() if name != "_id"} == EXPECTED
 
 
-def test_forms_may_be_mixed() -> None:
-    """A page may have entries of all forms, as after a change of the sink's settings; each is read by its own form."""
+def test_formats_may_be_mixed() -> None:
+    """Entries of different formats in one page are read correctly, as after a change of the sink's settings."""
     entries = [
         {text(KEY): text(EVENT)},
         {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)},
@@ -86,14 +86,14 @@ def test_forms_may_be_mixed() -> None:
 
 
 def test_unwrapped_events_are_rows() -> None:
-    """With Debezium's transformation ExtractNewRecordState the columns are those of the table; a key may be text."""
+    """With Debezium's ExtractNewRecordState, the columns are those of the table, and the key can be read as text."""
     schema = t.StructType().add("_key", t.StringType()).add("id", t.IntegerType()).add("name", t.StringType())
     (row,) = read(schema, {text(KEY): text({**NEW, "__deleted": "false"})}, valueFormat="debezium", mode="FAILFAST")
     assert row == {"_key": '{"id":1004}', "id": 1004, "name": "Anne Marie"}
 
 
-def test_what_debezium_has_not_written_is_malformed() -> None:
-    """An entry of neither format, and an event that is no JSON, are malformed entries, in every mode."""
+def test_entries_in_another_format_are_malformed() -> None:
+    """An entry in neither format, and an event that is not JSON, are malformed."""
     strange: list[Entry] = [{b"a": b"1", b"b": b"2"}, {text(KEY): b"{"}, {b"key": text(KEY), b"value": b"[]"}]
     schema = t.StructType().add("op", t.StringType()).add("_corrupt_record", t.StringType())
     rows = read(schema, *strange, {text(KEY): text(EVENT)}, valueFormat="debezium")
@@ -108,7 +108,7 @@ def test_what_debezium_has_not_written_is_malformed() -> None:
 
 
 def test_schemas_that_differ_from_event_to_event() -> None:
-    """The payload is found after its own schema, whatever that schema or the previous event contains."""
+    """The payload is found after its own schema, whatever the schemas of the other events contain."""
     schemas = [{"name": "a"}, {"name": '"payload":1'}, {"fields": [{"payload": 1}, {"field": "ä"}]}, {"name": "a"}]
     entries = [{b"k": text({"schema": one, "payload": {"n": n}})} for n, one in enumerate(schemas)]
     entries += [{b"k": '{"schema":{"name":"ä"},"payload":{"n":4}}'.encode()}, {b"k": b'{"schema":5}'}]
@@ -116,8 +116,8 @@ def test_schemas_that_differ_from_event_to_event() -> None:
     assert [json.loads(one) for one in texts] == [{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"schema": 5}]
 
 
-def test_options_that_do_not_go_with_it() -> None:
-    """Events are not written, and there is no schema to infer; a text for null belongs to fields."""
+def test_options_that_conflict_with_debezium() -> None:
+    """valueFormat=debezium cannot be combined with inferSchema or nullValue, and cannot be used for writing."""
     for said in ({"inferSchema": "true"}, {"nullValue": "x"}):
         with pytest.raises(OptionsError, match=r"CONFLICTING_OPTIONS.*valueFormat=debezium"):
             options.read_options({"stream": "s", "valueFormat": "debezium", **said})

@@ -21,7 +21,7 @@ def bulk(word: bytes) -> bytes:
 
 @pytest.mark.parametrize("columns", [3, 20, 3000])
 def test_many_empty_columns_are_named_in_few_words(columns: int) -> None:
-    """The message names a dozen of them, and as many fields, and is made at once, whatever their number is."""
+    """The message names at most twelve columns and is made quickly for any number of columns."""
     pairs = b"".join(bulk(b"sensor_%d" % number) + bulk(b"1") for number in range(columns))
     frame = b"*2\r\n" + bulk(b"1-1") + b"*%d\r\n" % (2 * columns) + pairs
     page = decode_page(frame, 0, len(frame), 1)

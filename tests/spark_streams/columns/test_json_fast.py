@@ -1,4 +1,4 @@
-"""JSON read by Arrow's parser and JSON read value by value give the same result for all texts and types."""
+"""JSON read by Arrow's parser, compared with JSON read value by value."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ VALUES = st.recursive(
 
 
 def value_of(kind: Any) -> st.SearchStrategy[str]:
-    """Texts that are mostly of that type, so that the fast way has something to answer."""
+    """Generate texts that are mostly valid for the type, so that Arrow's parser accepts some of them."""
     types = pa.types
     if types.is_list(kind):
         return st.lists(value_of(kind.value_type), max_size=3).map(lambda found: f"[{','.join(found)}]")
@@ -118,7 +118,7 @@ def value_of(kind: Any) -> st.SearchStrategy[str]:
 
 
 def odd(text: str) -> st.SearchStrategy[bytes | None]:
-    """The text, or something else in its place."""
+    """Generate the text itself or a damaged version."""
     data = text.encode("utf-8", "surrogatepass")
     return st.one_of(
         *[st.just(data)] * 6,
@@ -152,12 +152,12 @@ def odd(text: str) -> st.SearchStrategy[bytes | None]:
 
 
 def shown(column: Any) -> str:
-    """The values, of dates and times the integers; zeros without their sign."""
+    """Return the values as text: dates and times as integers, zeros without a sign."""
     return repr(column.cast(stored_type(column.type)).to_pylist()).replace("-0.0", "0.0")
 
 
 def same(fast: Converted, slow: Converted) -> None:
-    """Equal values, NaN and all, and the same texts wrong."""
+    """Assert that both results have equal values, treating NaNs as equal, and the same malformed rows."""
     assert fast[0].type == slow[0].type
     assert shown(fast[0]) == shown(slow[0])
     wrong = [[False] * len(one) if one_wrong is None else one_wrong.to_pylist() for one, one_wrong in (fast, slow)]
@@ -167,7 +167,7 @@ def same(fast: Converted, slow: Converted) -> None:
 @unhurried
 @given(data=st.data(), kind=KINDS, other=KINDS, skip=st.integers(0, 1))
 def test_members_are_the_same(data: st.DataObject, kind: Any, other: Any, skip: int) -> None:
-    """Of rows that are objects: good ones, corrupt ones, ones of other types, ones that hold half of the next."""
+    """Both parsers read the same members from valid, damaged and wrongly typed objects."""
     row = pa.struct([("a", kind), ("é", other)])
     wanted = st.one_of(value_of(row), VALUES, st.just('{"a": 1, "a": 2}'))
     texts = data.draw(st.lists(wanted.flatmap(odd), max_size=5))
@@ -182,7 +182,7 @@ def test_members_are_the_same(data: st.DataObject, kind: Any, other: Any, skip: 
 @unhurried
 @given(data=st.data(), kind=KINDS.filter(is_nested), skip=st.integers(0, 1))
 def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -> None:
-    """Of lists, structs and maps in a field of their own."""
+    """Both parsers read the same lists, structs and maps from separate fields."""
     texts = data.draw(st.lists(st.one_of(value_of(kind), VALUES).flatmap(odd), max_size=5))
     column = pa.array(texts, pa.binary()).slice(skip)
     same(json_values.from_text(column, kind), json_reference.from_text(column, kind))
@@ -200,8 +200,8 @@ def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -
     ],
     ids=str,
 )
-def test_good_rows_need_no_twin(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that are as they should be are read by Arrow alone, one odd row leaves only its piece to the twin."""
+def test_valid_rows_do_not_use_the_slow_parser(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Valid rows are read by Arrow only; one malformed row sends at most a hundred rows to the slow parser."""
     value = {
         pa.int64(): "7",
         pa.float32(): "0.1",

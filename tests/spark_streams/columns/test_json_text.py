@@ -1,4 +1,4 @@
-"""Values as JSON text, written by us: every type, alone, nested and as a whole row, is read back as the same value."""
+"""Values written as JSON text and read back: every type, alone, nested, and as a whole row."""
 
 # ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
@@ -42,7 +42,7 @@ KINDS = st.sampled_from(SCALARS)
 
 
 def nested(kind: Any, of: st.SearchStrategy[Any]) -> list[tuple[Any, st.SearchStrategy[Any]]]:
-    """Arrays, structs and maps around a scalar, and one in the other."""
+    """Return arrays, structs and maps of the type with strategies for their values."""
     maybe = st.one_of(st.none(), of)
     struct, structs = pa.struct([("a", kind), ("b c", pa.string())]), st.fixed_dictionaries({"a": maybe, "b c": TEXTS})
     return [
@@ -56,8 +56,8 @@ def nested(kind: Any, of: st.SearchStrategy[Any]) -> list[tuple[Any, st.SearchSt
 @pytest.mark.parametrize(("kind", "of"), SCALARS, ids=[str(kind) for kind, _ in SCALARS])
 @unhurried
 @given(data=st.data())
-def test_nested_values_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
-    """Arrays, structs and maps of every type, with nulls in them, are read back as they were written."""
+def test_nested_values_round_trip(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    """Arrays, structs and maps of every type, with nulls, are unchanged after a round trip."""
     shape, strategy = data.draw(st.sampled_from(nested(kind, of)))
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), strategy), max_size=4)), shape)
     text = to_text(column)
@@ -71,8 +71,8 @@ def test_nested_values_come_back(kind: Any, of: st.SearchStrategy[Any], data: st
 @pytest.mark.parametrize(("kind", "of"), SCALARS, ids=[str(kind) for kind, _ in SCALARS])
 @unhurried
 @given(data=st.data())
-def test_rows_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
-    """A row written as one JSON object restores every column, and null for nulls."""
+def test_rows_round_trip(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    """All columns of a row written as one JSON object are unchanged after a round trip."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), min_size=1, max_size=4)), kind)
     names = ["plain", 'na"me\\ é']
     text = json_writer.rows(names, [column, column], len(column))
@@ -97,8 +97,8 @@ def test_rows_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObje
         (pa.string(), '"'),
     ],
 )
-def test_keys_of_maps_come_back(kind: Any, key: Any) -> None:
-    """A map's keys, which are strings in JSON, are read back with their type."""
+def test_keys_of_maps_round_trip(kind: Any, key: Any) -> None:
+    """Keys of maps, which are strings in JSON, are read back with their type."""
     shape = pa.map_(kind, pa.int32())
     column = pa.array([[(key, 7)], None, []], shape)
     found, wrong = json_reference.from_text(to_text(column), shape)
@@ -107,7 +107,7 @@ def test_keys_of_maps_come_back(kind: Any, key: Any) -> None:
 
 
 def test_numbers_that_json_does_not_have() -> None:
-    """NaN and the infinities are strings, as Spark's to_json writes them."""
+    """NaN and infinities are written as strings, as Spark's to_json does."""
     column = pa.array([[math.nan, math.inf, -math.inf]], pa.list_(pa.float64()))
     assert to_text(column).to_pylist() == [b'["NaN","Infinity","-Infinity"]']
     found, _ = json_reference.from_text(to_text(column), column.type)
@@ -115,7 +115,7 @@ def test_numbers_that_json_does_not_have() -> None:
 
 
 def test_nulls_are_left_out_or_written_as_a_text() -> None:
-    """Without `nullValue` a null is no field; with it, it is that text, in the map column as well."""
+    """A null is omitted, or written as the text of `nullValue`, in columns and in the map."""
     batch = pa.RecordBatch.from_pydict(
         {
             "n": pa.array([1, None], pa.int32()),
@@ -137,20 +137,20 @@ def test_nulls_are_left_out_or_written_as_a_text() -> None:
     ids=str,
 )
 def test_types_without_a_text_are_refused(kind: spark.DataType) -> None:
-    """Intervals that Spark does not pass on are refused when the write is planned, alone and nested."""
+    """Interval types that Spark does not pass to data sources are rejected when the write is planned, also nested."""
     for shape in (kind, spark.ArrayType(spark.StructType().add("b", kind))):
         with pytest.raises(SchemaError, match="UNSUPPORTED_TYPE"):
             WriteSchema.of(spark.StructType().add("a", shape))
 
 
 def test_plain_columns_have_their_plain_text() -> None:
-    """A column that is not nested is written as `values` has it."""
+    """A column that is not nested has the same text as from `values.to_text`."""
     column = pa.array([1.5, None])
     assert to_text(column).to_pylist() == values.to_text(column).to_pylist()
 
 
 def test_a_null_struct_of_fields_that_may_not_be_null() -> None:
-    """Spark marks the fields of `named_struct` so; a null around them, also in a list, is no error."""
+    """A null struct whose fields are not nullable is written as null, also in a list."""
     kind = pa.struct([pa.field("at", pa.timestamp("us", "UTC"), nullable=False)])
     times = pa.array([0, None], pa.timestamp("us", "UTC"))
     column = pa.StructArray.from_arrays([times], fields=list(kind), mask=pa.array([False, True]))

@@ -1,4 +1,4 @@
-"""Values that do not parse: counted by column, and kept in `_rescued`."""
+"""Values that cannot be parsed: counted by column, and kept in `_rescued`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.spark_streams.driver import schema_of
 
 
 def read(schema: str | t.StructType, *entries: Entry, kept: Any = None, **said: str) -> tuple[list[Any], Counter[str]]:
-    """The values of `_rescued`, and the counts."""
+    """Return the values of `_rescued`, and the counts by column."""
     known = options.read_options({"stream": "s", **said})
     counts: Counter[str] = Counter()
     reader = resolution.reader(known) if known.has_schema(known.value_format) else None
@@ -35,7 +35,7 @@ def read(schema: str | t.StructType, *entries: Entry, kept: Any = None, **said: 
 
 
 def test_texts_of_fields_are_kept() -> None:
-    """Of each column that is null in place of a value: an int that meets a long, a word, bytes that are no text."""
+    """Field values that do not fit their column are kept as text, by column."""
     schema = schema_of("n int, at timestamp, s string, _rescued string")
     schema.add("tags", t.ArrayType(t.IntegerType()))
     entries = [
@@ -53,7 +53,9 @@ def test_texts_of_fields_are_kept() -> None:
 
 
 def test_members_of_json_are_kept_as_they_were() -> None:
-    """Numbers as numbers with all digits, texts as texts; what is no object at all as text, once."""
+    """JSON members that do not fit are kept with their JSON type; a value that is not an object is
+    kept once, as text.
+    """
     schema = schema_of("n int, _rescued string").add("s", t.StructType().add("a", t.IntegerType()))
     entries = [{b"value": b'{"n":3000000000,"s":{"a":1.50}}'}, {b"value": b"nope"}, {b"value": b'{"n":"x"}'}]
     rescued, counts = read(schema, *entries, valueFormat="json")
@@ -63,7 +65,7 @@ def test_members_of_json_are_kept_as_they_were() -> None:
 
 
 def test_values_of_avro_are_kept() -> None:
-    """A number that is too large for its column as a number, bytes that cannot be decoded as Base64."""
+    """A number that is too large for its column is kept as a number, and bytes that cannot be decoded as Base64."""
     avro = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]}
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro), {"n": 3_000_000_000})
@@ -73,7 +75,7 @@ def test_values_of_avro_are_kept() -> None:
 
 
 def test_debezium_and_maps_are_kept() -> None:
-    """The key of a change event, its members, and the whole entry if a field of the map is no text."""
+    """The key and members of a change event are kept, and the whole entry if a value of the map is not text."""
     event = {b"key": b'{"id":"x"}', b"value": b'{"n":"many"}'}
     schema = schema_of("n int, _rescued string").add("_key", t.StructType().add("id", t.IntegerType()))
     assert read(schema, event, valueFormat="debezium")[0] == [{"_key": '{"id":"x"}', "n": "many"}]
@@ -82,15 +84,15 @@ def test_debezium_and_maps_are_kept() -> None:
     assert (rescued, counts) == ([{"fields": {"a": "\ufffd"}}], {"fields": 1})
 
 
-def test_rows_that_are_left_out_do_not_count() -> None:
-    """An entry that another task has is counted there; one that DROPMALFORMED leaves out counts here."""
+def test_rows_of_other_tasks_do_not_count() -> None:
+    """Entries outside the task's range are not counted; rows that DROPMALFORMED omits are counted."""
     entries = [{b"n": b"a"}, {b"n": b"b"}, {b"n": b"1"}]
     assert read("n int", *entries, kept=pa.array([True, False, True]))[1] == {"n": 1}
     assert read("n int", *entries, mode="DROPMALFORMED")[1] == {"n": 2}
 
 
 def test_the_column_is_a_string() -> None:
-    """Another type is refused, as for the corrupt record."""
+    """Another type than string for `_rescued` is an error."""
     with pytest.raises(PystreamsError, match=r"RESERVED_COLUMN.*_rescued"):
         read("n int, _rescued int")
 
@@ -107,7 +109,9 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.mark.parametrize("form", ["avro", "protobuf", "json"])
 def test_an_entry_without_the_value_is_malformed(form: str) -> None:
-    """Its row is null with the whole entry as corrupt record; other modes drop or refuse it, naming the field."""
+    """An entry without the value's field is malformed: its row is null, or omitted, or an error
+    that names the field.
+    """
     said = {"valueFormat": form, **({} if form == "json" else {"valueSchema": {"avro": AVRO, "protobuf": PROTO}[form]})}
     known = options.read_options({"stream": "s", **said})
     columns = ReadSchema.of(schema_of("n long, _corrupt_record string"), known, reader=resolution.reader(known))
@@ -137,7 +141,7 @@ def test_an_entry_without_the_value_is_malformed(form: str) -> None:
 def test_the_error_names_why_a_value_cannot_be_decoded(
     registry: SchemaRegistry, form: str, value: bytes, cause: str
 ) -> None:
-    """An unknown schema ID, a missing header and a value that does not fit its column have different messages."""
+    """The error for a value that cannot be decoded names the cause: an unknown schema ID or a missing header."""
     schema = {"avro": AVRO, "protobuf": PROTO}[form]
     said = {"valueFormat": form, "valueSchema": schema, "schemaRegistry.url": registry.url, "mode": "FAILFAST"}
     with pytest.raises(PystreamsError, match=cause):
@@ -145,7 +149,7 @@ def test_the_error_names_why_a_value_cannot_be_decoded(
 
 
 def test_the_error_names_the_member_and_the_type_in_spark() -> None:
-    """A value that can be decoded is not shown whole, but its member that does not fit."""
+    """The error for a JSON value shows only the member that does not fit, or the whole value if it is not an object."""
     with pytest.raises(PystreamsError, match=r"the text '3000000000', which does not fit the type int of column 'n'"):
         read("n int", {b"value": b'{"n":3000000000,"m":1}'}, valueFormat="json", mode="FAILFAST")
     with pytest.raises(PystreamsError, match=r"the value 'nope', which cannot be decoded: it is not a JSON object"):

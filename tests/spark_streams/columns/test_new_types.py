@@ -1,4 +1,4 @@
-"""Times of day, intervals, variants and voids: written as text or JSON, and read back as the same values."""
+"""Times of day, intervals, variants and voids, written as text or JSON and read back."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ROWS = st.fixed_dictionaries(
 
 
 def there_and_back(rows: list[dict[str, Any]], **said: str) -> Any:
-    """The rows, written to entries and read again."""
+    """Write the rows to entries, and return the rows read from them."""
     given_options = {"stream": "s", "url": "redis://127.0.0.1:1", **said}
     read = ReadSchema.of(SCHEMA, options.read_options(given_options))
     write = WriteSchema.of(SCHEMA, row_field=options.write_options(given_options).row_field)
@@ -73,33 +73,33 @@ def there_and_back(rows: list[dict[str, Any]], **said: str) -> Any:
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with variants as Python's values: their bytes depend on the order of members."""
+    """Return the rows with variants as Python values, because their bytes depend on the order of members."""
     return [{**row, "v": ("variant", variants.to_python(row["v"])) if row["v"] else None} for row in rows]
 
 
 @settings(deadline=None, max_examples=15)
 @given(rows=st.lists(ROWS, min_size=1, max_size=3))
-def test_rows_come_back(rows: list[dict[str, Any]]) -> None:
-    """As fields: a time and an interval are ISO 8601, a variant is JSON, a void column is left out."""
+def test_rows_round_trip(rows: list[dict[str, Any]]) -> None:
+    """Rows are unchanged after a round trip through fields, and void columns are not written."""
     assert there_and_back(rows) == plain(rows)
 
 
 @settings(deadline=None, max_examples=15)
 @given(rows=st.lists(ROWS, min_size=1, max_size=3))
-def test_rows_come_back_from_json(rows: list[dict[str, Any]]) -> None:
-    """In a JSON object, JSON's null is a variant, and a missing member is null."""
+def test_rows_round_trip_through_json(rows: list[dict[str, Any]]) -> None:
+    """Rows are unchanged after a round trip through a JSON object."""
     assert there_and_back(rows, valueFormat="json") == plain(rows)
 
 
-def test_a_double_of_a_variant_stays_one() -> None:
-    """A number with an exponent is a double, one without is a decimal, as JSON's member as well."""
+def test_a_double_in_a_variant_stays_a_double() -> None:
+    """A variant's number with an exponent stays a double, and one without stays a decimal."""
     row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
     rows = [{**row, "v": variants.from_json(text)} for text in ("1.5e-05", "0.000015", "[1e-06, 2.50]", "1e22")]
     assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
 
 
 def test_decimals_of_a_variant_keep_their_digits() -> None:
-    """However many digits, and however small: 38 of them were rounded to 28, and 1E-7 came back as a double."""
+    """Decimals in variants keep all 38 digits, and small ones do not become doubles."""
     row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
     texts = ("12345678901234567890123456789012345678", "-1234567890123456789012345678901234.5678", '{"a":0.0000001}')
     rows = [{**row, "v": variants.from_json(text)} for text in texts]
@@ -108,15 +108,15 @@ def test_decimals_of_a_variant_keep_their_digits() -> None:
     assert json_writer.column(column).to_pylist() == [*texts]
 
 
-def test_a_variant_without_a_number_is_json_all_the_same() -> None:
-    """NaN and infinities are strings, as in other columns: bare they made the whole object unreadable."""
+def test_nan_in_a_variant_is_a_json_string() -> None:
+    """NaN and infinities in a variant are written as JSON strings."""
     variant = ReadSchema.of(SCHEMA).arrow.field("v").type
     column = pa.array([variants.from_json("[NaN, -Infinity, 1.5]")], variant)
     assert json_writer.column(column).to_pylist() == ['["NaN","-Infinity",1.5]']
 
 
 def test_the_texts_are_iso_8601_and_json() -> None:
-    """Other programs find the standard forms in the fields."""
+    """Times and intervals are written as ISO 8601, and variants as JSON."""
     schema = WriteSchema.of(SCHEMA)
     row = {
         "at": datetime.time(12, 30, 0, 500_000),
@@ -137,7 +137,7 @@ def test_the_texts_are_iso_8601_and_json() -> None:
 
 
 def test_a_text_that_is_no_json_is_malformed() -> None:
-    """A variant column is null where the text is no JSON, and the entry counts as malformed."""
+    """A text that is not JSON is null in a variant column, and the entry is malformed."""
     schema = t.StructType().add("v", t.VariantType()).add("_corrupt_record", "string")
     page = ScalarPage([(b"1-1", [b"v", b"{"]), (b"2-1", [b"v", b"1e1"])])
     rows = ReadSchema.of(schema, options.read_options({"stream": "s"})).batch(page, "s").to_pylist()
@@ -147,7 +147,7 @@ def test_a_text_that_is_no_json_is_malformed() -> None:
 
 @pytest.mark.parametrize("kind", [t.YearMonthIntervalType(), t.ArrayType(t.YearMonthIntervalType())])
 def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
-    """Spark passes them to no Python data source, so the error advises to cast them, for reading and writing."""
+    """Year-month intervals, which Spark passes to no Python data source, are rejected with advice to cast them."""
     schema = t.StructType().add("ym", kind)
     for refused in (lambda: ReadSchema.of(schema), lambda: WriteSchema.of(schema)):
         with pytest.raises(SchemaError, match=r"UNSUPPORTED_TYPE.*'ym'.*intervals to string or to a number of months"):
@@ -155,7 +155,7 @@ def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
 
 
 def test_null_in_json_is_a_variant_and_a_missing_member_is_none() -> None:
-    """JSON's null is one of a variant's values, as in Spark's JSON source."""
+    """JSON's null is a valid variant, and a missing member is a null column."""
     kind = to_arrow_type(t.VariantType())
     (null, missing), wrong = json_values.members(pa.array([b'{"v":null}', b"{}"]), {"v": kind})["v"]
     assert (variants.to_python(null.as_py()), missing.as_py(), wrong) == (None, None, None)

@@ -32,7 +32,7 @@ NULLS = ["\\N", "null", "", "0", "-1", "NaN", "true", "1970-01-01", "[]"]
 
 
 def there_and_back(column: Any, **said: str) -> list[Any]:
-    """The column written as the field x and read again, by either decoder."""
+    """Write the column as the field x, and return it as read by both decoders."""
     kind = from_arrow_type(column.type, prefer_timestamp_ntz=True)
     given = options.write_options({"stream": "s", **said})
     schema = WriteSchema.of(t.StructType().add("x", kind), given.null_value, given.row_field, given.zone)
@@ -53,7 +53,9 @@ def there_and_back(column: Any, **said: str) -> list[Any]:
 @unhurried
 @given(null_value=st.sampled_from(NULLS), data=st.data())
 def test_nulls_come_back_as_nulls(kind: Any, of: st.SearchStrategy[Any], null_value: str, data: st.DataObject) -> None:
-    """Of every type, alone and nested: null is read as null, and every value whose text is another one as itself."""
+    """Nulls of every type are read back as nulls, and so are values whose text is nullValue; other values are
+    unchanged.
+    """
     shape, strategy = data.draw(st.sampled_from([(kind, of), *nested(kind, of)]))
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), strategy), min_size=1, max_size=4)), shape)
     (written,) = WriteSchema(("x",), False, False, False).columns(pa.RecordBatch.from_arrays([column], ["x"]))
@@ -64,8 +66,8 @@ def test_nulls_come_back_as_nulls(kind: Any, of: st.SearchStrategy[Any], null_va
     assert there_and_back(column, nullValue=null_value) == expected
 
 
-def test_a_null_is_nothing_malformed() -> None:
-    """The text that stands for a null is not malformed, in columns of any type, or in the map."""
+def test_a_null_is_not_malformed() -> None:
+    """The text of nullValue is not malformed in columns of any type or in the map."""
     entry = dict.fromkeys((b"i", b"d", b"s", b"b", b"a"), b"\\N")
     schema = t.StructType().add("i", "integer").add("d", "double").add("s", "string").add("b", "binary")
     schema = schema.add("a", t.ArrayType(t.LongType())).add("fields", t.MapType(t.StringType(), t.StringType()))
@@ -75,14 +77,14 @@ def test_a_null_is_nothing_malformed() -> None:
     assert dict(row["fields"]) == dict.fromkeys("idsba")
 
 
-def test_types_are_inferred_from_what_is_not_null() -> None:
-    """The text that stands for a null does not affect its column's type."""
+def test_nulls_do_not_affect_inferred_types() -> None:
+    """The text of nullValue does not affect the inferred type of a column."""
     found = inference._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
     assert found == {"n": t.IntegerType(), "m": t.StringType()}
 
 
-def test_so_many_entries_are_looked_at(site: Site) -> None:
-    """samplingSize limits the entries of each stream that decide on the types."""
+def test_sampling_size_limits_the_inferred_entries(site: Site) -> None:
+    """samplingSize limits the entries of each stream from which types are inferred."""
     for n in range(30):
         site.client.xadd("s", {"n": n if n < 20 else "many"})
     there = address.parse(site.url)
@@ -91,8 +93,8 @@ def test_so_many_entries_are_looked_at(site: Site) -> None:
         assert infer.schema(said, there)["n"].dataType == kind
 
 
-def test_json_has_nulls_of_its_own() -> None:
-    """A JSON object's members can be null, so nullValue has no meaning there and is refused."""
+def test_null_value_conflicts_with_json() -> None:
+    """nullValue cannot be combined with valueFormat=json, because JSON has null."""
     for parse in (options.read_options, options.write_options):
         with pytest.raises(OptionsError, match=r"CONFLICTING_OPTIONS.*nullValue.*valueFormat=json"):
             parse({"stream": "s", "nullValue": "x", "valueFormat": "json"})
@@ -112,7 +114,7 @@ def test_json_has_nulls_of_its_own() -> None:
     ],
 )
 def test_names_of_zones(text: str, name: str) -> None:
-    """A zone is a name in the database, or an offset; Arrow supports both."""
+    """A time zone is a name of the time zone database or an offset, and Arrow has the same offset."""
     assert time_zones.parse(text) == name
     moment = datetime.datetime(2013, 7, 4, tzinfo=UTC)
     (shown,) = pa.array([moment], pa.timestamp("us", name)).to_pylist()
@@ -120,14 +122,14 @@ def test_names_of_zones(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Nowhere/Land", "+99", "../etc", "+01:99"])
-def test_zones_that_are_none(text: str) -> None:
-    """An invalid zone is an error that explains valid ones."""
+def test_invalid_zones_are_rejected(text: str) -> None:
+    """An invalid time zone is an error with examples of valid ones."""
     with pytest.raises(OptionsError, match=r"INVALID_OPTION.*timeZone.*Europe/Berlin"):
         options.read_options({"stream": "s", "timeZone": text})
 
 
 def test_the_machines_zone(tmp_path: Path) -> None:
-    """It is that of TZ, else of the system's setting, else UTC."""
+    """The machine's time zone is that of TZ, then that of the system's setting, then UTC."""
     link = tmp_path / "localtime"
     assert time_zones.of_machine({}, link) == "UTC"
     link.symlink_to("/usr/share/zoneinfo/Europe/Berlin")
@@ -137,7 +139,7 @@ def test_the_machines_zone(tmp_path: Path) -> None:
 
 
 def test_times_without_a_zone() -> None:
-    """They are in the zone of the option, in columns, in nested values, in JSON rows and in startingTimestamp."""
+    """Times without a zone are in the option's zone, in columns, nested values, JSON rows and startingTimestamp."""
     text, moment = "2013-07-04 12:30:00", datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC)
     kinds = {"plain": t.TimestampType(), "nested": t.ArrayType(t.TimestampType()), "local": t.TimestampNTZType()}
     schema = t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
@@ -159,7 +161,7 @@ def test_times_without_a_zone() -> None:
 
 
 def test_times_are_written_in_the_zone() -> None:
-    """With the option, timestamps have that zone's offset, without it UTC; both are the same moment."""
+    """Timestamps are written with the offset of timeZone, or in UTC without the option."""
     column = pa.array([datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC), None], pa.timestamp("us", "Asia/Tokyo"))
     for said, plain, in_json in (
         ({}, "2013-07-04 16:30:00.000000Z", "2013-07-04T16:30:00Z"),

@@ -1,4 +1,4 @@
-"""Columns of a read: what becomes of values that fit and of those that do not, in every mode and format."""
+"""Columns of a read: values that fit and values that do not, in every mode and format."""
 
 # ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
@@ -26,7 +26,7 @@ Entry = dict[bytes, bytes]
 
 
 def page_of(*entries: Entry) -> Page:
-    """A page of entries with the IDs 1-1, 2-1, ..."""
+    """Return a page of entries with the IDs 1-1, 2-1 and so on."""
     frames = b""
     for n, entry in enumerate(entries, 1):
         words = [word for pair in entry.items() for word in pair]
@@ -37,7 +37,7 @@ def page_of(*entries: Entry) -> Page:
 
 
 def read(schema: str | t.StructType, *entries: Entry, **said: str) -> list[dict[str, Any]]:
-    """The rows of these entries."""
+    """Return the rows of these entries."""
     known = options.read_options({"stream": "s", **said})
     batch = ReadSchema.of(schema_of(schema), known).batch(page_of(*entries), "s")
     rows: list[dict[str, Any]] = batch.to_pylist()
@@ -48,7 +48,9 @@ GOOD, BAD, EMPTY, NONE = {b"n": b"1"}, {b"n": b"one", b"x": b"\xff"}, {b"n": b""
 
 
 def test_permissive() -> None:
-    """A value that is not of its type is null; so are one that is missing and an empty one, which are not wrong."""
+    """In mode PERMISSIVE, a malformed value is null and its entry is the corrupt record; missing and empty values are
+    only null.
+    """
     rows = read("n int, _corrupt_record string", GOOD, BAD, EMPTY, NONE)
     assert [row["n"] for row in rows] == [1, None, None, None]
     records = [row["_corrupt_record"] for row in rows]
@@ -59,19 +61,19 @@ def test_permissive() -> None:
 
 
 def test_dropmalformed() -> None:
-    """The rows of malformed entries are left out, those with nulls stay."""
+    """In mode DROPMALFORMED, rows of malformed entries are omitted, and rows with nulls are not."""
     assert [row["n"] for row in read("n int", GOOD, BAD, EMPTY, NONE, mode="DROPMALFORMED")] == [1, None, None]
 
 
 def test_failfast() -> None:
-    """A malformed entry is an error that names the entry, its field, its value and the column's type."""
+    """In mode FAILFAST, a malformed entry is an error that names the entry, the field, the value and the type."""
     assert len(read("n int", GOOD, EMPTY, NONE, mode="failfast")) == 3
     with pytest.raises(DataError, match=r"MALFORMED_ENTRY.*'n' of entry 2-1.*'one'.*type int of column"):
         read("n int", GOOD, BAD, mode="FAILFAST")
 
 
 def test_a_column_that_is_never_null() -> None:
-    """A missing field for a NOT NULL column is an error with its entry, not one of the JVM's."""
+    """A missing field for a NOT NULL column is an error that names the entry."""
     schema = t.StructType().add("n", "integer", nullable=False).add("_id", "string", nullable=False)
     assert [row["n"] for row in read(schema, GOOD, GOOD)] == [1, 1]
     assert [row["n"] for row in read(schema, BAD, GOOD, mode="DROPMALFORMED")] == [1]
@@ -80,7 +82,7 @@ def test_a_column_that_is_never_null() -> None:
 
 
 def test_text_that_is_not_utf8() -> None:
-    """A string column cannot hold bytes that are not UTF-8: the entry is malformed; a binary column can."""
+    """Bytes that are not UTF-8 are malformed in a string column, and valid in a binary column."""
     assert read("x string", BAD)[0]["x"] is None
     with pytest.raises(DataError, match="MALFORMED_ENTRY"):
         read("x string", BAD, mode="FAILFAST")
@@ -96,7 +98,7 @@ NESTED = (
 
 
 def test_nested_values() -> None:
-    """Arrays, structs and maps are read from JSON; a part that does not fit makes the value null and malformed."""
+    """Arrays, structs and maps are read from JSON; a member that does not fit makes the value null and malformed."""
     entry = {
         b"tags": b'["a", 1, null, {"b": [true]}]',
         b"at": b'{"lat": 1.5, "when": "2013-07-04 12:00:00", "more": 1}',
@@ -113,7 +115,7 @@ def test_nested_values() -> None:
 
 
 def test_a_row_as_one_json_object() -> None:
-    """With valueFormat=json the columns are the members of one field's object."""
+    """With valueFormat=json, the columns are the members of one field's JSON object."""
     schema = "n int, d double, s string, b boolean, t timestamp_ntz, day date, raw binary"
     row = {"n": 1, "d": 2, "s": "x", "b": True, "t": "2013-07-04T12:00:00", "day": "2013-07-04", "raw": "AP8="}
     good = {b"data": json.dumps(row).encode(), b"n": b"7"}
@@ -135,14 +137,14 @@ def test_a_row_as_one_json_object() -> None:
 
 
 def test_a_decimal_keeps_its_digits() -> None:
-    """A number in JSON does not pass through a float."""
+    """A decimal in JSON keeps all digits."""
     schema = t.StructType().add("d", t.DecimalType(38, 18))
     (found,) = read(schema, {b"value": b'{"d": 12345678901234567890.123456789012345678}'}, valueFormat="json")
     assert found["d"] == decimal.Decimal("12345678901234567890.123456789012345678")
 
 
 def test_the_number_of_deliveries() -> None:
-    """`_deliveries` is the group's delivery count, and null without one."""
+    """`_deliveries` is the group's delivery count, and null without a group."""
     schema = ReadSchema.of(schema_of("n int, _deliveries int"), None)
     page = page_of(GOOD, GOOD)
     assert schema.counts_deliveries
@@ -163,8 +165,8 @@ def test_the_number_of_deliveries() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_read_is_refused(field: t.StructField) -> None:
-    """A column whose type no text can have, or that belongs to the connector, is an error before anything is read."""
+def test_unsupported_columns_are_rejected(field: t.StructField) -> None:
+    """A column of an unsupported type, or one of the connector's with another type, is an error."""
     with pytest.raises(SchemaError):
         read(t.StructType([field]))
 
@@ -185,13 +187,13 @@ def test_what_cannot_be_read_is_refused(field: t.StructField) -> None:
     ],
 )
 def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
-    """A field has the narrowest type that all its values have."""
+    """A field's inferred type is the narrowest one that all its values have."""
     assert inference.text_type([text.encode() for text in texts]) == kind
     assert inference.text_type([b"\xff"]) == t.BinaryType()
 
 
 def test_types_of_json() -> None:
-    """JSON's types are merged: numbers to doubles, structs by their fields, whatever else differs to strings."""
+    """Inferred JSON types are merged: numbers to doubles, structs by their fields, other combinations to strings."""
     one = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
     other = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
     assert inference.merged(one, other).simpleString() == (
@@ -200,8 +202,8 @@ def test_types_of_json() -> None:
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
-def test_a_field_name_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
-    """One producer's bad field name affects only its own entry, according to the mode."""
+def test_a_field_name_that_is_not_text_is_malformed(mode: str) -> None:
+    """A field name that is not UTF-8 makes only its own entry malformed."""
     schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
     schema.add("_corrupt_record", "string")
     entries = [(b"1-1", [b"a", b"1"]), (b"2-1", [b"b", b"2", b"\xff", b"3", b"c", b"4"]), (b"3-1", [b"d", b"5"])]
@@ -218,8 +220,8 @@ def test_a_field_name_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
-def test_a_value_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
-    """In the map of all fields, too: its bytes never become a null in silence, as in a column of strings."""
+def test_a_value_that_is_not_text_is_malformed(mode: str) -> None:
+    """A value that is not UTF-8 makes its entry malformed, also in the map of all fields."""
     schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
     entries = [(b"1-1", [b"a", b"-", b"b", b""]), (b"2-1", [b"b", b"2", b"c", b"\xff"]), (b"3-1", [])]
     said = {"stream": "s", "mode": mode, "nullValue": "-"}

@@ -1,4 +1,6 @@
-"""Text and typed columns: the fast way against the slow one, and every type there and back."""
+"""Conversion between text and typed columns: the fast conversion compared with the slow one, and round trips of every
+type.
+"""
 
 # ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
@@ -102,7 +104,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
 
 
 def numbers(column: Any) -> list[Any]:
-    """The values, of dates and times the integers that Arrow stores: Python does not have all of them."""
+    """Return the values, with dates and times as Arrow's integers, because Python does not support all of them."""
     return column.cast(stored_type(column.type)).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -116,10 +118,10 @@ def numbers(column: Any) -> list[Any]:
     skip=st.integers(0, 2),
     epochs=st.sampled_from([None, 0, 1, 1000, 10**6]),
 )
-def test_the_fast_way_agrees_with_the_slow_one(
+def test_the_fast_conversion_agrees_with_the_slow_one(
     target: Any, column: list[bytes | None], skip: int, epochs: int | None
 ) -> None:
-    """Whatever the texts are, both ways give the same values and the same nulls, slices included."""
+    """The fast and the slow conversion give the same values and nulls for any texts, also of slices."""
     array = pa.array(column, pa.binary()).slice(skip)
     fast = values.from_text(array, target, epochs)
     assert fast.type == target
@@ -154,7 +156,7 @@ THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
 @unhurried
 @given(data=st.data())
 def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
-    """A value written as text and read with the same type is the same value; null stays null."""
+    """Values and nulls of every type are unchanged after a round trip through text."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), max_size=5)), kind)
     text = values.to_text(column)
     assert text.type == pa.binary()
@@ -232,7 +234,7 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
     ],
 )
 def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
-    """Texts are read as by Spark's CSV source; without a time zone they are in that of the type."""
+    """Texts are read as by Spark's CSV source; times without a zone are in the zone of the type."""
     found = zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
     assert found.to_pylist() == [value]
 
@@ -254,14 +256,14 @@ def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
         ("999999999999999", "seconds", None),
     ],
 )
-def test_numbers_are_times_where_the_format_says_so(text: str, form: str, value: Any) -> None:
-    """With another timestampFormat than iso, numbers count from 1970 in its unit; other texts are read as before."""
+def test_numbers_are_times_with_a_numeric_format(text: str, form: str, value: Any) -> None:
+    """With a numeric timestampFormat, numbers count its units since 1970, and other texts are read as usual."""
     column = pa.array([text.encode()])
     target = pa.timestamp("us")
     assert values.from_text(column, target, epochs_of(form)).to_pylist() == [value]
 
 
 def test_a_type_without_a_text_is_refused() -> None:
-    """Nested values have no text form of their own."""
+    """Writing a nested value as plain text is an error."""
     with pytest.raises(TypeError, match="no text form"):
         values.to_text(pa.array([[1]]))

@@ -1,4 +1,4 @@
-"""Rows in Avro: what is written is read back, schemas evolve, and what does not fit is malformed."""
+"""Rows in Avro: round trips, schema evolution, and malformed values."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ROWS = st.lists(st.fixed_dictionaries({name: st.none() | each for name, each in 
 
 
 def read(schema: Any, values: list[bytes | None], **kinds: Any) -> dict[str, tuple[list[Any], list[bool] | None]]:
-    """Columns of these types, read with a schema."""
+    """Return columns of these types, read with the schema."""
     reader = AvroReader(Schema("AVRO", json.dumps(schema)), None, "of the test")
     return found(reader.members(pa.array(values, pa.binary()), kinds))
 
@@ -103,7 +103,7 @@ def condition(made: Any) -> str:
 
 @given(ROWS)
 def test_rows_are_read_back(rows: list[dict[str, Any]]) -> None:
-    """Every type of columns that Avro can hold, with nulls everywhere, by a schema that was made of the columns."""
+    """Every column type that Avro supports is unchanged after a round trip with a schema made from the columns."""
     columns = [pa.array([row[name] for row in rows], kind) for name, kind in KINDS.items()]
     schema = avro_types.schema_of(FIELDS)
     writer = AvroWriter(schema, None, "of the test")
@@ -114,8 +114,8 @@ def test_rows_are_read_back(rows: list[dict[str, Any]]) -> None:
     assert [column for column, _ in back.values()] == columns
 
 
-def test_a_schema_names_the_columns_types() -> None:
-    """Columns made of a schema have the types of Spark that hold its values."""
+def test_a_schema_gives_the_types_of_the_columns() -> None:
+    """Columns inferred from an Avro schema have the Spark types that hold its values."""
     reader = AvroReader(avro_types.schema_of(FIELDS), None, "of the test")
     kinds = {field.name: field.dataType.simpleString() for field in reader.fields()}
     assert kinds["inner"] == "struct<x:int,y:string,at:timestamp>"
@@ -124,7 +124,7 @@ def test_a_schema_names_the_columns_types() -> None:
 
 
 def test_types_that_spark_does_not_write_are_read() -> None:
-    """Enums, fixed, uuid, times in milliseconds and nanoseconds, unions of numbers, and other unions as JSON."""
+    """Avro types that Spark does not write can be read: enums, fixed, UUIDs, other time units, and unions."""
     tree = record(("value", "int"), ("next", ["null", "Tree"]), name="Tree")
     schema = record(
         ("enum", {"type": "enum", "name": "Size", "symbols": ["S", "L"]}),
@@ -190,7 +190,9 @@ def test_types_that_spark_does_not_write_are_read() -> None:
 
 
 def test_columns_may_have_other_types_than_the_schema() -> None:
-    """A narrower number, a text of a number, a part of a record; a value that does not fit is malformed by itself."""
+    """A column may have a narrower or convertible type than the schema, and only a value that does not fit is
+    malformed.
+    """
     schema = record(("n", "long"), ("s", "string"), ("r", record(("a", "int"), ("b", "int"), name="R")))
     rows = [{"n": n, "s": s, "r": {"a": n % 100, "b": 1}} for n, s in ((5, "12"), (2**40, "x"), (7, "-3"))]
     back = read(
@@ -215,7 +217,7 @@ def test_columns_may_have_other_types_than_the_schema() -> None:
 
 
 def test_bytes_of_another_schema_are_malformed() -> None:
-    """A value that is cut, or that something follows, makes all of its columns null, as an empty one does."""
+    """A truncated value, an empty value, or one with trailing bytes is malformed, and all its columns are null."""
     schema = record(("n", "long"), ("s", "string"))
     good = written(schema, {"n": 1, "s": "a"})
     back = read(schema, [good, good[:-1], None, good + b"x", b"", good], n=pa.int64(), s=pa.string())
@@ -230,7 +232,9 @@ def server() -> Iterator[SchemaRegistry]:
 
 
 def test_old_values_are_read_with_the_readers_schema(server: SchemaRegistry) -> None:
-    """A field that is new has its default, a renamed one is found by its alias, an int becomes a long."""
+    """Old values are read with the reader's schema: defaults for new fields, aliases for renamed
+    ones, and wider types.
+    """
     old = record(("id", "int"), ("name", "string"), ("gone", "string"))
     new = record(("id", "long"), ("who", "string", "?", ["name"]), ("size", "int", 3))
     first, second = server.add("s-value", json.dumps(old)), server.add("s-value", json.dumps(new))
@@ -269,14 +273,14 @@ def test_old_values_are_read_with_the_readers_schema(server: SchemaRegistry) -> 
 def test_rows_that_a_schema_cannot_hold_are_refused_at_the_start(
     schema: Any, columns: dict[str, Any], reason: str
 ) -> None:
-    """Before anything is written, with the column and the reason."""
+    """Columns that do not fit the schema are rejected before anything is written, with the reason."""
     writer = AvroWriter(Schema("AVRO", json.dumps(schema)), None, "of the test")
     with pytest.raises(PystreamsError, match=f"SCHEMA_UNUSABLE.*{reason}"):
         writer.check([pa.field(name, kind) for name, kind in columns.items()])
 
 
 def test_a_row_that_does_not_fit_is_an_error() -> None:
-    """A null, a number that is too large, a text that is no symbol: the task fails and says which."""
+    """A null, a number that is too large, or an unknown enum symbol fails the write."""
     schema = record(("n", "int"), ("e", {"type": "enum", "name": "E", "symbols": ["A"]}))
     writer = AvroWriter(Schema("AVRO", json.dumps(schema)), None, "of the test")
     for numbers, texts in (([1, None], ["A", "A"]), ([1, 2**40], ["A", "A"]), ([1, 2], ["A", "B"])):

@@ -1,4 +1,4 @@
-"""Records of Avro, many at once, against the slow twin."""
+"""Avro records decoded many at once, compared with the slow decoder."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ READER = AvroReader(Schema("AVRO", json.dumps(SCHEMA)), None, "of the test")
 
 
 def same(values: list[bytes | None], kinds: dict[str, Any]) -> None:
-    """Both ways give the same columns and the same malformed values."""
+    """Assert that both decoders give the same columns and the same malformed values."""
     texts = pa.array(values, pa.binary())
     fast, slow = READER.members(texts, kinds), READER.members_slowly(texts, kinds)
     for name in kinds:
@@ -68,7 +68,7 @@ def same(values: list[bytes | None], kinds: dict[str, Any]) -> None:
 
 @given(st.lists(ROW, min_size=1, max_size=5), st.sets(st.sampled_from(list(KINDS)), min_size=1))
 def test_records_are_read_at_once(rows: list[Any], names: set[str]) -> None:
-    """Good records are not declined, whichever columns are needed."""
+    """The fast decoder accepts valid records, for any selection of columns."""
     values = [written(SCHEMA, row) for row in rows]
     kinds = {name: KINDS[name] for name in KINDS if name in names}
     texts = pa.array([b"x", *values], pa.binary()).slice(1)
@@ -77,8 +77,8 @@ def test_records_are_read_at_once(rows: list[Any], names: set[str]) -> None:
 
 
 @given(st.data(), st.lists(ROW, min_size=1, max_size=4))
-def test_damaged_records_are_judged_by_the_twin(data: st.DataObject, rows: list[Any]) -> None:
-    """With a byte changed, removed or added, with random bytes and nulls among them, nothing differs."""
+def test_both_decoders_agree_on_damaged_records(data: st.DataObject, rows: list[Any]) -> None:
+    """Both decoders agree on damaged records, random bytes and nulls."""
     values: list[bytes | None] = []
     for row in rows:
         value = bytearray(written(SCHEMA, row))
@@ -96,8 +96,8 @@ def test_damaged_records_are_judged_by_the_twin(data: st.DataObject, rows: list[
     same(values, KINDS)
 
 
-def test_other_types_are_left_to_the_twin() -> None:
-    """Records, arrays, maps, decimals, fixed and unions of several types."""
+def test_other_types_are_left_to_the_slow_decoder() -> None:
+    """Nested types, decimals, fixed and unions of several types are left to the slow decoder."""
     for kind in (
         {"type": "array", "items": "int"},
         {"type": "map", "values": "int"},

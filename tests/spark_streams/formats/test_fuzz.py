@@ -1,4 +1,4 @@
-"""Hostile values of every format: a short form of the fuzz test, and the long one."""
+"""Hostile values of every format, as a short and as a long fuzz test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.spark_streams.formats import fuzz
 
 
 def test_hostile_values_are_decoded_or_refused() -> None:
-    """No bytes raise another error, disturb their neighbours, or cost more time and memory than the bounds allow."""
+    """No value raises an unexpected error, affects neighbouring values, or exceeds the limits for time and memory."""
     found = fuzz.run(1200, seed=1)
     assert found.decoded > 100
     assert found.refused > 100
@@ -16,5 +16,5 @@ def test_hostile_values_are_decoded_or_refused() -> None:
 
 @pytest.mark.long
 def test_many_hostile_values_are_decoded_or_refused() -> None:
-    """The same with 100,000 values."""
+    """The fuzz test passes with 100,000 values."""
     assert fuzz.run(100_000, seed=2).refused > 10_000

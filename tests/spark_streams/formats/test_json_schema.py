@@ -1,4 +1,4 @@
-"""JSON with a registry's header, and JSON Schema as columns."""
+"""JSON with a schema registry's header, and JSON Schema as columns."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def columns(schema: Any) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in fields}
 
 
-def test_a_schema_names_the_columns_types() -> None:
-    """Objects, arrays, maps, times, references and unions with null; a string for all that is not one type."""
+def test_a_schema_gives_the_types_of_the_columns() -> None:
+    """A JSON Schema gives the columns' types; a member with more than one type is a string."""
     assert columns(
         {
             "$defs": {"Money": {"type": "object", "properties": {"cents": {"type": "integer"}}}},
@@ -53,13 +53,13 @@ def test_a_schema_names_the_columns_types() -> None:
 
 @pytest.mark.parametrize("text", ["{", '{"type": "string"}', '{"properties": {"a": {"$ref": "#/nope"}}}', "[]"])
 def test_a_schema_without_columns_is_refused(text: str) -> None:
-    """Malformed JSON, another type than an object, a reference to nothing."""
+    """Malformed JSON, a type other than object, and an unresolved reference are errors."""
     with pytest.raises(PystreamsError, match="SCHEMA_UNUSABLE"):
         JsonReader(Schema("JSON", text), "of the test").fields()
 
 
 def test_rows_are_read_back() -> None:
-    """A schema made of columns gives their types again, and values have its ID in front."""
+    """A schema made from columns gives their types again, and rows written with its ID are read back."""
     kinds = {
         "id": pa.int64(),
         "x": pa.float64(),

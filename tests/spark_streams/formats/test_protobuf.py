@@ -1,4 +1,4 @@
-"""Rows in Protobuf: what is written is read back, and what does not fit is malformed."""
+"""Rows in Protobuf: round trips, and malformed values."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ _ROW = {
 
 
 def read(schema: Schema, values: list[bytes | None], registry: Registry | None = None, **kinds: Any) -> Any:
-    """Columns of these types, as lists."""
+    """Return columns of these types as lists."""
     reader = ProtobufReader(schema, registry, "of the test", "Row")
     columns = reader.members(pa.array(values, pa.binary()), kinds)
     return {name: (column.to_pylist(), wrong and wrong.to_pylist()) for name, (column, wrong) in columns.items()}
 
 
 def ordered(column: Any) -> list[Any]:
-    """The values; a map of Protobuf has no order."""
+    """Return the values with sorted maps, because maps in Protobuf have no order."""
     if not pa.types.is_map(column.type):
         return list(column.to_pylist())
     return [sorted(each, key=lambda pair: pair[0]) for each in column.to_pylist()]
@@ -124,7 +124,9 @@ def ordered(column: Any) -> list[Any]:
 
 @given(st.lists(st.fixed_dictionaries(_ROW), min_size=1, max_size=4))
 def test_rows_are_read_back(rows: list[dict[str, Any]]) -> None:
-    """Every type of columns that Protobuf can hold; what may be null is null again."""
+    """Every column type that Protobuf supports is unchanged after a round trip, with nulls if the
+    field has presence.
+    """
     columns = [pa.array([row[name] for row in rows], kind) for name, kind in KINDS.items()]
     writer = ProtobufWriter(SCHEMA, None, "of the test", "Row")
     writer.check([pa.field(name, kind) for name, kind in KINDS.items()])
@@ -136,7 +138,9 @@ def test_rows_are_read_back(rows: list[dict[str, Any]]) -> None:
 
 
 def test_an_empty_message_has_zeros_and_nulls() -> None:
-    """A field without presence is its zero, one with presence null, a repeated one empty; a missing value is null."""
+    """In an empty message, a field without presence is zero, one with presence is null, and a repeated one is empty; a
+    missing value is null.
+    """
     kinds = {"plain": pa.int32(), "int": pa.int32(), "left": pa.string(), "tags": pa.list_(pa.string()), "inner": INNER}
     assert read(SCHEMA, [b"", None], **kinds) == {
         "plain": ([0, None], None),
@@ -148,7 +152,7 @@ def test_an_empty_message_has_zeros_and_nulls() -> None:
 
 
 def test_open_types_are_json() -> None:
-    """A Struct, and a message inside itself, are read and written as JSON texts."""
+    """A Struct and a recursive message are read and written as JSON text."""
     kinds = {"open": pa.string(), "parent": pa.string()}
     columns = [pa.array(['{"a":[1.0,null]}']), pa.array(['{"plain": 5}'])]
     values = ProtobufWriter(SCHEMA, None, "of the test", "Row").values(list(kinds), columns, 1)
@@ -158,7 +162,9 @@ def test_open_types_are_json() -> None:
 
 
 def test_columns_may_have_other_types_than_the_schema() -> None:
-    """A number that is too large for its column is malformed by itself; an enum may be any text."""
+    """A number too large for its column is malformed without affecting other columns, and an enum can be read as
+    binary.
+    """
     columns = [pa.array([1, 2**40]), pa.array(["LARGE", "SMALL"])]
     values = ProtobufWriter(SCHEMA, None, "of the test", "Row").values(["long", "size"], columns, 2).to_pylist()
     assert read(SCHEMA, [*values, b"\xff"], long=pa.int32(), size=pa.binary()) == {
@@ -174,7 +180,7 @@ def server() -> Iterator[SchemaRegistry]:
 
 
 def test_the_header_names_schema_and_message(server: SchemaRegistry) -> None:
-    """Values of several schemas and messages come together in the columns that they have."""
+    """Values with different schemas and messages in their headers are read into the columns they have."""
     first = server.add("s-value", PROTO, "PROTOBUF")
     second = server.add("t-value", 'syntax = "proto3"; message New { string a = 1; int32 b = 2; }', "PROTOBUF")
     registry = Registry.at(server.url)
@@ -195,7 +201,7 @@ def test_the_header_names_schema_and_message(server: SchemaRegistry) -> None:
 
 
 def test_rows_that_a_message_cannot_hold_are_refused() -> None:
-    """A column without a field and one of another kind at the start; a null in a list, a wrong symbol in the task."""
+    """Columns that do not fit the message are rejected at the start; values that do not fit fail the task."""
     writer = ProtobufWriter(SCHEMA, None, "of the test", "Row")
     for name, kind in (("nope", pa.int32()), ("inner", pa.int32())):
         with pytest.raises(PystreamsError, match="SCHEMA_UNUSABLE"):

@@ -1,4 +1,4 @@
-"""Which schema a query has: of its options, a file, or a registry's subject."""
+"""Source of a query's schema: an option, a file, or a registry's subject."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server() -> Iterator[SchemaRegistry]:
 
 
 def columns(**said: str) -> list[str]:
-    """The columns of a read without a schema of its own, after the connector's own."""
+    """Return the names of the inferred columns, without the connector's own."""
     found = resolution.schema(read_options({**URL, **said}))
     assert found is not None
     assert found.fieldNames()[:3] == ["_id", "_stream", "_timestamp"]
@@ -48,7 +48,9 @@ def writer(**said: str) -> Any:
 
 
 def test_a_schema_of_an_option_or_a_file_gives_the_columns(tmp_path: Path) -> None:
-    """Of Avro and Protobuf, the latter as descriptors or as text."""
+    """An Avro or Protobuf schema in an option or a file gives the columns; a Protobuf schema may be text or
+    descriptors.
+    """
     (tmp_path / "order.avsc").write_text(ORDER)
     (tmp_path / "order.proto").write_text(PROTO)
     descriptors = (
@@ -68,7 +70,9 @@ def test_a_schema_of_an_option_or_a_file_gives_the_columns(tmp_path: Path) -> No
 
 
 def test_a_registry_has_the_schema_of_the_streams_subject(server: SchemaRegistry) -> None:
-    """By default the stream's name and -value; another one by option; several streams need the option."""
+    """The subject is the stream's name with -value, unless an option names it; with several streams the option is
+    required.
+    """
     said = {"valueFormat": "avro", "schemaRegistry.url": server.url}
     assert condition(lambda: columns(**said)) == "SUBJECT_MISSING"
     server.add("orders-value", ORDER)
@@ -82,7 +86,9 @@ def test_a_registry_has_the_schema_of_the_streams_subject(server: SchemaRegistry
 
 
 def test_writing_registers_the_schema_of_the_rows(server: SchemaRegistry) -> None:
-    """Once; with schemaRegistry.register=false the latest one is used, and must be there."""
+    """A write registers its schema once; with schemaRegistry.register=false the registered schema
+    is required and used.
+    """
     said = {"valueFormat": "avro", "schemaRegistry.url": server.url}
     assert condition(lambda: writer(**said, **{"schemaRegistry.register": "false"})) == "SUBJECT_MISSING"
     first = writer(**said)
@@ -97,7 +103,7 @@ def test_writing_registers_the_schema_of_the_rows(server: SchemaRegistry) -> Non
 
 
 def test_the_schema_of_a_message_is_registered(server: SchemaRegistry) -> None:
-    """Descriptors go to the registry; without a schema of its own a write has the subject's."""
+    """A Protobuf write registers its schema; without a given schema it uses the subject's."""
     said = {"valueFormat": "protobuf", "schemaRegistry.url": server.url}
     assert condition(lambda: writer(**said)) == "SUBJECT_MISSING"
     first = writer(**said, valueSchema=PROTO)
@@ -105,7 +111,9 @@ def test_the_schema_of_a_message_is_registered(server: SchemaRegistry) -> None:
 
 
 def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
-    """Its schema is made of the rows, and gives the columns of a read."""
+    """With a registry, a JSON write registers a schema made from the rows, and a read gets its columns from that
+    schema.
+    """
     assert not read_options({**URL, "valueFormat": "json"}).has_schema("json")
     said = {"valueFormat": "json", "schemaRegistry.url": server.url}
     assert read_options({**URL, **said}).has_schema("json")
@@ -131,12 +139,12 @@ def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused(said: dict[str, str], found: str) -> None:
-    """Before anything is read, with the option's name."""
+    """Missing, conflicting and invalid schema options are errors."""
     assert condition(lambda: resolution.schema(read_options({**URL, **said}))) == found
 
 
 def test_the_registry_has_the_options_of_its_login() -> None:
-    """User, password, token, timeout and CA; that of the server if there is no other. No password is shown."""
+    """The registry uses its own credentials, timeout and CA, or the server's CA by default, and shows no password."""
     said = {
         **URL,
         "url": "rediss://127.0.0.1:1",
