@@ -155,7 +155,7 @@ class ProcessServer(Server):
             super().finish()
         finally:
             self.main.close()
-        # Disconnect blocked clients of this test, so that they are not served in the next one. A process that a test
+        # Wait until the clients have gone, so that blocked ones are not served in the next test. A process that a test
         # has ended, such as a worker of Spark, may keep a client for a while.
         wait_for(self._all_gone, "the server to notice that the test's clients have gone")
         self.control.close()

@@ -171,9 +171,7 @@ def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dea
 
 
 def test_a_full_disk_pauses_compaction(tmp_path):
-    """A record that cannot be moved stays readable in its place; when there is room, it is moved without
-    another write.
-    """
+    """A record that cannot be moved stays readable in its place, and is moved by a later check when there is room."""
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=4000)
     kept = [stored(files, number) for number in range(30)][::5]
