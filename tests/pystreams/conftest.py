@@ -1,4 +1,4 @@
-"""The command line in this process, on a real Redis and on the engine in turn."""
+"""Fixtures that run the command line in this process, against a real Redis and the engine in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers import topologies
 
 
 class Cli:
-    """The command `pystreams` with a server. Nothing of the user's own configuration is read."""
+    """The command `pystreams` for one server, without any of the user's own configuration."""
 
     def __init__(self, url: str, home: Path) -> None:
         self.environment: dict[str, str | None] = {
@@ -29,7 +29,7 @@ class Cli:
         }
 
     def result(self, *words: str | bytes, stdin: str | bytes | None = None, **changed: str | None) -> Result:
-        """Run it to its end, whatever that is."""
+        """Run the command and return its result, whether it succeeds or not."""
         arguments = [word if isinstance(word, str) else word.decode("utf-8", "surrogateescape") for word in words]
         result = CliRunner().invoke(cli, arguments, input=stdin, env={**self.environment, **changed})
         if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -37,17 +37,17 @@ class Cli:
         return result
 
     def __call__(self, *words: str | bytes, stdin: str | bytes | None = None) -> str:
-        """Run it; it must succeed. Return its output."""
+        """Run the command, which must succeed, and return its standard output."""
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == 0, result.output
         return result.stdout
 
     def json(self, *words: str | bytes, stdin: str | bytes | None = None) -> Any:
-        """The document that it wrote with --json."""
+        """Run the command with `--json`, and return the parsed output."""
         return json.loads(self(*words, "--json", stdin=stdin))
 
     def failure(self, *words: str | bytes, status: int, stdin: str | None = None) -> str:
-        """Run it; it must end with that status. Return its standard error."""
+        """Run the command, which must exit with this status, and return its standard error."""
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == status, result.output
         return result.stderr
@@ -55,14 +55,14 @@ class Cli:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[topologies.Cluster]:
-    """Three masters."""
+    """A cluster of three masters."""
     with topologies.cluster() as made:
         yield made
 
 
 @pytest.fixture
 def engine_client(engine_process: servers.Running) -> Iterator[redis.Redis]:
-    """A client of the engine alone, which has no keys before and after the test."""
+    """A client of the engine, which has no keys before and after the test."""
     with redis.Redis(port=engine_process.port, protocol=2) as made:
         made.flushall()
         try:
@@ -73,5 +73,5 @@ def engine_client(engine_process: servers.Running) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def cli_of(client: redis.Redis, place: servers.Running, tmp_path: Path) -> Cli:
-    """The command line, with that server in its environment."""
+    """The command line for the server of the test."""
     return Cli(place.url, tmp_path)

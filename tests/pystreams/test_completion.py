@@ -1,4 +1,4 @@
-"""Completion: the offered words, and the results in real shells."""
+"""Shell completion: the suggested words, and the results in real shells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_shell_completes_names(
     cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups of a stream are offered too, from the server named earlier on the line; none if it is unreachable."""
+    """Groups of a stream are suggested from the server named on the line; nothing is suggested if it is unreachable."""
     for name in ("orders", "orders*", "other"):
         client.xadd(name, {"f": 1})
     for group in ("billing", "b:2", "audit", b"b\xff", b"b\n"):
@@ -56,7 +56,7 @@ def test_a_shell_completes_names(
 
 @pytest.fixture
 def shell(client: redis.Redis, place: servers.Running, tmp_path: Path) -> dict[str, str]:
-    """The environment of a shell that has the command, on a server with odd names."""
+    """The environment of a shell that has the command, with a server whose streams have unusual names."""
     for name in ("sensors:{0}", "sensors:one", "other", "a,b", "odd name; $(reboot)", "odd\n\x1b[2J"):
         client.xadd(name, {"f": 1})
     (folder := tmp_path / "bin").mkdir()
@@ -69,7 +69,9 @@ def shell(client: redis.Redis, place: servers.Running, tmp_path: Path) -> dict[s
 
 @_ENGINE
 def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], place: servers.Running) -> None:
-    """Bash splits words at colons, also in the URL; names are neither executed nor sent to the terminal."""
+    """Bash completes names with colons, at which it splits words, and neither executes names nor prints their control
+    characters.
+    """
     server = f"pystreams --url {place.url}"
     lines = [f"{server} tail sensors:", f"{server} info odd", f"{server} info sens"]
     script = 'eval "$(_PYSTREAMS_COMPLETE=bash_source pystreams)"\n' + "".join(
@@ -89,7 +91,7 @@ def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], plac
 
 @_ENGINE
 def test_fish_completes_names_with_commas_and_spaces(shell: dict[str, str], place: servers.Running) -> None:
-    """It is given whole names, and no control characters."""
+    """Fish gets complete names without control characters."""
     server = f"pystreams --url {place.url}"
     lines = [f"{server} tail sensors:", f"{server} info odd", f"{server} info a"]
     script = "env _PYSTREAMS_COMPLETE=fish_source pystreams | source\n" + "".join(
@@ -102,7 +104,7 @@ def test_fish_completes_names_with_commas_and_spaces(shell: dict[str, str], plac
 
 
 class _Terminal:
-    """A program in a pseudo-terminal. `until` waits for its output."""
+    """A program in a pseudo-terminal."""
 
     def __init__(self, *command: str, environment: dict[str, str]) -> None:
         ours, theirs = pty.openpty()
@@ -116,7 +118,7 @@ class _Terminal:
         os.write(self._ours, text.encode())
 
     def until(self, pattern: bytes) -> str:
-        """Return the matched group of the pattern, in the output since the last call."""
+        """Wait until the output since the last call matches the pattern, and return the matched group."""
         end = time.monotonic() + DEADLINE
         while (found := re.search(pattern, self._read, re.DOTALL)) is None:
             if not select.select([self._ours], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -133,7 +135,7 @@ class _Terminal:
 
 @pytest.fixture
 def zsh(shell: dict[str, str]) -> Iterator[_Terminal]:
-    """An interactive zsh; Ctrl-X s shows the line so far as <<...>>, and empties it."""
+    """An interactive zsh in which Ctrl-X s prints the current line as <<...>> and clears it."""
     terminal = _Terminal(needed("zsh"), "-f", "-i", environment={**shell, "COLUMNS": "200"})
     try:
         terminal.send(
@@ -149,7 +151,7 @@ def zsh(shell: dict[str, str]) -> Iterator[_Terminal]:
 
 @_ENGINE
 def test_zsh_completes_names_with_colons_and_spaces(zsh: _Terminal, place: servers.Running) -> None:
-    """A unique completion is inserted, escaped; of several, their common prefix."""
+    """Zsh inserts a unique completion, escaped, or the common prefix of several."""
     begin = f"pystreams --url {place.url} info "
 
     def completed(begun: str) -> str:

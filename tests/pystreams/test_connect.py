@@ -1,4 +1,4 @@
-"""Choosing the server, errors if it cannot be used, and hiding secrets."""
+"""Choosing the server, errors of unusable servers, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _profiles(home: Path, text: str) -> None:
 def test_the_server_comes_from_url_profile_or_environment(
     cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
 ) -> None:
-    """--url wins over --profile, that over the environment, that over the default profile."""
+    """`--url` takes precedence over `--profile`, the environment, and the default profile, in this order."""
     client.xadd("s", {"f": 1})
     nowhere = "redis://127.0.0.1:1"
     _profiles(tmp_path, f'default = "here"\n[here]\nurl = "{place.url}"\n[no]\nurl = "{nowhere}"\nretryTimeoutMs = 0\n')
@@ -48,10 +48,10 @@ def _engine(url: str, data: str | None = None) -> launcher.Running:
     return launcher.Running(url, Process.of(os.getpid()), data)
 
 
-def test_embedded_engines_are_asked_by_flag(
+def test_embedded_engines_are_used_by_flag(
     cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --embedded the one that runs is used, several are listed with their URLs, and none is an error."""
+    """`--embedded` uses the only running embedded engine. Several engines, which are listed, or none are an error."""
     client.xadd("s", {"f": 1})
     nowhere = "redis://127.0.0.1:1"
     monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
@@ -68,10 +68,12 @@ def test_embedded_engines_are_asked_by_flag(
     assert "[NO_EMBEDDED]" in cli_of.failure("ls", "--embedded", status=5)
 
 
-def test_running_embedded_engines_are_a_hint_where_no_server_is(
+def test_running_embedded_engines_are_a_hint_without_a_server(
     cli_of: Cli, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If nothing answers at the default address, running embedded engines are listed; elsewhere not."""
+    """If the default address does not answer, the error lists running embedded engines; for other addresses it does
+    not.
+    """
     monkeypatch.setattr(target, "LOCAL", "redis://127.0.0.1:1")
     monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
     result = cli_of.result("ls", PYSTREAMS_URL=None)
@@ -82,8 +84,10 @@ def test_running_embedded_engines_are_a_hint_where_no_server_is(
     assert "--embedded" not in cli_of.result("ls", PYSTREAMS_URL=None).stderr
 
 
-def test_profiles_that_cannot_be_used_are_named(cli_of: Cli, tmp_path: Path) -> None:
-    """A missing one with those that exist, a broken file with the line, an unknown option with the nearest name."""
+def test_unusable_profiles_are_errors(cli_of: Cli, tmp_path: Path) -> None:
+    """A missing profile, an unknown option and a malformed file are errors. For the option, the
+    nearest name is given.
+    """
     _profiles(tmp_path, '[a]\nurl = "redis://h"\n[b]\nurll = "x"\npassword = "hush"\n')
     assert "[NO_PROFILE] There is no profile 'c'" in cli_of.failure("ls", "--profile", "c", status=4)
     said = cli_of.failure("ls", "--profile", "b", status=2)
@@ -103,15 +107,17 @@ def test_profiles_that_cannot_be_used_are_named(cli_of: Cli, tmp_path: Path) -> 
         (("--option", "x"), 2, "NAME=VALUE"),
     ],
 )
-def test_a_server_that_cannot_be_used(cli_of: Cli, words: tuple[str, ...], status: int, said: str) -> None:
-    """Each has its id and status; no password is shown."""
+def test_an_unusable_server_is_an_error(cli_of: Cli, words: tuple[str, ...], status: int, said: str) -> None:
+    """Each error has its ID and exit status, and shows no password."""
     shown = cli_of.failure("ls", *words, status=status)
     assert (said in shown, "hush" in shown) == (True, False)
 
 
 @pytest.mark.redis
 def test_a_profile_leads_to_a_server_with_tls(cli_of: Cli, tmp_path: Path) -> None:
-    """With a client certificate and a password; a file that others can read is warned of. Without TLS it is named."""
+    """A profile may hold a client certificate and a password, with a warning if others can read it. Without TLS, the
+    error is TLS_NEEDED.
+    """
     with topologies.encrypted("--requirepass", "hush") as encrypted:
         lines = [f'"{name}" = "{value}"\n' for name, value in {**encrypted.options, "password": "hush"}.items()]
         _profiles(tmp_path, "[tls]\n" + "".join(lines))
@@ -135,8 +141,8 @@ def test_a_profile_leads_to_a_server_with_tls(cli_of: Cli, tmp_path: Path) -> No
         (("ls",), False),
     ],
 )
-def test_a_password_on_the_command_line_is_warned_of(cli_of: Cli, words: tuple[str, ...], warned: bool) -> None:
-    """Other users see it in the list of processes; those of the environment and of profiles are not there."""
+def test_a_password_on_the_command_line_causes_a_warning(cli_of: Cli, words: tuple[str, ...], warned: bool) -> None:
+    """A password on the command line causes a warning; one in the environment or in a profile does not."""
     cli_of.environment["PYSTREAMS_URL"] = "redis://bob:pw@127.0.0.1:1"
     said = cli_of.result(*words, "--option", "retryTimeoutMs=0").stderr
     assert said.count("while this command runs: set PYSTREAMS_PASSWORD") == (1 if warned else 0)
@@ -144,15 +150,13 @@ def test_a_password_on_the_command_line_is_warned_of(cli_of: Cli, words: tuple[s
 
 
 def test_errors_are_json_with_json(cli_of: Cli) -> None:
-    """A program finds the id and the message on standard error."""
+    """With `--json`, the error's ID and message are JSON on standard error."""
     error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]
     assert (error["id"], error["message"][:18]) == ("NO_SUCH_STREAM", "There is no stream")
 
 
-def test_a_user_without_permission_is_told_what_is_missing(
-    cli_of: Cli, client: redis.Redis, place: servers.Running
-) -> None:
-    """NOPERM is status 6, and names the command and the rules; a wrong password is status 5 and is not shown."""
+def test_a_missing_permission_names_the_rules(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """NOPERM exits with 6 and names the command and ACL rules; a wrong password exits with 5 and is not shown."""
     client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+scan", "+xinfo"], keys=["s*"])
     try:
         client.xadd("s", {"f": 1})
@@ -169,6 +173,6 @@ def test_a_user_without_permission_is_told_what_is_missing(
 
 
 def test_a_missing_certificate_file_is_an_invalid_option(tmp_path: Path) -> None:
-    """Whether or not a server answers, the error names the option, with the status of a wrong command line."""
+    """A missing certificate file is reported as an invalid option, whether the server answers or not."""
     said = Cli("rediss://127.0.0.1:1", tmp_path).failure("ls", "--option", "tls.caFile=/nowhere/ca.pem", status=2)
     assert said.startswith("error: [INVALID_OPTION] Option 'tls.caFile' is '/nowhere/ca.pem'")

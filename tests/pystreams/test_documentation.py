@@ -1,4 +1,6 @@
-"""The page about the command line names every verb, error and exit status. tests/documentation runs its session."""
+"""The command line's page in the documentation: it lists every verb, error and exit status. tests/documentation runs
+its examples.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from tests import ROOT
 _PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 
 
-def test_every_verb_stands_on_the_page() -> None:
-    """The list at its start has every verb, and the verbs of each group."""
+def test_the_page_lists_every_verb() -> None:
+    """The list at the start of the page has every verb and subcommand."""
     items = [line.partition(": ")[0] for line in _PAGE.splitlines() if line.startswith("* `")]
     for name, command in cli.commands.items():
         inner = command.commands if isinstance(command, click.Group) else {}
@@ -24,14 +26,14 @@ def test_every_verb_stands_on_the_page() -> None:
         assert [verb for verb in inner if f"{verb}`" not in " ".join(found)] == []
 
 
-def test_every_exit_status_stands_on_the_page() -> None:
-    """The list of exit statuses has each one, in order."""
+def test_the_page_lists_every_exit_status() -> None:
+    """The page lists every exit status in order."""
     found = re.findall(r"^\* \*\*([0-9]+)\*\*: ", _PAGE, re.MULTILINE)
     assert [int(status) for status in found] == sorted(Status)
 
 
-def test_the_errors_on_the_page_are_todays() -> None:
-    """`python scripts/error_docs.py` regenerates them. Each one is raised by a test."""
+def test_the_errors_on_the_page_are_current() -> None:
+    """The errors on the page equal the output of scripts/error_docs.py, and a test raises each of them."""
     part = error_docs.OF_COMMAND_LINE
     assert part.replaced(_PAGE, error_docs.written_of_command_line()) == _PAGE
     folders = (ROOT / "tests" / "pystreams", ROOT / "tests" / "jobs")
@@ -42,7 +44,7 @@ def test_the_errors_on_the_page_are_todays() -> None:
 
 
 def test_every_verb_has_help_with_examples() -> None:
-    """Every option has a help text."""
+    """Every verb has examples, and every option has a help text."""
     pending = [(name, command) for name, command in cli.commands.items()]
     for name, command in pending:
         if isinstance(command, click.Group):

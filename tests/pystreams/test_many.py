@@ -1,8 +1,6 @@
-"""Five thousand streams and half a million pending entries: the cost of a sample or a page does not depend on either
-size.
+"""The cost of samples and pages with 5,000 streams and 500,000 pending entries, as numbers of commands and bytes.
 
-The figures are numbers of commands and bytes, which a busy machine does not change. A sample of the engine is many
-short commands in pipelines; the engine serves other clients after two milliseconds of each.
+These figures do not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ pytestmark = long_only
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[servers.Running]:
-    """An engine for all tests here: filling it takes most of a minute."""
+    """An engine shared by all tests of the module, because filling it takes most of a minute."""
     with servers.engine() as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 def many(place: servers.Running) -> Iterator[redis.Redis]:
-    """Streams with a group that is behind, and one whose group has read everything and acknowledged nothing."""
+    """Streams whose group is behind, and one stream whose group has read everything and acknowledged nothing."""
     with redis.Redis(host=place.host, port=place.port, protocol=2) as client:
         _fill(client)
         yield client
@@ -63,8 +61,8 @@ def _cost(client: redis.Redis) -> tuple[int, int]:
     return stats["total_commands_processed"], stats["total_net_output_bytes"]
 
 
-def test_a_look_costs_a_few_short_commands_for_each_stream(many: redis.Redis, place: servers.Running) -> None:
-    """For the dashboard and `top`: less than nine at first, then less than six, and a kilobyte or two."""
+def test_a_sample_costs_a_few_commands_per_stream(many: redis.Redis, place: servers.Running) -> None:
+    """A sample costs fewer than ten commands per stream at first, then fewer than six, and less than 3,000 bytes."""
     connection = connect(Wanted(place.url), "")
     samples = ServerSamples()
     for most in (10, 6):
@@ -77,8 +75,8 @@ def test_a_look_costs_a_few_short_commands_for_each_stream(many: redis.Redis, pl
     connection.close()
 
 
-def test_a_scrape_costs_as_much_as_its_limit_says(many: redis.Redis, place: servers.Running) -> None:
-    """Streams outside of the selection cost nothing but a part of the key space's scan."""
+def test_a_scrape_costs_in_proportion_to_its_limit(many: redis.Redis, place: servers.Running) -> None:
+    """Streams beyond the limit of a scrape cost nothing except scanning the key space."""
     collector = Collector(Wanted(place.url), Chosen(limit=200))
     for _ in range(2):
         before = _cost(many)
@@ -91,7 +89,9 @@ def test_a_scrape_costs_as_much_as_its_limit_says(many: redis.Redis, place: serv
 
 
 def test_pages_about_half_a_million_pending_entries_are_small(many: redis.Redis, place: servers.Running) -> None:
-    """Streams, groups and pending entries come in pages; a plan estimates their number without counting all."""
+    """Streams, groups and pending entries are read in pages, and a preview gives a minimum instead of counting all
+    entries.
+    """
     with dashboard_of(Wanted(place.url), changes=True) as dashboard:
         dashboard.log_in()
         before = _cost(many)[1]

@@ -1,4 +1,4 @@
-"""The table of measures: formats of a value for people, for programs and as a metric."""
+"""The table of measures: formats of values for people, programs and metrics."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _of(view: View[Any], name: str) -> Measure[Any]:
     [(_NOW - 5, 5), (_NOW, 0), (_NOW + 50, 0), (_NOW + 3_600_000, None), (1000, None)],
 )
 def test_an_age_is_known_if_the_id_is_a_time(ms: int, expected: int | None) -> None:
-    """An entry that was added after the clock was read is new; an ID far from the clock is not a time."""
+    """An entry newer than the clock has the age zero, and an ID far from the clock has no age."""
     assert measures.age(StreamId(ms, 0), _NOW) == expected
 
 
 def test_an_estimate_has_a_mark_bounds_and_metrics_of_its_own() -> None:
-    """An exact lag is one metric; an estimate is never published as exact."""
+    """An exact lag and an estimated lag are different metrics; an estimate is also marked and has bounds."""
     lag = _of(measures.GROUP, "lag")
     exact, estimated = _group(), _group(exact=False, least=3, most=9)
     assert (lag.text(exact), lag.text(estimated)) == ("5", "~5")
@@ -52,7 +52,7 @@ def test_an_estimate_has_a_mark_bounds_and_metrics_of_its_own() -> None:
 
 
 def test_a_value_has_one_unit_per_reader() -> None:
-    """Durations are seconds in JSON and metrics, and have words for people; a small rate is not rounded to zero."""
+    """Durations are seconds in JSON and metrics, and have units in text. Small rates are not rounded to zero."""
     behind, rate = _of(measures.GROUP, "behind"), _of(measures.STREAM, "rate")
     assert (behind.json_key, behind.text(_group()), behind.json(_group())) == ("lag_seconds", "1.5s", 1.5)
     assert list(behind.samples(_group())) == [("pystreams_group_lag_seconds", 1.5)]
@@ -63,14 +63,14 @@ def test_a_value_has_one_unit_per_reader() -> None:
 
 @pytest.mark.parametrize("view", [measures.STREAM, measures.GROUP, measures.CONSUMER])
 def test_names_keys_and_metrics_are_unique(view: View[Any]) -> None:
-    """A name selects one measure, a key of JSON has one value, and every metric is documented."""
+    """The names and JSON keys of measures are unique, and every metric is documented."""
     assert len({each.name for each in view}) == len({each.json_key for each in view}) == len(view)
     assert {name for each in view for name, _ in each.metrics} <= OF_STREAMS.keys()
     assert all(text for each in view for _, text in each.metrics)
 
 
-def test_what_is_unknown_has_no_number() -> None:
-    """Unknown is null for programs, a dash for people, no sample, and sorts below zero."""
+def test_unknown_values() -> None:
+    """An unknown value is null in JSON, a dash in text, absent from metrics, and sorted below zero."""
     row = StreamRow(Stream(b"s", 0, None, None, ZERO, None, ZERO, 0), _NOW)
     for name in ("bytes", "rate", "oldest", "newest", "added", "removed", "first", "lag", "behind"):
         found = _of(measures.STREAM, name)

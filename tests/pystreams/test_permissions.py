@@ -1,4 +1,4 @@
-"""Each verb runs for an ACL user with the rules that its error NOT_PERMITTED names, and with no others."""
+"""ACL rules: each verb works with exactly the rules that its NOT_PERMITTED error names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _verb(words: list[str]) -> click.Command:
 def test_the_rules_that_are_named_are_enough(
     cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
 ) -> None:
-    """Run one line after another, each as a user with only the rules of its verb."""
+    """Each command succeeds for a user with only the rules listed for its verb."""
     for number in (1, 2):
         client.xadd("s", {"n": 1}, id=f"{number}-0")
         origin = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": 3, "_reason": "r"}
@@ -85,7 +85,7 @@ def test_the_rules_that_are_named_are_enough(
 
 
 def test_a_missing_permission_is_named(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """A key that the user may not read is named; the advice has the rules of the command as it was called."""
+    """The error names a key that the user may not read, and the rules for the options that were used."""
     client.xadd("orders", {"n": 1})
     url = ("--url", f"redis://narrow:pass@{place.host}:{place.port}")
     try:

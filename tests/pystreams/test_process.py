@@ -1,4 +1,4 @@
-"""The command as a process: standard streams that are closed, questions that are interrupted, its exit statuses."""
+"""The command as a process: closed standard streams, interrupted prompts, and exit statuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.pystreams.conftest import Cli
 def test_standard_streams_may_be_closed(
     engine_client: redis.Redis, engine_process: servers.Running, words: str, closed: int, status: int
 ) -> None:
-    """As under cron and daemons: a command works without output, and without input it does not ask."""
+    """The command works without an output, as in cron, and without an input it does not prompt."""
     engine_client.xadd("s", {"n": 1})
     command = [sys.executable, "-m", "pystreams", "--url", engine_process.url, *words.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -35,10 +35,10 @@ def test_standard_streams_may_be_closed(
         assert process.wait() == status
 
 
-def test_a_question_that_is_interrupted_changes_nothing(
+def test_an_interrupted_prompt_changes_nothing(
     cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C at a question ends with the status of Ctrl-C."""
+    """Ctrl-C at a prompt exits with 130 and changes nothing."""
 
     def interrupted(text: str, *, err: bool) -> bool:
         raise click.Abort
@@ -51,12 +51,12 @@ def test_a_question_that_is_interrupted_changes_nothing(
 
 
 def test_an_option_of_another_connector_is_a_wrong_command_line(cli_of: Cli) -> None:
-    """It has the status of one."""
+    """An option of another connector exits with the status of a wrong command line."""
     assert "FOREIGN_OPTION" in cli_of.failure("ls", "--option", "port=6379", status=2)
 
 
 def _every_verb() -> list[list[str]]:
-    """The words of each verb."""
+    """Yield the words of each verb."""
     found = []
     for name, command in cli.commands.items():
         inner = command.commands if isinstance(command, click.Group) else {"": command}
@@ -66,7 +66,7 @@ def _every_verb() -> list[list[str]]:
 
 @pytest.mark.parametrize("words", _every_verb(), ids=" ".join)
 def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
-    r"""Tables and examples keep their lines, and no `\b` of a docstring is shown."""
+    r"""Tables and examples in help texts keep their lines, and no `\b` is shown."""
     text = CliRunner().invoke(cli, [*words, "--help"]).output
     assert "\\b" not in text
     assert "\b" not in text
@@ -86,7 +86,7 @@ def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
     ],
 )
 def test_a_wrong_command_line_is_json_for_programs(line: str, told: str) -> None:
-    """One document on standard error, and the status of a wrong command line."""
+    """With `--json`, a wrong command line is one JSON document on standard error, with the usual status."""
     result = CliRunner().invoke(cli, line.split())
     found = json.loads(result.stderr)["error"]
     assert (result.exit_code, result.stdout, found["id"]) == (2, "", "USAGE")
@@ -94,7 +94,7 @@ def test_a_wrong_command_line_is_json_for_programs(line: str, told: str) -> None
 
 
 def test_statuses_are_the_same_with_json(cli_of: Cli, client: redis.Redis) -> None:
-    """Statuses for found conditions, missing objects, and success."""
+    """Exit statuses are the same with `--json`."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", 0)
     lines = ("groups lag s --fail-above 0", "info nope", "ls", "--version")

@@ -1,4 +1,4 @@
-"""The verbs on a cluster, and on a master behind a Sentinel, work as on one server."""
+"""The verbs on a cluster, behind a Sentinel, and with TLS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STREAMS = [f"s{number}" for number in range(1, 8)]  # which lie on all three ma
 
 @pytest.fixture(scope="module")
 def watched() -> Iterator[tuple[servers.Running, str]]:
-    """A master, and a URL to find it through a Sentinel."""
+    """A master, and a URL that finds it through a Sentinel."""
     with ExitStack() as stack:
         master = stack.enter_context(servers.redis())
         sentinel = stack.enter_context(servers.sentinel(f"sentinel monitor main {master.host} {master.port} 1"))
@@ -35,7 +35,7 @@ def watched() -> Iterator[tuple[servers.Running, str]]:
 
 
 def _walk(cli: Cli, tmp_path: Path, get: Callable[[str], int]) -> None:
-    """One verb after the other, on seven streams."""
+    """Run the verbs one after the other on seven streams."""
     for name in _STREAMS:
         cli("produce", name, "n=1")
         cli("produce", name, "-f", "-", "--format", "jsonl", stdin='{"n": 2}\n{"n": 3}\n')
@@ -89,7 +89,7 @@ def _walk(cli: Cli, tmp_path: Path, get: Callable[[str], int]) -> None:
 
 
 def _seen(wanted: Wanted, client: redis.Redis | redis.RedisCluster) -> None:
-    """The screens of the dashboard, changes among them, and of `top`: streams of all masters."""
+    """Check the dashboard's screens and changes, and `top`, with streams of all masters."""
     for name in _STREAMS:
         for number in range(1, 4):
             client.xadd(name, {"n": number}, id=f"{number}-0")
@@ -133,7 +133,7 @@ def _seen(wanted: Wanted, client: redis.Redis | redis.RedisCluster) -> None:
 
 
 def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
-    """Streams are found on all masters; each server's own metrics bear its name."""
+    """The verbs find streams on all masters, and each server's metrics have its name."""
     cli = Cli(cluster.url, tmp_path)
     with cluster.client() as client:
         _walk(cli, tmp_path, lambda name: int(client.xlen(name)))
@@ -146,7 +146,7 @@ def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
 
 
 def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path) -> None:
-    """The Sentinel is asked for the master, and metrics have no node label."""
+    """The verbs find the master through the Sentinel, and metrics have no node label."""
     master, url = watched
     with redis.Redis(port=master.port, protocol=2) as client:
         _walk(Cli(url, tmp_path), tmp_path, lambda name: int(client.xlen(name)))
@@ -157,7 +157,7 @@ def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path)
 
 
 def test_with_tls(tmp_path: Path) -> None:
-    """With certificates on both sides, for the command line, the dashboard, metrics and `top`."""
+    """The command line, the dashboard, metrics and `top` work with certificates on both sides."""
     with topologies.encrypted() as server, server.client() as client:
         given = dict(server.options)
         url = given.pop("url")

@@ -1,4 +1,4 @@
-"""Flags of jobs, and the file that may hold them; none of these needs Spark."""
+"""Flags and configuration files of jobs, without Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JOBS = [aggregate, archive, ingest, join, lag, redrive, replay]
 
 
 def failure(job: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """Return the exit status of a failing job, and its output."""
+    """Run a job that fails, and return its exit status and standard error."""
     status = job.main(list(words), standalone_mode=False)
     return status, capsys.readouterr().err
 
@@ -60,14 +60,14 @@ def test_every_job_has_help_with_examples_and_every_flag_says_what_it_is_for(job
     ],
 )
 def test_flags_of_aggregate_that_do_not_fit_are_refused(words: tuple[str, ...], message: str) -> None:
-    """A flag is never ignored. Spark does not start."""
+    """Contradictory flags of `aggregate` are rejected before Spark starts."""
     with pytest.raises(click.UsageError, match=message):
         aggregate.main(["--stream", "orders", "--to", "console", *words], standalone_mode=False)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "conf").glob("*.toml")), ids=lambda file: file.stem)
 def test_every_example_in_conf_is_read_by_its_job(file: Path) -> None:
-    """With the lines that are commented out, too."""
+    """Each example in conf/ is accepted by its job, and its commented lines name existing flags."""
     job = aggregate if file.stem == "alerts" else next(job for job in JOBS if job.name == file.stem)
     context = job.make_context(file.stem, ["--conf", str(file)], resilient_parsing=False)
     assert context.params
@@ -157,7 +157,7 @@ def test_letters_go_back_by_reason_and_limit_and_a_dry_run_changes_nothing(
 
 @pytest.fixture
 def no_connection_is_kept() -> Iterator[None]:
-    """Of those that a process keeps for its jobs: other tests of this process may count the server's clients."""
+    """Close the connections that the process keeps for jobs, because other tests may count the server's clients."""
     yield
     close_all()
 
@@ -185,8 +185,8 @@ def test_lags_go_to_the_console_a_stream_and_a_file(
     assert lag.main(["--url", place.url, "--above", "3"], standalone_mode=False) is None
 
 
-def test_the_file_of_lags_has_what_the_exporter_says(client: redis.Redis, place: Running, tmp_path: Path) -> None:
-    """Names, labels, types and figures are those of `pystreams metrics`: one dashboard and one alert serve both."""
+def test_the_metrics_file_of_lag_equals_the_exporter(client: redis.Redis, place: Running, tmp_path: Path) -> None:
+    """The metrics file of `lag` has the names, labels, types and values of `pystreams metrics`."""
     for n, name in enumerate(("plain", 'a "quoted" \\ name', "lines\nof two", b"\xff")):
         client.xadd(name, {"n": n})
         client.xgroup_create(name, name, 0)
@@ -210,8 +210,8 @@ def test_the_file_of_lags_has_what_the_exporter_says(client: redis.Redis, place:
 
 
 @pytest.mark.parametrize("place", ["orders [old]", "a{b,c}", "what?", "all*", "back\\slash"])
-def test_a_place_whose_name_is_a_pattern_is_refused(place: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its files would not be found again: rows that a batch has written there were lost, and their entries trimmed."""
+def test_a_directory_named_like_a_pattern_is_rejected(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory whose name is a glob pattern is rejected, because its files would not be found again."""
     server = ["--url", "redis://127.0.0.1:1"]
     for job, words in (
         (archive, ["--stream", "s", "--to", place, "--trim-behind"]),
@@ -238,8 +238,8 @@ class Notes:
         self.kept[uri] = text
 
 
-def test_a_checkpoint_is_one_jobs_with_the_settings_of_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error shows the settings that the checkpoint was started with; settings that are not given are left out."""
+def test_a_checkpoint_belongs_to_one_job_and_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint can be used only by the same job with the same settings. The error shows the original settings."""
     monkeypatch.setattr(Run, "files", Notes())
     first = Run("aggregate", url=None, options={}, checkpoint="c")
     for _ in range(2):
@@ -252,8 +252,8 @@ def test_a_checkpoint_is_one_jobs_with_the_settings_of_its_state(monkeypatch: py
         Run("join", url=None, options={}, checkpoint="c/").claim_checkpoint()
 
 
-def test_an_error_that_only_stands_in_the_plan_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark's text has the query's expressions, one of which would raise an error of the archive."""
+def test_an_error_within_the_query_plan_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error ID that occurs only in the query plan of Spark's message is not shown as the error."""
     plan = "\n=== Streaming Query ===\nCASE ... raise_error(format_string([ARCHIVE_NOT_TEXT] The entry %s ...))"
     _of_spark("[STREAM_FAILED] Query terminated with exception: full" + plan, ["No space left on device"])
     shown = "error: [STREAM_FAILED] Query terminated with exception: full\ncause: No space left on device\n"
@@ -273,8 +273,8 @@ def test_an_error_that_only_stands_in_the_plan_is_not_shown(capsys: pytest.Captu
         ),
     ],
 )
-def test_of_a_traceback_its_end_is_shown(end: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Executors with another Python, or without the package: Spark's own line says that there is a traceback."""
+def test_only_the_end_of_a_traceback_is_shown(end: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """For an error with a Python traceback, only the exception at its end is shown."""
     begin = (
         "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: Traceback (most recent call last):"
     )
@@ -284,8 +284,8 @@ def test_of_a_traceback_its_end_is_shown(end: str, shown: str, capsys: pytest.Ca
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "0", "-1", "1e-300"])
 @pytest.mark.parametrize(("job", "flag"), [(redrive, "--rate"), (replay, "--rate"), (replay, "--speed")], ids=str)
-def test_a_rate_is_a_number_that_something_can_be_measured_by(job: Job, flag: str, rate: str) -> None:
-    """Neither endless nor none."""
+def test_an_invalid_rate_is_rejected(job: Job, flag: str, rate: str) -> None:
+    """A rate or speed that is not finite, not positive, or too small is rejected."""
     needed = ["--stream", "s"] if job is redrive else ["--from", "a", "--to", "s", "--checkpoint", "c"]
     with pytest.raises(click.BadParameter, match=rf"'{rate}' is not a number|is not in the range 0\.001<=x<="):
         job.main([*needed, flag, rate, "--url", "redis://localhost:1"], standalone_mode=False)
@@ -298,8 +298,8 @@ def test_a_rate_is_a_number_that_something_can_be_measured_by(job: Job, flag: st
         ("delta", [call.start("lake.db.orders")]),
     ],
 )
-def test_a_table_of_iceberg_is_named_and_made(form: str, said: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its sink refuses a table that is not there; other formats are directories, which need none."""
+def test_an_iceberg_sink_creates_its_table(form: str, said: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Iceberg sink creates its table if it is missing; other formats write to a directory."""
     writer = MagicMock()
     monkeypatch.setattr(Run, "_writer", lambda *_: writer)
     monkeypatch.setattr(Run, "_follow", lambda *_: None)
@@ -321,5 +321,5 @@ def test_a_table_of_iceberg_is_named_and_made(form: str, said: list[Any], monkey
     ],
 )
 def test_an_error_of_the_connector_has_the_exit_status_of_its_kind(condition: str, status: Status) -> None:
-    """Also if it comes out of Spark; a condition without a status of its own is wrong usage if options are wrong."""
+    """A connector error has the exit status of its condition, also if Spark raises it."""
     assert _of_spark(f"Exception: [{condition}] There is something.") == status

@@ -1,4 +1,4 @@
-"""Batches in Parquet files: each row once, whatever is interrupted."""
+"""Batches in Parquet files: each row is stored once, whatever step is interrupted."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ QUERY = "0f7d6a4e-3c1b-4e0a-9a57-1f2f0e5d8c11"
 
 
 class KilledError(BaseException):
-    """The process ends here."""
+    """The simulated end of the process."""
 
 
 class Mortal(Files):
-    """Files of a process that is killed before a certain change. `changes` counts them."""
+    """Files of a process that is killed before the change with the number `last`. `changes` counts the changes."""
 
     def __init__(self, spark: SparkSession, last: int | None = None) -> None:
         super().__init__(spark)
@@ -49,13 +49,13 @@ class Mortal(Files):
 
 
 def batch(spark: SparkSession, number: int) -> DataFrame:
-    """Four entries of two days."""
+    """Return a DataFrame of four entries on two days."""
     rows = [(f"{number}-{n}", "s", f"2013-01-0{1 + n % 2}") for n in range(4)]
     return spark.createDataFrame(rows, "_id string, _stream string, day string").coalesce(1)
 
 
 def seen(directory: Path) -> Counter[str]:
-    """Return what any reader of Parquet finds."""
+    """Return the IDs found by an ordinary Parquet reader, with their counts."""
     files = [file for file in directory.glob("day=*/*.parquet") if not file.name.startswith((".", "_"))]
     return Counter(text for file in files for text in pq.read_table(file, partitioning=None)["_id"].to_pylist())
 
@@ -74,7 +74,7 @@ def work(spark: SparkSession, files: Files, directory: Path, committed: list[int
 
 
 def found(spark: SparkSession, directory: Path) -> Counter[str]:
-    """Return what our reader finds."""
+    """Return the IDs found by the archive's reader, with their counts."""
     return Counter(row["_id"] for row in read(spark, Files(spark), str(directory)).collect())
 
 
@@ -83,9 +83,10 @@ def wanted(upto: int) -> Counter[str]:
 
 
 def test_each_row_is_there_once_wherever_the_query_was_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed before each of its changes in turn (in `make test` once, amid a merge), then started again.
+    """A query killed before any of its changes and restarted stores each row once. Without
+    LONG_TESTS=1, only one kill, amid a merge, is tested.
 
-    Right after the kill our reader finds each committed row once, and other readers find it at least once.
+    After the kill, the archive's reader finds each committed row once, and other readers find it at least once.
     """
     steps = [15]
     if FULL:

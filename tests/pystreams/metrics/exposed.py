@@ -1,4 +1,4 @@
-"""An exposition read with Prometheus's own parser, which rejects malformed and duplicate series."""
+"""Parsing of an exposition with Prometheus's parser, which rejects malformed and duplicate series."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def parsed(page: bytes) -> Exposed:
-    """Return each value by name and labels; every series must be unique."""
+    """Return the values by name and labels. Every series must be unique."""
     found: Exposed = {}
     for family in text_string_to_metric_families(page.decode()):
         for sample in family.samples:
@@ -22,7 +22,7 @@ def parsed(page: bytes) -> Exposed:
 
 
 def exposed(samples: list[Sample]) -> Exposed:
-    """The same of samples that were collected."""
+    """Return the values of collected samples by name and labels."""
     return parsed(exposition(samples)[0])
 
 

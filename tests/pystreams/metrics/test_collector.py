@@ -1,4 +1,4 @@
-"""Metrics collected from servers, and the cost of that."""
+"""Metrics collected from servers, and the cost of collecting them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.pystreams.metrics.exposed import Exposed, exposed, parsed, value
 
 @pytest.fixture
 def collector(client: redis.Redis, place: servers.Running) -> Iterator[Collector]:
-    """Of that server, with all its streams."""
+    """A collector for all streams of the server."""
     made = Collector(Wanted(place.url))
     yield made
     made.close()
@@ -32,7 +32,9 @@ def _now(collector: Collector) -> Exposed:
 
 
 def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis) -> None:
-    """A group that has read the first of three entries: its position, lag in entries and seconds, and its consumer."""
+    """A stream has its length and IDs, a group its position and lag in entries and seconds, and a consumer its pending
+    entries.
+    """
     for number in (1, 2, 3):
         client.xadd("s", {"n": number}, id=f"{number}000-0")
     client.xgroup_create("s", "g", 0)
@@ -63,7 +65,7 @@ def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis)
 
 
 def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, client: redis.Redis) -> None:
-    """The values are those of XINFO STREAM, which is asked once the entries are known to be small."""
+    """Radix tree metrics equal XINFO STREAM, which is called once the entries are known to be small."""
     for number in range(500):
         client.xadd("s", {"n": number})
     _now(collector)
@@ -73,8 +75,10 @@ def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, cli
         assert value(found, f"redis_stream_radix_tree_{name}", db="db0", stream="s") == info[f"radix-tree-{name}"]
 
 
-def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, place: servers.Running) -> None:
-    """A missing name is no error; the number of streams beyond the limit is reported."""
+def test_streams_and_consumers_are_selected(client: redis.Redis, place: servers.Running) -> None:
+    """Patterns, a limit and the option for consumers select what is collected. The number of streams left out is a
+    metric.
+    """
     for name in ("a1", "a2", "a3", "b"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", 0)
@@ -92,7 +96,7 @@ def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, pl
 
 
 def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
-    r"""With quotes, newlines, backslashes and bytes that are not UTF-8, every series is well formed and unique.
+    r"""Names with quotes, newlines, backslashes and bytes that are not UTF-8 give well-formed and unique series.
 
     This includes two names with similar text: `\xff` written out, and the byte.
     """
@@ -121,8 +125,8 @@ def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
     assert len([name for name, _ in found if name == "redis_stream_group_consumer_idle_seconds"]) == len(hostile) ** 2
 
 
-def test_a_stream_may_go_or_become_something_else_meanwhile(client: redis.Redis, place: servers.Running) -> None:
-    """Names are found first and queried later: keys that are no streams by then are left out."""
+def test_a_stream_that_disappears_is_left_out(client: redis.Redis, place: servers.Running) -> None:
+    """A key that is deleted or changes its type after the scan is left out."""
     client.xadd("kept", {"n": 1})
     client.xadd("renamed", {"n": 1})
     client.xgroup_create("renamed", "g", 0)
@@ -138,7 +142,7 @@ def test_a_stream_may_go_or_become_something_else_meanwhile(client: redis.Redis,
 
 
 def test_no_large_entry_is_sent(collector: Collector, client: redis.Redis) -> None:
-    """Not even the first time: a script leaves them out, and the engine has its own commands."""
+    """The server never sends large entries to the collector, not even for the first scrape."""
     for number in (1, 2, 3):
         client.xadd("s", {"n": b"x" * 300_000}, id=f"{number}-0")
     client.xgroup_create("s", "g", "1-0")
@@ -151,7 +155,7 @@ def test_no_large_entry_is_sent(collector: Collector, client: redis.Redis) -> No
 
 
 def test_spark_queries_that_reported(collector: Collector, client: redis.Redis) -> None:
-    """The last batch of each query; what anybody else wrote there is ignored, and a key that is no stream too."""
+    """The last batch of each query is a metric. Malformed reports, and a report key of another type, are ignored."""
 
     def report(query: str, batch: int, rows: int) -> None:
         words = to_fields(summary(query, f"id of {query}", batch, rows, 500, []))
@@ -174,8 +178,8 @@ def test_spark_queries_that_reported(collector: Collector, client: redis.Redis) 
     assert value(_now(collector), "pystreams_query_batch", query="b", id="id of b") == 9
 
 
-def test_many_streams_are_asked_about_in_pages(collector: Collector, client: redis.Redis) -> None:
-    """Two hundred and fifty streams with a group cost a few commands each and a few round trips in all."""
+def test_a_scrape_sends_few_commands_per_stream(collector: Collector, client: redis.Redis) -> None:
+    """A scrape of 250 streams sends one XINFO STREAM and one XINFO GROUPS per stream, and few other commands."""
     with client.pipeline(transaction=False) as pipe:
         for number in range(250):
             pipe.xgroup_create(f"s{number}", "g", 0, mkstream=True)
@@ -195,8 +199,8 @@ def test_many_streams_are_asked_about_in_pages(collector: Collector, client: red
     assert calls("cmdstat_scan") <= 3
 
 
-def test_a_user_who_may_do_little_gets_what_he_may(client: redis.Redis, place: servers.Running) -> None:
-    """INFO without the slow log and the streams: the error is named, and no password is in it."""
+def test_a_user_with_few_permissions_gets_some_metrics(client: redis.Redis, place: servers.Running) -> None:
+    """A user without permission for streams gets the metrics of INFO, and the missing permission as a scrape error."""
     client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+info"], keys=["*"])
     try:
         collector = Collector(Wanted(place.url, given={"user": "poor", "password": "hush"}))
@@ -209,8 +213,8 @@ def test_a_user_who_may_do_little_gets_what_he_may(client: redis.Redis, place: s
         client.acl_deluser("poor")
 
 
-def test_a_server_goes_and_comes() -> None:
-    """It is `redis_up 0` without any other fact of it, and back with the next scrape."""
+def test_an_unreachable_server_and_its_return() -> None:
+    """An unreachable server has only `redis_up 0`; the first scrape after its return succeeds."""
     with servers.redis() as one:
         port = one.port
         collector = Collector(Wanted(one.url))
@@ -225,8 +229,10 @@ def test_a_server_goes_and_comes() -> None:
     collector.close()
 
 
-def test_a_server_that_hangs_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All requests get a response at the timeout; the thread that waits for the server ends soon after."""
+def test_a_hanging_server_does_not_block_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the server hangs, every scrape ends at the timeout, and the thread that waits for the
+    server ends soon after.
+    """
     monkeypatch.setattr(collector_module, "_ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 0.0)
     with servers.redis() as one:
@@ -247,7 +253,7 @@ def test_a_server_that_hangs_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatc
         assert value(parsed(Exporter(collector).page()[0]), "redis_up") == 1
 
 
-def test_all_who_ask_at_once_get_one_scrape(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simultaneous_requests_share_one_scrape(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simultaneous requests, and those soon after, share one scrape."""
     monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 60)
     exporter = Exporter(collector)

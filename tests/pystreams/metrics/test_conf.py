@@ -1,4 +1,4 @@
-"""The Grafana dashboard, the alerts and the examples in conf/: whole, and of metrics that exist."""
+"""The Grafana dashboard, the alerts and the examples in conf/: validity, and metrics that exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _loaded(name: str) -> Any:
 
 
 def _of_dashboard() -> Iterator[tuple[str, str, str]]:
-    """Title, query and legend of each panel, and the variables."""
+    """Yield title, query and legend of each panel, and name and query of each variable."""
     dashboard = _loaded("grafana-dashboard.json")
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
@@ -50,8 +50,8 @@ _QUERIES = [*_of_dashboard(), *_of_alerts()]
 
 
 @pytest.mark.parametrize(("title", "query", "texts"), _QUERIES, ids=[title for title, _, _ in _QUERIES])
-def test_each_query_is_of_metrics_that_exist(title: str, query: str, texts: str) -> None:
-    """With labels that they have; brackets are closed, and only counters have a rate."""
+def test_each_query_uses_existing_metrics(title: str, query: str, texts: str) -> None:
+    """Queries use existing metrics and labels, close their brackets, and apply `rate` only to counters."""
     names = _NAME.findall(query)
     assert names or _OWN.search(query)
     assert [name for name in names if name not in METRICS] == []
@@ -68,13 +68,13 @@ def test_each_query_is_of_metrics_that_exist(title: str, query: str, texts: str)
 
 @pytest.mark.parametrize(("title", "query", "texts"), _QUERIES, ids=[title for title, _, _ in _QUERIES])
 def test_each_query_is_promql(title: str, query: str, texts: str) -> None:
-    """As a parser of the language understands it, with the types of its functions."""
+    """A PromQL parser, which checks the types of functions, accepts each query."""
     asked = re.sub(r"label_values\((.+), \w+\)", r"\1", query.replace("$__rate_interval", "5m"))
     promql_parser.parse(asked)
 
 
 def test_alerts_fire_and_resolve() -> None:
-    """Prometheus' own unit tests of the rules: a server, an exporter or all targets gone raise an alert each."""
+    """Prometheus's rule tests pass: an alert fires if a server, an exporter or all targets are gone."""
     tested = ROOT / "tests" / "pystreams" / "metrics" / "alerts.test.yml"
     run = subprocess.run(
         [needed("promtool"), "test", "rules", str(tested)], capture_output=True, text=True, check=False
@@ -82,7 +82,7 @@ def test_alerts_fire_and_resolve() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_panels_have_places_of_their_own() -> None:
+def test_panels_do_not_overlap() -> None:
     """No two panels overlap, and each has a unique ID."""
     panels = _loaded("grafana-dashboard.json")["panels"]
     taken: set[tuple[int, int]] = set()
@@ -96,7 +96,9 @@ def test_panels_have_places_of_their_own() -> None:
 
 
 def test_the_examples_fit_together() -> None:
-    """Prometheus loads the alerts next to it and scrapes the exporter's port; KEDA gets all values for its scaler."""
+    """The Prometheus example loads the alerts and scrapes the exporter's port, and the KEDA example has all values of
+    its scaler.
+    """
     prometheus = _loaded("prometheus.yml")
     assert [(_CONF / name).exists() for name in prometheus["rule_files"]] == [True]
     assert prometheus["scrape_configs"][0]["static_configs"][0]["targets"] == ["127.0.0.1:9121"]

@@ -1,4 +1,4 @@
-"""The exporter's HTTP server: its responses, and misbehaving clients."""
+"""The exporter's HTTP server: responses and misbehaving clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.fixture
 def served() -> Iterator[http.MetricsServer]:
-    """Metrics of a server that is away."""
+    """A running HTTP server with the metrics of an unreachable server."""
     exporter = Exporter(Collector(Wanted(f"redis://127.0.0.1:{servers.free_port()}")))
     with http.MetricsServer("127.0.0.1", 0, exporter) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -33,7 +33,7 @@ def served() -> Iterator[http.MetricsServer]:
 
 
 def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
-    """As text for Prometheus, or as OpenMetrics if requested; any other path is not found."""
+    """`/metrics` returns the Prometheus format, or OpenMetrics if requested. Any other path is not found."""
     with urllib.request.urlopen(served.url) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         assert value(parsed(answer.read()), "redis_up") == 0
@@ -47,10 +47,8 @@ def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
         urllib.request.urlopen(f"{served.url}/more")
 
 
-def test_clients_that_never_ask_or_read_hold_nobody_up(
-    served: http.MetricsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All places are taken: further clients are turned away, not queued. When the time is over there is room again."""
+def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients beyond the limit of connections are rejected, and silent connections are closed at a timeout."""
     monkeypatch.setattr(http._Handler, "timeout", 0.3)
     address = served.server_address[:2]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Metrics for OpenTelemetry, as received by a collector."""
+"""Metrics sent to an OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Received = queue.Queue[ExportMetricsServiceRequest]
 
 @pytest.fixture
 def collected() -> Iterator[tuple[str, _Received]]:
-    """Run a collector; yield its address, and the received metrics."""
+    """Run a collector, and yield its address and the received metrics."""
     received: _Received = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):
@@ -45,8 +45,10 @@ def collected() -> Iterator[tuple[str, _Received]]:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_collector_gets_them(place: servers.Running, client: redis.Redis, collected: tuple[str, _Received]) -> None:
-    """Each series with its labels as attributes, counters as sums that only grow; the last ones when it is closed."""
+def test_a_collector_receives_the_metrics(
+    place: servers.Running, client: redis.Redis, collected: tuple[str, _Received]
+) -> None:
+    """Labels become attributes, counters become monotonic sums, and all metrics of a request come from one scrape."""
     client.xadd("s", {"n": 1})
     endpoint, received = collected
     collector = Collector(Wanted(place.url))

@@ -1,4 +1,4 @@
-"""Samples from INFO and the slow log: from texts, without a server."""
+"""Samples from INFO and the slow log, computed from texts without a server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REPLICA = (
 
 
 def test_the_fields_of_info_have_redis_exporters_names() -> None:
-    """Numbers and the words ok and err become values; texts are left out, or are labels of `redis_instance_info`."""
+    """Numbers, `ok` and `err` become values. Other texts are left out, or are labels of `redis_instance_info`."""
     found = exposed(list(server_samples.of_info(info_lines(_INFO))))
     assert value(found, "redis_uptime_in_seconds") == 100
     assert value(found, "redis_start_time_seconds") == 1_699_999_900
@@ -58,8 +58,8 @@ def test_the_fields_of_info_have_redis_exporters_names() -> None:
     assert (instance["role"], instance["redis_version"], instance["os"]) == ("master", "8.6.3", "")
 
 
-def test_a_replica_says_how_its_link_is() -> None:
-    """With the master in the labels, and in a cluster the node too."""
+def test_the_link_metrics_of_a_replica() -> None:
+    """The link metrics of a replica have labels for the master and, in a cluster, for the node."""
     found = exposed(list(server_samples.of_info(info_lines(_REPLICA), "n:1")))
     labels = {"master_host": "h", "master_port": "6379", "node": "n:1"}
     assert value(found, "redis_master_link_up", **labels) == 0
@@ -79,8 +79,8 @@ def test_the_slow_log(length: object, last: object, samples: list[float]) -> Non
     assert [sample.value for sample in server_samples.of_slow_log(length, last)] == samples
 
 
-def test_names_are_prometheuss_and_stand_once() -> None:
-    """And what only grows is a counter, by its name."""
+def test_names_are_valid_and_unique() -> None:
+    """Each metric has a unique and valid name, and exactly the counters end in `_total`."""
     rows = [*table.OF_SERVER, *table.OF_STREAMS.values(), *table.OF_QUERIES.values(), *table.OF_EXPORTER]
     assert len(table.METRICS) == len(rows)
     for name, metric in table.METRICS.items():

@@ -1,4 +1,4 @@
-"""Output to terminals, pipes and programs."""
+"""Output for terminals, pipes and programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _table(monkeypatch: pytest.MonkeyPatch, stdout: io.StringIO) -> str:
 
 
 def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through a pipe there are no colours and no spaces at the end; wide characters count as two."""
+    """Cells are never truncated, wide characters count as two, and a pipe gets no colors and no trailing spaces."""
     wide = 107
     assert _table(monkeypatch, io.StringIO()).splitlines() == [
         f"{'NAME':<{wide}}   N  STATUS",
@@ -45,15 +45,15 @@ def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_long_cell_widens_its_own_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name of thousands of characters is shown completely, and does not pad every other row."""
+    """A very long cell is shown completely and widens only its own row."""
     stdout = io.StringIO()
     monkeypatch.setattr("sys.stdout", stdout)
     Output().table([Column("NAME"), Column("N", right=True)], [["x" * 5000, "1"], ["short", "2"]])
     assert [len(line) for line in stdout.getvalue().splitlines()] == [123, 5003, 123]
 
 
-def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the same columns; NO_COLOR takes the colours away."""
+def test_a_terminal_gets_colors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal gets the same columns with colors, unless NO_COLOR is set."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -71,7 +71,7 @@ def test_a_reader_that_is_gone_ends_the_work(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_errors_and_warnings_go_to_standard_error(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
-    """With --json they are JSON, and notes for people are left out. Nothing in them steers a terminal."""
+    """With `--json`, errors and warnings are JSON, and notes are left out. Control characters are escaped."""
     stderr = io.StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     out = Output(Form.JSON if as_json else Form.TABLE)
@@ -101,14 +101,14 @@ class _Full(io.StringIO):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output may be a file; that it cannot be written to is no matter of the server."""
+def test_a_full_disk_is_a_file_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk on standard output is reported as a file error, not as a server error."""
     with pytest.raises(PystreamsError, match="The file standard output cannot be used: No space left on device"):
         _table(monkeypatch, _Full())
 
 
-def test_nobody_has_to_read_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command continues without its notes, and an error still has its exit status."""
+def test_standard_error_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed standard error does not stop the command."""
     monkeypatch.setattr("sys.stderr", _Closed())
     for as_json in (False, True):
         out = Output(Form.JSON if as_json else Form.TABLE)
@@ -118,8 +118,8 @@ def test_nobody_has_to_read_standard_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_json_is_json_whatever_the_encoding(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
-    """Characters that the encoding does not have are escaped as JSON escapes them."""
+def test_json_is_valid_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    """Characters that the encoding lacks are written as JSON escapes."""
     stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr("sys.stdout", stdout)
     out = Output(Form.JSON)
@@ -141,7 +141,7 @@ def _all_outputs(out: Output) -> None:
 
 
 def test_a_terminal_never_gets_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a stream holds cannot steer the terminal; JSON stays the same document."""
+    """No output to a terminal contains control characters, and JSON still has the same content."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("sys.stdout", _Terminal())
@@ -157,8 +157,8 @@ def test_a_terminal_never_gets_control_characters(monkeypatch: pytest.MonkeyPatc
     assert json.loads(sys.stdout.getvalue().splitlines()[-1]) == {_HOSTILE: _HOSTILE}  # type: ignore[attr-defined]
 
 
-def test_a_pipe_gets_values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that reads CSV gets the bytes of the stream."""
+def test_a_pipe_gets_unchanged_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CSV written to a pipe contains the unchanged values."""
     monkeypatch.setattr("sys.stdout", io.StringIO())
     out = Output()
     Lines(out, Form.CSV, None, several=False).write(b"s", b"1-0", [b"f", _HOSTILE.encode()])
@@ -174,7 +174,7 @@ def test_a_pipe_gets_values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_document_has_three_forms(monkeypatch: pytest.MonkeyPatch, form: Form, written: str) -> None:
-    """JSON lines and CSV write its records one by one; CSV has a header for each set of columns."""
+    """JSON lines and CSV write one record per line; CSV starts a header for each set of columns."""
     monkeypatch.setattr("sys.stdout", io.StringIO())
     out = Output(form)
     out.document({"rows": [{"a": "x,y", "b": None}, {"a": "", "b": [1]}], "more": False}, "rows")

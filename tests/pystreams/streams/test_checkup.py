@@ -1,4 +1,4 @@
-"""`pystreams doctor` for a user who may not read the server's status."""
+"""`pystreams doctor` for a user without permission to read the server's status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests import servers
 
 
 def test_without_info_and_config_nothing_is_claimed_about_them(place: servers.Running, client: redis.Redis) -> None:
-    """Persistence and memory are unknown, and replicas are not mentioned."""
+    """Without INFO and CONFIG, persistence and memory are reported as unknown, and replicas are not mentioned."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+@all", "-info", "-config")
     try:
         with closing(connect(Wanted(f"redis://narrow:pass@{place.host}:{place.port}"), "")) as connection:
@@ -25,7 +25,7 @@ def test_without_info_and_config_nothing_is_claimed_about_them(place: servers.Ru
 
 
 def test_a_user_whose_name_contains_key_gets_the_refused_commands(place: servers.Running, client: redis.Redis) -> None:
-    """The refusal of a command contains the user's name, which does not make it a refusal of a key."""
+    """A refused command is not mistaken for a refused key if the user's name contains "key"."""
     client.execute_command("ACL", "SETUSER", "monkey", "reset", "on", ">pass", "~*", "+@all", "-xreadgroup")
     try:
         with closing(connect(Wanted(f"redis://monkey:pass@{place.host}:{place.port}"), "")) as connection:

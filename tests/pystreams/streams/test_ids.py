@@ -1,4 +1,4 @@
-"""Properties of streams, read without transferring their entries."""
+"""Properties of streams, read without transferring entries."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ _LARGE = b"x" * 300_000
 
 @pytest.fixture
 def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connection]:
-    """A connection without cached facts about the streams."""
+    """A connection without cached facts about streams."""
     made = connect(Wanted(place.url), "")
     yield made
     made.close()
 
 
 def _streams(client: redis.Redis) -> list[bytes]:
-    """One of each kind: small, large, empty, without its last and its first entry, gone, of another type."""
+    """Create a stream of each kind and return the keys: small, large, without the last or first entry, empty, missing,
+    of another type.
+    """
     for name in ("small", "large", "no-last", "no-first", "empty"):
         for number in (1, 2, 3):
             client.xadd(name, {"n": _LARGE if name == "large" else b"1"}, id=f"{number}-0")
@@ -48,8 +50,8 @@ def _told(connection: Connection, names: list[bytes]) -> list[Stream | str]:
 
 
 @pytest.mark.parametrize("rules", ["+@all", "+@all -eval -ps.nth", "+@all -eval -command -memory"])
-def test_all_ways_tell_the_same(client: redis.Redis, place: servers.Running, rules: str) -> None:
-    """By XINFO STREAM, by a script, by the engine's own commands: for any stream, the first time and later."""
+def test_all_methods_return_the_same(client: redis.Redis, place: servers.Running, rules: str) -> None:
+    """XINFO STREAM, the script and the engine's own command return the same properties, on the first call and later."""
     names = _streams(client)
     wanted: list[Stream | str] = []
     with redis.Redis(host=place.host, port=place.port, protocol=2) as plain:
@@ -70,8 +72,8 @@ def test_all_ways_tell_the_same(client: redis.Redis, place: servers.Running, rul
         client.acl_deluser("asker")
 
 
-def test_no_large_entry_is_sent_to_know_what_streams_are_like(client: redis.Redis, connection: Connection) -> None:
-    """Not even the first time: forty streams of 300,000 bytes per entry, with a group that is behind."""
+def test_properties_are_read_without_transferring_large_entries(client: redis.Redis, connection: Connection) -> None:
+    """Reading the properties of forty streams with large entries transfers no entry, not even the first time."""
     with client.pipeline(transaction=False) as pipe:
         for number in range(40):
             for entry in (1, 2, 3):
@@ -87,8 +89,8 @@ def test_no_large_entry_is_sent_to_know_what_streams_are_like(client: redis.Redi
     assert client.info("stats")["total_net_output_bytes"] - before < 100_000
 
 
-def test_entries_that_must_be_sent_come_a_few_at_a_time(client: redis.Redis, connection: Connection) -> None:
-    """Whether a stream holds dead letters is seen by its last entry: replies are bounded, however large these are."""
+def test_replies_with_entries_are_limited_in_bytes(client: redis.Redis, connection: Connection) -> None:
+    """Replies are limited in bytes when the last entry of each stream is read to find dead letters."""
     with client.pipeline(transaction=False) as pipe:
         for number in range(100):
             pipe.xadd(f"s{number:03}", {"f": _LARGE})

@@ -27,9 +27,9 @@ def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connecti
 
 
 def _burst(client: redis.Redis, name: str) -> None:
-    """A stream of one entry per second, then a burst in its last second; a group is before the burst.
+    """Write one entry per second, then a burst within a second, with a group positioned before the burst.
 
-    One entry after the group's position was deleted, so XINFO GROUPS does not report the lag.
+    An entry after the group's position is deleted, so XINFO GROUPS does not report the lag.
     """
     pipe = client.pipeline(transaction=False)
     for number in range(1, _BEFORE + 1):
@@ -45,8 +45,8 @@ def _groups(connection: Connection, *names: bytes, budget: Budget | None = None)
     return list(groups.groups(connection, names, 0, budget=budget))
 
 
-def test_a_lag_that_xinfo_does_not_tell_is_counted(client: redis.Redis, connection: Connection) -> None:
-    """A burst is counted entry by entry, regardless of the time in its IDs."""
+def test_a_lag_that_xinfo_does_not_report_is_counted(client: redis.Redis, connection: Connection) -> None:
+    """If XINFO reports no lag, the entries are counted, and the result is exact."""
     _burst(client, "burst")
     assert client.xinfo_groups("burst")[0]["lag"] is None
     (found,) = _groups(connection, b"burst")
@@ -54,7 +54,7 @@ def test_a_lag_that_xinfo_does_not_tell_is_counted(client: redis.Redis, connecti
 
 
 def test_a_lag_has_no_trimmed_entries(client: redis.Redis, connection: Connection) -> None:
-    """Entries that were trimmed before a group received them are not part of its lag, whatever XINFO reports."""
+    """Undelivered entries that were trimmed are not part of the lag, whatever XINFO reports."""
     client.xgroup_create("s", "g", "0", mkstream=True)
     client.xadd("s", {"n": 0})
     client.xreadgroup("g", "c", {"s": ">"})
@@ -69,7 +69,7 @@ def test_a_lag_has_no_trimmed_entries(client: redis.Redis, connection: Connectio
 @pytest.mark.redis
 @pytest.mark.parametrize("entries", [1, 10, 100, 400, 4_000])
 def test_an_estimate_has_bounds(redis_process: servers.Running, entries: int) -> None:
-    """The true lag is within the bounds, which get closer as the budget grows; the estimate is never exact."""
+    """The true lag is within the estimate's bounds. The lag is exact only if the budget suffices to count it."""
     with redis.Redis(port=redis_process.port, protocol=2) as client:
         client.flushall()
         _burst(client, "burst")
@@ -88,8 +88,8 @@ def test_an_estimate_has_bounds(redis_process: servers.Running, entries: int) ->
 
 
 @pytest.mark.redis
-def test_the_budget_holds_for_many_streams_together(redis_process: servers.Running) -> None:
-    """A thousand groups whose lag is unknown cost no more entries than one, and short lags among them are exact."""
+def test_many_streams_share_one_budget(redis_process: servers.Running) -> None:
+    """A thousand groups with an unknown lag share one budget, and short lags among them are exact."""
     with redis.Redis(port=redis_process.port, protocol=2) as client:
         client.flushall()
         _burst(client, "burst")
@@ -113,8 +113,8 @@ def test_the_budget_holds_for_many_streams_together(redis_process: servers.Runni
         client.flushall()
 
 
-def test_a_position_beyond_the_end_has_the_lag_that_xinfo_tells(client: redis.Redis, connection: Connection) -> None:
-    """Entries that the group will never be given are not hidden: the lag is XINFO's, and the group has stopped."""
+def test_a_position_beyond_the_end_has_the_lag_of_xinfo(client: redis.Redis, connection: Connection) -> None:
+    """A group positioned beyond the stream's end has the lag of XINFO, no lag in seconds, and the status `stop`."""
     client.xadd("s", {"n": 1}, id="1-0")
     client.xgroup_create("s", "known", "100-0", entries_read=1)
     client.xgroup_create("s", "unknown", "100-0")

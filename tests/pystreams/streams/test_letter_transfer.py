@@ -1,4 +1,6 @@
-"""Dead letters that are put back, in one slot and between two, with scripts and without: none is lost, none doubled."""
+"""Replays of dead letters within a slot and between slots, with and without scripts: no letter is
+lost or duplicated.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ assert slot_of(b"failed") != slot_of(b"orders")
 
 
 class KilledError(BaseException):
-    """Stands for a killed process: no code in it continues."""
+    """The simulated end of the process."""
 
 
 @dataclass
 class Place:
-    """A server or a cluster, and a client of it. `nodes`: clients of each server."""
+    """A server or a cluster, with a client for it. `nodes` has a client for each server."""
 
     url: str
     client: Any
@@ -51,18 +53,18 @@ class Place:
             node.flushall()
 
     def write(self, count: int = LETTERS) -> None:
-        """Nothing but these letters."""
+        """Delete all keys and write this number of letters."""
         self.empty()
         for n in range(count):
             self.client.xadd("failed", {**ORIGIN, "n": n})
 
     def keys(self) -> set[bytes]:
-        """All keys, of all servers."""
+        """Return the keys of all servers."""
         found: list[Any] = [node.keys() for node in self.nodes]
         return {key for each in found for key in each}
 
     def numbers(self, stream: str) -> list[int]:
-        """Return the content of a stream."""
+        """Return the numbers of the stream's entries, sorted."""
         return sorted(int(fields[b"n"]) for _, fields in self.client.xrange(stream))
 
 
@@ -80,7 +82,7 @@ def put_back(connection: Connection, letters: Sequence[Letter] | None = None) ->
     params=[pytest.param("redis", marks=pytest.mark.redis), "engine", pytest.param("cluster", marks=pytest.mark.redis)]
 )
 def site(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """One server, whose streams are in one slot, and a cluster on which they are in two."""
+    """A single server, or a cluster on which the two streams are in different slots."""
     if request.param == "cluster":
         made: topologies.Cluster = request.getfixturevalue("cluster")
         nodes = [redis.Redis(port=node.port, protocol=2) for node in made.nodes]
@@ -99,7 +101,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture(params=["scripts", "no scripts"])
 def scripts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether the entries are short enough for scripts."""
+    """Whether letters are moved with a script."""
     if request.param == "no scripts":
         monkeypatch.setattr(letter_transfer, "_SCRIPT_WORDS", 0)
     return bool(request.param == "scripts")
@@ -109,7 +111,9 @@ def scripts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
     site: Place, scripts: bool, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before or after any exchange with a server; the next run ends the work, and the notes go."""
+    """After a kill before or after any exchange with the server, the next run replays each letter once and removes all
+    notes.
+    """
     pipeline = Link.pipeline
 
     def dies_at(step: int) -> None:
@@ -148,7 +152,7 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
 
 @pytest.mark.parametrize("refusal", ["no IDs", "two IDs", "another type", "no memory"])
 def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refusal: str) -> None:
-    """If XADD fails for any reason, entries missing from the target are still letters, and can be replayed later."""
+    """If XADD fails, letters that were not added stay in the dead-letter stream and can be replayed later."""
     site.write()
     if refusal == "another type":
         site.client.set("orders", 1)
@@ -180,8 +184,8 @@ def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refus
         assert site.numbers("orders") == [*range(added, LETTERS)]
 
 
-def test_two_who_put_letters_back_at_once_put_each_back_once(site: Place, scripts: bool) -> None:
-    """Three connections have found the same letters: each is put back by one of them, and none is lost."""
+def test_concurrent_replays_replay_each_letter_once(site: Place, scripts: bool) -> None:
+    """Three connections that replay the same letters at once replay each letter once."""
     site.write(400)
     with closing(site.connection()) as connection:
         letters = find(connection)
@@ -196,8 +200,8 @@ def test_two_who_put_letters_back_at_once_put_each_back_once(site: Place, script
     assert (site.keys(), site.client.xlen("failed")) == ({b"orders", b"failed"}, 0)
 
 
-def test_a_note_about_another_letter_removes_none(site: Place) -> None:
-    """After a dead-letter stream was recreated with the same IDs, its letters are different, and are replayed."""
+def test_a_note_of_an_earlier_letter_is_ignored(site: Place) -> None:
+    """A note of an earlier letter with the same ID does not prevent the replay of a new letter."""
     site.write(1)
     (entry_id, fields) = site.client.xrange("failed")[0]
     with closing(site.connection()) as connection:
@@ -209,8 +213,8 @@ def test_a_note_about_another_letter_removes_none(site: Place) -> None:
     assert site.numbers("orders") == [0, 7]
 
 
-def test_an_entry_of_more_words_than_a_script_takes_is_put_back(site: Place) -> None:
-    """A letter with ten thousand fields, next to one with a single field."""
+def test_a_letter_with_too_many_fields_for_a_script_is_replayed(site: Place) -> None:
+    """A letter with more fields than a script accepts is replayed."""
     site.write(1)
     site.client.xadd("failed", {**ORIGIN, **{f"f{n}": n for n in range(10_000)}, "n": 1})
     with closing(site.connection()) as connection:
@@ -219,7 +223,7 @@ def test_an_entry_of_more_words_than_a_script_takes_is_put_back(site: Place) -> 
 
 
 def test_a_moved_letter_keeps_a_delivery_count_that_is_not_a_number(site: Place, scripts: bool) -> None:
-    """A letter is moved with exactly its fields, even if another program wrote them."""
+    """A moved letter has exactly the same fields, even if its delivery count is not a number."""
     site.empty()
     site.client.xadd("failed", {**ORIGIN, "_original_deliveries": "many", "n": 0})
     (_, fields) = site.client.xrange("failed")[0]

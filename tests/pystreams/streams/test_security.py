@@ -1,4 +1,4 @@
-"""The security review of `doctor`: each finding on a server that has the weakness, and on one that has not."""
+"""The security checks of `doctor`, each on a server with and without the weakness."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def _verdicts(cli: Cli, *words: str) -> dict[str, tuple[str, str]]:
     return {each["what"]: (each["verdict"], each["found"]) for each in findings}
 
 
-def test_an_open_server_is_named_as_such(cli_of: Cli, client: redis.Redis) -> None:
-    """No password, a default user with all rights, no replica; on this machine these are warnings."""
+def test_an_open_server_gets_warnings(cli_of: Cli, client: redis.Redis) -> None:
+    """A server without a password, with full rights for the default user, gets warnings if it is on
+    the same machine.
+    """
     found = _verdicts(cli_of)
     assert found["password"] == ("warning", "the default user has no password")
     assert found["default user"] == ("warning", "may call every command on every key")
@@ -34,7 +36,7 @@ def test_an_open_server_is_named_as_such(cli_of: Cli, client: redis.Redis) -> No
 
 
 def test_a_server_whose_default_user_is_off_passes(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """Each application has a user of its own."""
+    """A server with a disabled default user, and a separate user per application, passes."""
     client.acl_setuser("admin", enabled=True, passwords=["+hush"], commands=["+@all"], keys=["*"], channels=["*"])
     client.execute_command("AUTH", "admin", "hush")
     url = f"redis://admin:hush@{place.host}:{place.port}"
@@ -62,14 +64,14 @@ def test_a_server_whose_default_user_is_off_passes(cli_of: Cli, client: redis.Re
     ],
 )
 def test_plain_text_on_the_network_is_a_warning(url: str, local: bool, verdict: Verdict) -> None:
-    """A connection within the machine needs no TLS."""
+    """An unencrypted connection over the network is a warning; a connection within the machine is not."""
     assert security.is_local(Address(url)) is local
     assert security._encryption(Address(url), local=local).verdict is verdict
 
 
 @pytest.mark.parametrize("kind", ["engine", "redis"])
 def test_files_that_everyone_can_read_are_a_warning(kind: str, tmp_path: Path) -> None:
-    """The log of changes counts if the directory is open, and the ACL file in any case."""
+    """The append-only log is reported if its directory is readable by everyone, and the ACL file always."""
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     (users := tmp_path / "users.acl").write_text("user default on nopass ~* &* +@all\n")
@@ -89,7 +91,7 @@ def test_files_that_everyone_can_read_are_a_warning(kind: str, tmp_path: Path) -
 
 
 def test_clocks_that_differ_are_a_warning(tmp_path: Path) -> None:
-    """A replica whose clock is a minute late is named."""
+    """A replica whose clock is a minute behind is reported."""
     with sentinels.family("engine", "redis") as (master, replica):
         late = sentinels.Member("engine", tmp_path / "late", behind=60)
         try:
@@ -106,8 +108,8 @@ def test_clocks_that_differ_are_a_warning(tmp_path: Path) -> None:
         assert _verdicts(cli).get("servers", ("warning",))[0] == "warning"
 
 
-def test_encryption_is_seen(tmp_path: Path) -> None:
-    """A connection by TLS passes."""
+def test_a_tls_connection_passes(tmp_path: Path) -> None:
+    """A connection over TLS passes."""
     with topologies.encrypted() as server:
         given = dict(server.options)
         connection = connect(Wanted(given.pop("url"), None, given), "")

@@ -1,4 +1,4 @@
-"""A group's status, from invented samples."""
+"""The status of a group, computed from samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sample(
     oldest: int = 0,
     idle: int | None = 0,
 ) -> Sample:
-    """A sample after `at` seconds; ages are in seconds too."""
+    """Return a sample taken `at` seconds after the first. Ages are in seconds."""
     behind_ms = None if behind is None else behind * 1000
     idle_ms = None if idle is None else idle * 1000
     return Sample(at * 1000, StreamId(position, 0), lag, behind_ms, pending, oldest * 1000, idle_ms)
@@ -48,5 +48,5 @@ def sample(
     ],
 )
 def test_the_table_of_statuses(samples: list[Sample], status: Status) -> None:
-    """Each row is a history of a group, and the word for it."""
+    """Each history of samples in the table has the expected status."""
     assert judge(samples) == status

@@ -1,4 +1,4 @@
-"""Counted imports: the count agrees with the rows that were added."""
+"""Counted imports: the count equals the number of added rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import servers
 
 
 def test_rows_refused_within_the_transaction_do_not_count(place: servers.Running, client: redis.Redis) -> None:
-    """If the stream's key gets another type, no row is added, and a resumed import starts with the refused rows."""
+    """If the key changes its type, the refused rows are not counted, and a resumed import starts with them."""
     with closing(connect(Wanted(place.url), "")) as connection:
         counted = Counted(connection, b"s", b"name")
         counted.add([[b"n", b"1"], [b"n", b"2"]])

@@ -1,4 +1,4 @@
-"""The test kit: what its fixtures and helpers give to a test. The guide's own tests run Spark with it."""
+"""The test kit: its fixtures and helpers. The guide's tests use it with Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests import ROOT
 
 
 def test_entries_are_added_and_found(pystreams_engine: Server) -> None:
-    """Rows become entries with text, None becomes no field, and found rows equal dictionaries."""
+    """Added rows become entries, None is left out, and entries read back equal dictionaries."""
     ids = add(pystreams_engine, "s", {"n": 1, "b": True, "x": None}, {"n": 2.5})
     found = entries(pystreams_engine, "s")
     assert found == [{"n": "1", "b": "true"}, {"n": "2.5"}]
@@ -39,7 +39,7 @@ def test_every_test_has_an_empty_engine(pystreams_engine: Server, turn: int) -> 
 
 @pytest.mark.redis
 def test_a_real_redis_has_a_clock_of_its_own(pystreams_redis: Server) -> None:
-    """The same helpers serve a real Redis, whose clock cannot be moved."""
+    """The helpers work with a real Redis, except that its clock cannot be moved."""
     add(pystreams_redis, "s", {"n": 1})
     assert entries(pystreams_redis, "s") == [{"n": "1"}]
     with pytest.raises(TypeError, match="cannot be moved"):
@@ -47,7 +47,7 @@ def test_a_real_redis_has_a_clock_of_its_own(pystreams_redis: Server) -> None:
 
 
 def test_the_clock_moves_idle_times_expiry_and_retention(pystreams_engine: Server) -> None:
-    """An hour passes at once: a pending entry can be claimed, a key has expired, IDs are an hour later."""
+    """Moving the clock by an hour changes idle times, expires keys and advances IDs at once."""
     client, began = pystreams_engine.client, time.monotonic()
     (first,) = add(pystreams_engine, "s", {"n": 1})
     client.xgroup_create("s", "g", "0")
@@ -67,7 +67,7 @@ def test_the_clock_moves_idle_times_expiry_and_retention(pystreams_engine: Serve
 
 
 def test_a_proxy_delays_cuts_and_refuses(pystreams_engine: Server, pystreams_proxy: FaultProxy) -> None:
-    """Faults start on request and end with it; the server's data is not touched."""
+    """The proxy's faults start and end on request and do not change the server's data."""
     with redis.Redis.from_url(pystreams_proxy.url, retry=None, protocol=2) as client:
         client.xadd("s", {"n": 1})
         pystreams_proxy.delay = 0.05
@@ -87,7 +87,7 @@ def test_a_proxy_delays_cuts_and_refuses(pystreams_engine: Server, pystreams_pro
 
 
 def test_engines_outside_of_pytest_are_context_managers() -> None:
-    """Without the plugin the same server is started by `engine`, and its process ends with the block."""
+    """Without pytest, `engine` starts a server whose process ends with the block."""
     with engine("--maxmemory", "100mb", movable=True) as running, redis.Redis.from_url(running.url) as client:
         assert client.config_get("maxmemory")["maxmemory"] == "104857600"
         before = client.time()[0]
@@ -99,7 +99,7 @@ def test_engines_outside_of_pytest_are_context_managers() -> None:
 
 
 def test_the_plugin_costs_other_test_runs_nothing() -> None:
-    """Loading it imports nothing of ours beyond itself, nor any package; the same variables have one name."""
+    """Loading the plugin imports no other module of ours and no package."""
     program = """
 import sys
 import pytest
@@ -116,7 +116,9 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_a_difference_is_an_assertion_that_names_both_sides() -> None:
-    """Rows and schemas that differ are under `actual` and `expected`, without colours, since this is no terminal."""
+    """The assertion shows differing rows and schemas under `actual` and `expected`, without colors
+    outside a terminal.
+    """
     rows = (
         r"the stream s is not as expected:\n[+-]+\n\| +actual +\| +expected +\|\n[+-]+\n\| +a=1, b=x +\| +a=2, b=x +\|"
     )

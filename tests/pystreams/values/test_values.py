@@ -1,4 +1,4 @@
-"""Values as people write and read them."""
+"""Parsing and formatting of values for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamwire.stream_id import StreamId
 
 @pytest.mark.parametrize("value", [b"orders", "grün".encode(), b"\xff\xfe", b"", b"\x1b[2J", b"a\nb"])
 def test_a_value_survives_json(value: bytes) -> None:
-    """Values written as JSON are read back as the same bytes."""
+    """A value written as JSON is read back as the same bytes."""
     assert names.from_json(names.as_json(value)) == value
 
 
@@ -28,14 +28,14 @@ def test_a_value_survives_json(value: bytes) -> None:
         ("\u202eevil".encode(), "\\u202eevil"),
     ],
 )
-def test_nothing_shown_steers_the_terminal(value: bytes, shown: str) -> None:
-    """Control characters, marks that turn the direction of writing, and bytes that are no UTF-8 are escaped."""
+def test_control_characters_are_escaped(value: bytes, shown: str) -> None:
+    """Control characters, bidirectional marks, and bytes that are not UTF-8 are escaped."""
     assert names.shown(value) == shown
 
 
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, {"base64": "a"}])
-def test_what_is_no_value_is_refused(value: object) -> None:
-    """Null, lists and objects are no field's value."""
+def test_invalid_values_are_rejected(value: object) -> None:
+    """Null, lists and objects are rejected as values of fields."""
     with pytest.raises(ValueError):
         names.from_json(value)
 
@@ -45,7 +45,7 @@ def test_what_is_no_value_is_refused(value: object) -> None:
     [("90s", 90_000), ("1h30m", 5_400_000), ("250ms", 250), ("2", 2000), ("1.5d", 129_600_000)],
 )
 def test_durations(text: str, milliseconds: int) -> None:
-    """Units may be combined; a bare number means seconds."""
+    """A duration may combine units, and a bare number means seconds."""
     assert times.duration(text, "--x") == milliseconds
 
 
@@ -57,8 +57,8 @@ def test_durations_are_shown_in_two_units(milliseconds: int | None, text: str) -
     assert times.shown(milliseconds) == text
 
 
-def test_times_beyond_the_calendar_are_no_times() -> None:
-    """An ID need not be a time."""
+def test_ids_beyond_the_calendar_have_no_time() -> None:
+    """An ID beyond the calendar has no time."""
     assert (times.iso(0), times.iso(2**63)) == ("1970-01-01T00:00:00.000Z", None)
 
 
@@ -77,12 +77,12 @@ def test_times_beyond_the_calendar_are_no_times() -> None:
     ],
 )
 def test_positions(text: str, position: Position) -> None:
-    """A position is a word, an ID, a time, a duration, or a number with its sign."""
+    """A position is a word, an ID, a time, a duration, or a signed number."""
     assert positions.parse(text, "--to", signs="+10, -10") == position
 
 
 def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As times are shown, wherever the command runs; a zone that is named counts."""
+    """A time without a zone is in UTC, whatever the local time zone."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -100,7 +100,7 @@ def test_what_is_no_position_is_refused_with_what_it_may_be(text: str) -> None:
 
 
 def test_numbers_for_people() -> None:
-    """Thousands are separated, estimates marked, sizes and rates have a unit."""
+    """Thousands are separated, estimates are marked, and sizes and rates have units."""
     assert [numbers.count(1234567), numbers.count(5, exact=False), numbers.count(None)] == ["1,234,567", "~5", "-"]
     assert [numbers.things(n, "entry") for n in (0, 1, 2000)] == ["0 entries", "1 entry", "2,000 entries"]
     assert [numbers.size(900), numbers.size(2048), numbers.size(3 << 40)] == ["900 B", "2.0 KiB", "3.0 TiB"]
@@ -114,8 +114,8 @@ def test_numbers_for_people() -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 400 + "w", "99999999999999w", "36501d"])
-def test_a_duration_is_one_that_somebody_can_wait_for(text: str) -> None:
-    """More than a hundred years is refused, before a clock or a sleep overflows."""
+def test_a_duration_has_a_maximum(text: str) -> None:
+    """A duration above a hundred years is rejected."""
     with pytest.raises(PystreamsError, match="at most a hundred years"):
         times.duration(text, "--over")
 
