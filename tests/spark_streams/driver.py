@@ -119,13 +119,13 @@ class OldQuery(Query):
             try:
                 return super().run()
             finally:
-                self.log = ["", end]  # Spark does not write down where a query began
+                self.log = ["", end]  # Spark does not store the start of the query
         return super().run()
 
     def plan(self) -> bool:
         return self.logs(json.dumps(self.old.latestOffset()))
 
-    logs_only = False  # the driver ends when it has written the next batch down
+    logs_only = False  # whether the driver ends after it has written the next batch to the offset log
 
     def logs(self, end: str) -> bool:
         """Write the end of a batch into the offset log; return False if there is none."""

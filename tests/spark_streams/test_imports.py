@@ -18,9 +18,10 @@ schema = StructType([StructField("n", IntegerType())])
 source = PystreamsDataSource({"url": "redis://127.0.0.1:1", "stream": "s", **options})
 """
 _READ = f"options = {{}}{_SOURCE}source.streamReader(schema)"
-_WRITE = f"options = {{'allowEviction': 'true'}}{_SOURCE}source.streamWriter(schema, False)"  # it asks no server
-#: Name; statements; modules of Spark and its packages, imported before them; packages that they may import themselves;
-#: bound on the number of our modules; modules or rooms of ours that they do not import.
+#: With allowEviction, the writer sends no requests to a server.
+_WRITE = f"options = {{'allowEviction': 'true'}}{_SOURCE}source.streamWriter(schema, False)"
+#: Name; statements; modules of Spark and its packages, imported before the statements; packages that the statements
+#: may import; maximum number of our modules; modules or packages of ours that must not be imported.
 _PROCESSES = [
     (
         "source",

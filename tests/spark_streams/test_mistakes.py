@@ -128,7 +128,7 @@ def _with_scheme(place: Place, scheme: str) -> str:
 
 
 MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
-    # the user's action: (how, words that name the cause, words that name the remedy)
+    # the mistake: (the user's action, pattern of the cause, pattern of the remedy)
     "a wrong password": (
         lambda at: at.batch(stream="s", user="poor", password="wrong"),
         r"\[LOGIN_REFUSED\] redis://\S+ refused the login with user 'poor': invalid username-password pair",
@@ -376,7 +376,7 @@ def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureF
     strict = place.reader(stream="s", startingOffsets="earliest", requireFields="true")
     place.trigger(strict)
     place.client.xadd("s", {"other": "x"})
-    place.trigger(strict, end)  # a later batch may be without optional fields
+    place.trigger(strict, end)  # a later batch may lack fields
 
 
 def test_a_column_may_occur_twice(place: Place) -> None:

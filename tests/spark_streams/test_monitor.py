@@ -63,7 +63,7 @@ def test_a_report(site: Site) -> None:
         assert one.lag_entries is not None
         assert 15 <= one.lag_entries <= 20
     assert (other.stream, other.entries, other.lost) == ("t", 2, 0)
-    assert one.oldest_unread_ms == 100 - 13  # the first unread entry has the ID 13-1, and it is 0.1 s after 1970
+    assert one.oldest_unread_ms == 100 - 13  # the first unread entry has the ID 13-1, and the clock is 0.1 s after 1970
     assert one.lag_bytes is not None
     assert 18 * 20 < one.lag_bytes < 20 * 60
 
@@ -105,7 +105,7 @@ def test_a_report_that_cannot_be_stored_is_logged_once(site: Site, caplog: pytes
     assert monitor.latest["q"].batch == 2
     assert caplog.text.count("cannot be written to the stream text") == 1
     StreamMonitor(site.url, stream=None).report("q", 1, sources, 1000)
-    # The stream of the reports themselves: a query that reads it would never rest.
+    # A query that reads the stream of its own reports would never become idle.
     StreamMonitor(site.url, stream="s").report("q", 1, sources, 1000)
     assert (sorted(site.client.keys()), site.client.xlen("s")) == (keys, 10)
 

@@ -78,7 +78,8 @@ def test_the_calendar_goes_both_ways(days: int) -> None:
 
 
 #: What Spark 4's CSV source reads in the time zone Europe/Berlin: as a date, a timestamp (shown in that zone) and a
-#: timestamp without a zone. Compact days, words such as PST, and times without a date are left out: they differ.
+#: timestamp without a zone. Days without dashes, zone names such as PST, and times without a date are read differently,
+#: so the table has none.
 SPARK_READS: list[tuple[str, str | None, str | None, str | None]] = [
     ("9999-12-31T23:59:59-05:00", "9999-12-31", "+10000-01-01 05:59:59", None),
     ("+10000-01-01T04:59:59Z", "+10000-01-01", "+10000-01-01 05:59:59", None),

@@ -25,7 +25,7 @@ SCHEMA = (
 )
 OLD, NEW = {"id": 1004, "name": "Anne"}, {"id": 1004, "name": "Anne Marie", "email": "annek@noanswer.org"}
 EVENT = {"before": OLD, "after": NEW, "source": {"db": "inventory"}, "op": "u", "ts_ms": 1589362330904}
-#: With its schema, as the JSON converter writes it unless `schemas.enable` is false.
+#: The event with its schema, as the JSON converter writes it by default (`schemas.enable`).
 WITH_SCHEMA = {"schema": {"type": "struct", "fields": [{"field": '"payload":{'}]}, "payload": EVENT}
 KEY: dict[str, Any] = {"id": 1004}
 

@@ -32,7 +32,7 @@ def test_many_empty_columns_are_named_in_few_words(columns: int) -> None:
     check.see(page, pa.RecordBatch.from_pylist([{}], pa.schema([(name, pa.string()) for name in schema.names])))
     with pytest.raises(PystreamsError) as raised:
         check.finish(["s"])
-    assert time.process_time() - begin < 20  # comparing each with each takes minutes
+    assert time.process_time() - begin < 20  # comparing all pairs of names would take minutes
     text = str(raised.value)
     assert text.count("'snsor_") == min(columns, 12)
     assert "nearest field: 'sensor_0'" in text

@@ -96,7 +96,7 @@ def _read(feature: Feature, url: str, client: redis.Redis) -> None:
     if lease is not None:
         lease.beat()
     query.reader.stop()
-    if "minPartitions" in feature.said:  # a group that is there, and is moved to where a new query begins
+    if "minPartitions" in feature.said:  # an existing group, which is moved to the start of a new query
         client.xgroup_create("s", "h", "0")
         middle = [client.xadd("s", {"n": n}) for n in range(5)][2].decode()
         moving = Query(

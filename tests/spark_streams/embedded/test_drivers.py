@@ -108,7 +108,7 @@ def test_a_service_needs_a_server_or_a_directory(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         monkeypatch.delenv(name, raising=False)
-    # As a process that Spark has started, and as one that inherited an engine's directory from a program above it.
+    # Without and with an engine's directory inherited from a parent process.
     for inherited in (None, str(tmp_path / str(me))):
         if inherited is None:
             monkeypatch.delenv(drivers.VARIABLE, raising=False)

@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "TMPDIR": str(tmp_path),
-            # A JVM that is killed removes nothing.
+            # A killed JVM does not remove its files.
             "SPARK_LOCAL_DIRS": str(tmp_path),
             "JDK_JAVA_OPTIONS": f"{QUICK} -Djava.io.tmpdir={tmp_path}",
             launcher.COMMAND: STANDIN,
@@ -106,7 +106,7 @@ MANY = """
     from spark_streams.embedded import launcher as embedded
     child = "from spark_streams.embedded import launcher as embedded; print(embedded.url())"
     from spark_streams.embedded import drivers
-    drivers.find()  # whichever of the children comes first is to start it
+    drivers.find()  # the first child starts the engine
     children = [subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     urls = {each.communicate()[0].strip() for each in children}
     print(*urls, embedded.url(), flush=True)
@@ -269,7 +269,7 @@ def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path
     assert said.endswith("set the option 'url'.")
 
 
-#: Modules of a user, as a directory and as a file, with the names of ours.
+#: A user's modules with the names of this project's, as packages and as files.
 USERS_OWN = {
     "directories": ("engine/__init__.py", "engine/wire.py", "jobs/__init__.py"),
     "files": ("engine.py", "jobs.py"),
@@ -338,7 +338,7 @@ def runs(tmp_path: Path) -> bool:
     """Return whether the record of an engine with a data directory still exists."""
     try:
         return any(tmp_path.glob("pystreams-*/*/*/state.json"))
-    except FileNotFoundError:  # a directory went while it was looked into
+    except FileNotFoundError:  # a directory was removed during the search
         return True
 
 

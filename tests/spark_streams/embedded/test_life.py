@@ -68,7 +68,7 @@ LIVES: list[tuple[list[Event | float], list[State]]] = [
         [S.STARTING, S.READY, S.STOPPING, S.KILLING, S.ENDED],
     ),
     ([E.STARTED, 30.0, 1e9, E.ENGINE_ENDED], [S.STARTING, S.GIVING_UP, S.FAILED]),
-    # Events without an effect do not prolong the wait either.
+    # Events without an effect do not extend the wait.
     (
         [E.STARTED, E.STOP_ASKED, 4.0, *NO_NEWS, 1.0, *NO_NEWS, E.ENGINE_ENDED],
         [S.STARTING, S.STOPPING, S.KILLING, S.ENDED],
@@ -206,7 +206,7 @@ def test_the_path_of_a_socket_is_quoted(case: Case) -> None:
     assert case.wait_for(S.READY).url == "unix:///a%20b/%25s"
 
 
-def test_a_driver_that_ends_while_the_engine_starts_takes_it_along(case: Case) -> None:
+def test_an_engine_ends_if_its_driver_ends_during_the_start(case: Case) -> None:
     supervisor = case.supervise(STAYS)
     engine = case.wait_for(S.STARTING).engine
     assert engine is not None
@@ -237,7 +237,7 @@ def test_an_engine_that_does_not_end_is_killed(case: Case) -> None:
     assert not engine.runs()
 
 
-def test_an_engine_that_closes_its_output_is_watched_all_the_same(case: Case) -> None:
+def test_an_engine_that_closes_its_output_is_still_watched(case: Case) -> None:
     supervisor = case.supervise(READY, "import os; os.close(1)", STAYS)
     case.wait_for(S.READY)
     case.end_driver()
@@ -253,7 +253,7 @@ def test_an_engine_that_closes_its_output_is_watched_all_the_same(case: Case) ->
         (["print('missing package nonesuch')", "raise SystemExit(1)"], "it ended with status 1", "nonesuch"),
     ],
 )
-def test_an_engine_that_is_never_ready_leaves_the_reason(
+def test_the_reason_is_recorded_if_the_engine_is_never_ready(
     case: Case, lines: list[str], reason: str, missing: str
 ) -> None:
     supervisor = case.supervise(*lines)
@@ -263,7 +263,7 @@ def test_an_engine_that_is_never_ready_leaves_the_reason(
     assert not failed.usable()
 
 
-def test_a_command_that_cannot_be_run_is_the_reason(case: Case) -> None:
+def test_the_reason_is_recorded_if_the_command_cannot_run(case: Case) -> None:
     supervisor = case.supervise_command("/nonesuch/engine", "--port", "0")
     assert supervisor.wait(DEADLINE) == 1
     assert case.wait_for(S.FAILED).reason == "/nonesuch/engine: No such file or directory"

@@ -231,7 +231,7 @@ class Found:
 def run(values: int, seed: int) -> Found:
     """Decode values of every format. Raises AssertionError with the seed, number and format of a value that fails."""
     found, forms = Found(), formats()
-    for each in forms.values():  # imports, and caches of schemas
+    for each in forms.values():  # warms up imports and schema caches
         _check(each, each.make(random.Random(0)), random.Random(0), found)
     names = list(forms)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -183,7 +183,7 @@ def test_planning_takes_a_few_round_trips(site: Site, said: dict[str, Any], monk
             sent.append(len(commands))
         return pipeline(connection, commands)
 
-    Frame(site, streams="s0,s1", **said)  # asks what the server can do
+    Frame(site, streams="s0,s1", **said)  # makes the connection check the server's capabilities
     site.client.config_resetstat()
     monkeypatch.setattr(Connection, "pipeline", counted)
     frame = Frame(site, streams=",".join(f"s{n}" for n in range(100)), **said)

@@ -164,7 +164,7 @@ def test_a_copied_checkpoint_does_not_run_twice(site: Site) -> None:
     copy.log = list(one.log)
     assert numbers(copy.trigger() or []) == list(range(5, 10))
     before = site.group()
-    one.reader._source._lease.beat()  # its thread does so every ten seconds
+    one.reader._source._lease.beat()  # the lease's thread calls this every ten seconds
     with pytest.raises(StreamError, match="RUN_REPLACED"):
         one.trigger()
     with pytest.raises(StreamError, match="RUN_REPLACED"):

@@ -292,7 +292,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     send = Link.send
 
     def count(link: Link, commands: object) -> None:
-        if len(link._due) < 2:  # what is sent while other replies are due waits for nothing
+        if len(link._due) < 2:  # a request sent while other replies are due needs no separate round trip
             sent.append(1)
         send(link, commands)
 
@@ -354,7 +354,7 @@ def test_a_shared_task_claims_in_all_its_streams_at_once(
     spent = len(sent) - before
     dead = [int(fields[b"n"]) for _, fields in site.client.xrange("dead")]
     if "maxDeliveries" in said:
-        assert sorted(dead) == sorted([0, 1, 2] * COUNT)  # they were delivered to others, and now a second time
+        assert sorted(dead) == sorted([0, 1, 2] * COUNT)  # delivered to another consumer first, then claimed
         rows += [
             {"_stream": fields[b"_original_stream"].decode(), "n": int(fields[b"n"])}
             for _, fields in site.client.xrange("dead")

@@ -182,7 +182,7 @@ def test_confirmed_rows_are_checked_again_after_a_reconnect(site: Site) -> None:
     sender = ExactlyOnceSender(connection, WriterId("query", 0, 0), options, lasting=True)
     write(sender, options)
     sender.settle()
-    site.client.flushall()  # this is another server now, which did not get what the one before had confirmed
+    site.client.flushall()  # simulates another server without the rows that the first server confirmed
     site.client.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(WriteError, match="FENCE_BEHIND"):
         sender.finish()

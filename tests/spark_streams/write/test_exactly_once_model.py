@@ -29,17 +29,17 @@ from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 from tests.harness.interleaving import Exploration, Keys, Program, Server, alone
 
-#: What each partition of an attempt writes, in order: the stream and the row. Every row is a chunk.
+#: The rows of each partition of an attempt, in order, as pairs of stream and row. Every row is a chunk.
 Parts = tuple[tuple[tuple[str, int], ...], ...]
 
 ONE: Parts = ((("s", 1), ("s", 2)),)
 TWO_STREAMS: Parts = ((("s", 1), ("t", 2)),)
 Rows = Counter[tuple[str, int]]
-#: The same batch with other rows, from a source that does not give the same ones again.
+#: The same batch with other rows, from a source that is not repeatable.
 OTHER: Parts = ((("s", 3), ("s", 4)),)
 OTHER_TWO: Parts = ((("s", 3), ("t", 4)),)
 
-#: The server is to be as Redis is.
+#: Commands that Redis does not have.
 _NO_EXTENSIONS = (b"PS.ADD", b"PS.APPEND")
 
 

@@ -80,7 +80,7 @@ def test_a_complete_task_may_be_repeated_in_another_order(rows: list[int], data:
     kinds = {"same": again, "more": [*again, 7], "less": again[1:], "other": [again[0] ^ 1, *again[1:]]}
     for kind, numbers in kinds.items():
         if kind == "more" and again == rows:
-            continue  # these follow upon what is there
+            continue  # additional rows after the same rows in the same order are accepted
         fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
         fence.update(stored(5, rows))
         cut = data.draw(st.integers(0, len(numbers)))

@@ -80,7 +80,7 @@ def refusing(
     """
     pipeline, send_raw = Link.pipeline, Link.send_raw
     requests = [0]
-    pending: list[Link] = []  # raw requests during which the state began
+    pending: list[Link] = []  # links whose raw request is in flight in the state
 
     def is_its_turn() -> bool:
         requests[0] += 1
@@ -178,7 +178,8 @@ def write(url: str, mode: str, name: str, note: Callable[[], None] = lambda: Non
         attempt.connection.close()
 
 
-#: A transaction that may still add rows, and not count them any more, is not undone: staged rows are moved by a script.
+#: If HSET is rejected at EXEC, a transaction adds rows without counting them, so the case is omitted. Staged rows are
+#: moved by a script, which checks HSET before it adds rows.
 CASES = [
     (refusal, mode, at_exec)
     for refusal in (*STATES, *(LONG_STATES if FULL else ()))

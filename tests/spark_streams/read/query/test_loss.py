@@ -22,7 +22,7 @@ class Past:
         self.chance = chance
         self.present: list[int] = []
         self.added = self.position = 0
-        self.lost = 0  # since the last look
+        self.lost = 0  # since the last check
         site.client.flushall()
         self.add(chance.randint(0, 6))
         self.delete()

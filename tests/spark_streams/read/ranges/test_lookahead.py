@@ -23,7 +23,7 @@ from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose
 
-_BATCH = 1600  # more than what is read together with others
+_BATCH = 1600  # more than the ranges that share a request
 
 
 @pytest.fixture(autouse=True)
@@ -58,15 +58,15 @@ def test_only_the_first_batch_waits_for_its_end(site: Site, monkeypatch: pytest.
     said = {} if group is None else {"group": group}
     query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=_BATCH, **said)
     query.reader.prepareForTriggerAvailableNow()
-    site.add("s", 10, first=3 * _BATCH + 100)  # not this query's
+    site.add("s", 10, first=3 * _BATCH + 100)  # added after the start of the query, so not read
     assert numbers(query.drain()) == list(range(3 * _BATCH + 100))
     assert [len(batch) for batch in query.batches] == [_BATCH] * 3 + [100]
     assert all(abs(size - _BATCH / 2) <= _BATCH / 100 for sizes in query.partitions[:3] for size in sizes)
     if site.kind == "redis":
-        # Those of a group are not counted, but delivered.
+        # With a group, the next batch is delivered instead of counted.
         background = [] if group else [(False, _BATCH), (False, _BATCH)]
         assert counted[: 1 + len(background)] == [(True, _BATCH), *background]
-        assert sum(total for _, total in counted[1 + len(background) :]) <= 100  # of the last one, to cut it
+        assert sum(total for _, total in counted[1 + len(background) :]) <= 100  # counts that divide the last batch
     if group is not None:
         assert site.group()["pending"] == 0
 

@@ -119,7 +119,7 @@ def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str,
         return
     start, end = (json.loads(text) for text in query.log[-2:])
     parts = query.reader.partitions(start, end)
-    site.client.xtrim("s", minid="12-1", approximate=False)  # all before the start
+    site.client.xtrim("s", minid="12-1", approximate=False)  # removes only entries before the start
     assert sum(batch.num_rows for part in parts for batch in query.reader.read(part))
     site.client.xtrim("s", minid="13-1", approximate=False)
     with pytest.raises(StreamError, match="ENTRIES_LOST"):
@@ -166,7 +166,7 @@ def test_a_deleted_entry_after_a_start_in_the_middle_is_noticed(
         planned = parts or query.reader.partitions(start, end)
         return sum(batch.num_rows for part in planned for batch in query.reader.read(part))
 
-    if hidden and earlier > first:  # documented: of an uncounted range only the largest deleted ID is known
+    if hidden and earlier > first:  # documented limitation: of an uncounted range only the largest deleted ID is known
         assert again() == 17
         return
     with pytest.raises(StreamError, match="ENTRIES_LOST"):

@@ -84,7 +84,7 @@ CASES = [
     case("entries were lost before the batch", "a 5-10 @2 trimmed=4 lost=2", "a(2,10]=6 | a lost 2"),
     case("a stream that was deleted when all was read", "a none @4 retired; b 1-2", "b(0,2]=2"),
     case("only a deleted stream", "a none @4 retired", "-"),
-    # maxEntriesPerTrigger: exactly as many, shared in proportion.
+    # maxEntriesPerTrigger: the exact number, divided in proportion to the backlogs.
     case("a limit", "a 1-10", "a(0,4]=4", max_entries=4),
     case("a limit from the middle on", "a 1-10 @4", "a(4,7]=3", max_entries=3),
     case("a limit above what is there", "a 1-10", "a(0,10]=10", max_entries=11),
@@ -113,7 +113,7 @@ CASES = [
     case("bytes of several streams", "a 1-10; b 1-30", "a(0,5]=5 | b(0,15]=15", max_bytes=200),
     case("the smaller of two limits: entries", "a 1-10", "a(0,3]=3", max_bytes=50, max_entries=3),
     case("the smaller of two limits: bytes", "a 1-10", "a(0,5]=5", max_bytes=50, max_entries=7),
-    # minEntriesPerTrigger, for maxTriggerDelay at most.
+    # minEntriesPerTrigger, until maxTriggerDelay has passed.
     case("the first batch does not wait", "a 1-2", "a(0,2]=2", min_entries=5),
     case("too few", "a 1-2", "-", min_entries=5, waited=1000),
     case("enough", "a 1-5", "a(0,5]=5", min_entries=5, waited=1000),
@@ -127,7 +127,7 @@ CASES = [
     case("enough is counted without counters", "a 1-9 old @4", "a(4,9]", min_entries=5, waited=0),
     case("too few are, too", "a 1-9 old @5", "-", min_entries=5, waited=0),
     case("a minimum and a limit", "a 1-9", "a(0,6]=6", min_entries=5, max_entries=6, waited=0),
-    # Trigger.AvailableNow: not beyond the end at the query's start.
+    # Trigger.AvailableNow: up to the end of the stream at the query's start.
     case("only to the target", "a 1-10 to=6", "a(0,6]=6"),
     case("from the middle to the target", "a 1-10 @4 to=6", "a(4,6]=2"),
     case("the target is reached", "a 1-10 @6 to=6", "-"),

@@ -67,7 +67,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def servers_of_pair(redis_process: servers.Running) -> Iterator[tuple[servers.Running, servers.Running]]:
-    del redis_process  # where there is no redis-server these tests are skipped
+    del redis_process  # skips these tests if there is no redis-server
     with ExitStack() as stack:
         master = stack.enter_context(servers.redis("--repl-diskless-sync-delay", "0"))
         replica = stack.enter_context(servers.redis("--replicaof", f"{master.host} {master.port}"))
@@ -107,7 +107,7 @@ def test_ranges_are_read_from_a_replica(pair: Pair, said: dict[str, str]) -> Non
     pair.caught_up()
     query = pair.query(**said)
     assert query.plan()
-    pair.ranges_read()  # planning is the primary's
+    pair.ranges_read()  # planning reads from the primary
     assert per_stream(query.run()) == {stream: list(range(50)) for stream in STREAMS}
     at_master, at_replica = pair.ranges_read()
     assert (at_master > 3, at_replica >= 1) == (False, True)
@@ -286,7 +286,7 @@ def test_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, "", False),
         ({}, None, False),
     ):
-        if environment is None:  # a server that names no zone is not in the one that nobody has named
+        if environment is None:  # a server without a zone does not match a task without a zone
             monkeypatch.setattr(replicas, "zone_of", lambda connection: "")
         monkeypatch.setenv("PYSTREAMS_AVAILABILITY_ZONE", environment or "")
         query = pair.query(**{"readFrom": "az", **said})

@@ -197,7 +197,7 @@ def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
     assert {row["n"]: row["_deliveries"] for row in rows}[0] == 2
     again = query.run()
     assert sorted(numbers(again)) == sorted(numbers(rows))
-    # The dead consumer returns: its former entries are not its own any more.
+    # The dead consumer returns, and its former entries now belong to the query.
     assert site.client.xreadgroup("g", "dead", {"s": "0"}) == [[b"s", []]]
     assert site.client.xack("s", "g", *(f"{n}-1" for n in range(6, 11))) == 5
     assert query.trigger() is None
@@ -405,7 +405,7 @@ def test_entries_trimmed_between_planning_and_reading_are_lost(
 ) -> None:
     """Entries trimmed after a batch was planned and before its tasks read them are an error or a warning."""
     site.add("s", 4)
-    site.client.xdel("s", "2-1")  # before the query began: no loss
+    site.client.xdel("s", "2-1")  # before the query starts, so no loss
     query = query_of(site, minPartitions=parts)
     if not first:
         assert numbers(query.trigger() or []) == [0, 2, 3]

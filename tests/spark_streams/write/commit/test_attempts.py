@@ -123,7 +123,7 @@ def test_a_complete_batch_may_have_any_partitions_and_order(
         assert numbers(client) == list(range(40))
     new_stream = Attempt(place.url, "new", mode).task(0, range(40)).task(1, [7], stream="new")
     for other in (new_stream, Attempt(place.url, "other", mode).task(0, range(20)).task(1, range(21, 41))):
-        if mode == "staged":  # the batch is over, whatever comes
+        if mode == "staged":  # the batch is already published, so the rows are ignored
             other.commit()
         else:
             with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
@@ -261,7 +261,7 @@ def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, plac
     assert numbers(client) == [-1, *range(40)]
     client.xtrim("s", maxlen=0)
     Attempt(place.url, "fourth", mode).task(0, range(40)).commit()
-    assert numbers(client) == []  # trimmed, not deleted: the rows have been there
+    assert numbers(client) == []  # a trimmed stream had its rows, so they are not written again
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
@@ -470,7 +470,7 @@ def test_a_late_task_writes_to_no_stream(client: redis.Redis, place: servers.Run
     first = Attempt(place.url, "first").task(0, range(10), stream="a")
     late = first.sender(1)
     chunk = next(first.chunks(range(10, 15), stream="late"))
-    late._enter([b"late"])  # it has looked, and now it is slow
+    late._enter([b"late"])  # the task has read the records and is then delayed
     Attempt(place.url, "second").task(0, range(10), stream="a").commit()
     with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
         late.submit(chunk)

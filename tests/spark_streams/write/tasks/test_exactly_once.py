@@ -118,7 +118,7 @@ def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, place: 
     for k in range(5):
         assert numbers(client, f"s{k}") == list(range(k, 1000, 5))
     fences = client.keys("pystreams:fence:*")
-    assert len(fences) == 16  # fence, record and roll of each stream, and the ledger
+    assert len(fences) == 16  # fence, record and list of partitions for each stream, and the ledger
     assert all(0 < client.pttl(key) <= 30 * 86_400_000 for key in fences)
 
 
@@ -203,7 +203,7 @@ def test_a_write_waits_for_missing_replicas(redis_process: servers.Running, mode
             client.config_set("min-replicas-to-write", 0)
             thread.join(60)
         found = numbers(client)
-        if mode == "append":  # sends the next chunk meanwhile
+        if mode == "append":  # the next chunk may be accepted before a rejected one
             found.sort()
         assert found == list(range(25))
         client.flushall()
@@ -215,7 +215,7 @@ def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, 
     task.feed(table(0, 10))
     task.sender.finish()
     client.delete("s")
-    client.set("s", "text")  # between the look and the transaction
+    client.set("s", "text")  # after the task has read the fence and before the transaction
     task.feed(table(10, 11))
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
         task.finish()
