@@ -25,7 +25,7 @@ SECRET = "a secret of its own"
 
 @dataclass
 class Site:
-    """The server's client, and the words of a job's command line that lead there."""
+    """A client of the server, the command-line arguments that connect a job to it, and the password's file."""
 
     client: redis.Redis
     words: list[str]
@@ -61,8 +61,8 @@ def _run(job: Job, *words: str) -> None:
     assert not job.main([*words], standalone_mode=False)
 
 
-def test_jobs_come_through(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    """Letters go back, and groups are seen; without the file's password, or the certificate, nothing is."""
+def test_jobs_work_over_tls(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """`redrive` and `lag` work with the certificate and the password file, and fail without either."""
     origin = {"_original_stream": "s", "_original_id": "1-1", "_original_deliveries": 3, "_reason": "r", "n": 1}
     site.client.xadd("dead", origin)
     site.client.xgroup_create("dead", "g", "$")
@@ -84,7 +84,7 @@ def test_jobs_come_through(site: Site, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.spark
 @pytest.mark.slow
 def test_an_archive_is_written(site: Site, tmp_path: Path) -> None:
-    """As a user runs it, in processes of Spark that find the files themselves."""
+    """`archive` started with spark-submit writes every entry, and its output has no password."""
     for n in range(100):
         site.client.xadd("s", {"n": n})
     with submitted(tmp_path, archive.name or "", "--stream", "s", "--to", str(tmp_path / "to"), *site.words) as running:

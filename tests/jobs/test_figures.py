@@ -1,4 +1,4 @@
-"""The jobs `aggregate` and `join`: their figures are those of pandas."""
+"""The jobs `aggregate` and `join`: their results equal those of pandas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "origin string, time_hour timestamp, dep_delay int, flight int"
 
 
 def load(jobs: Jobs, stream: str, table: pa.Table) -> None:
-    """Write a table to a stream, one entry a row."""
+    """Add the rows of a table to a stream, one entry per row."""
     pipeline = jobs.client.pipeline(transaction=False)
     for row in table.to_pylist():
         pipeline.xadd(stream, {name: value for name, value in row.items() if value is not None})
@@ -33,8 +33,8 @@ def frame(table: pa.Table) -> pd.DataFrame:
 
 @on("redis")
 def test_figures_of_windows_are_those_of_pandas(jobs: Jobs, departures: Departures) -> None:
-    """By airport and three hours: each window that the watermark has passed is there once (make test-jobs: over two
-    runs).
+    """Each window that the watermark has passed is written once, with the totals from pandas. With LONG_TESTS=1, two
+    runs write them.
     """
     table = departures.table
     words = [
@@ -79,7 +79,7 @@ def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures
 
 @on("engine")
 def test_a_join_of_two_streams_is_that_of_pandas(jobs: Jobs, departures: Departures) -> None:
-    """Departures and the weather readings of their airport up to an hour away."""
+    """The join of departures and weather readings within an hour equals the join in pandas."""
     weather = data.weather_readings()
     weather = weather.slice(0, 200).select(["origin", "time_hour", "visib"])
     load(jobs, "flights", departures.table.slice(0, 600))

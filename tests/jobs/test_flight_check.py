@@ -1,4 +1,4 @@
-"""The independent check of the main job: it reports a difference if and only if there is one."""
+"""The check of the main job's results against pandas: it reports exactly the differences."""
 
 from collections import Counter
 
@@ -54,7 +54,9 @@ def test_alerts_are_compared_as_a_multiset() -> None:
 
 
 def test_pandas_counts_every_departure_once() -> None:
-    """Known totals of the data set: a join that lost or multiplied departures would change them."""
+    """The totals from pandas equal the known totals of the data set, so its join neither loses nor multiplies
+    departures.
+    """
     both = check.joined()
     figures = check.statistics(both)
     assert sum(group["scheduled"] for group in figures.values()) == 336_776

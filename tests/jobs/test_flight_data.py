@@ -1,4 +1,4 @@
-"""The data of the main job: complete, as text, in order of time."""
+"""The data of the main job: complete, as text, and in order of time."""
 
 from itertools import pairwise
 
@@ -26,7 +26,9 @@ def test_all_readings_are_replayed_in_order_of_their_hour() -> None:
 
 
 def test_an_airport_has_one_reading_an_hour() -> None:
-    """The join by airport and hour (UTC) cannot multiply departures; by local hours it would, when clocks go back."""
+    """Each airport has at most one reading per UTC hour, so the join cannot multiply departures. Local hours are not
+    unique.
+    """
     table = data.weather_readings()
     assert table.group_by(["origin", "time_hour"]).aggregate([]).num_rows == table.num_rows
     assert table.group_by(["origin", "month", "day", "hour"]).aggregate([]).num_rows == table.num_rows - 3

@@ -1,4 +1,4 @@
-"""The main job's computation, on DataFrames of a few rows, and its small parts; the whole job is in test_flight_job."""
+"""The main job's computation on small DataFrames. test_flight_job runs the whole job."""
 
 import math
 
@@ -16,13 +16,13 @@ HOUR = "2013-01-01T10:00:00Z"
 
 
 def departures(spark: SparkSession, *rows: tuple[str, str, int | None]) -> DataFrame:
-    """Departures by airport, hour and delay."""
+    """Return a DataFrame of departures from airport, hour and delay."""
     flights = [("UA", 1, "N1", airport, "IAH", hour, 515, delay) for airport, hour, delay in rows]
     return spark.createDataFrame(flights, flight_delays.FLIGHT_SCHEMA)
 
 
 def readings(spark: SparkSession, *rows: tuple[str, str, float | None]) -> DataFrame:
-    """Visibility by airport and hour."""
+    """Return a DataFrame of readings from airport, hour and visibility."""
     return spark.createDataFrame(list(rows), flight_delays.WEATHER_SCHEMA)
 
 

@@ -1,4 +1,6 @@
-"""The whole main job on a cut of its data: by spark-submit on the embedded engine, and interrupted on a real Redis."""
+"""The whole main job on part of its data: with spark-submit and the embedded engine, and
+interrupted on a real Redis.
+"""
 
 import os
 import subprocess
@@ -21,9 +23,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
-    """As `make demo` does, with the first 3,000 departures; the job itself checks every figure.
+    """spark-submit runs the job on the embedded engine, and the job finds that all results equal those of pandas.
 
-    The user's own `jobs` and `engine`, in the working directory and on PYTHONPATH, do not replace ours.
+    The user's own packages `jobs` and `engine`, in the working directory and on PYTHONPATH, do not replace ours.
     """
     for name in ("jobs", "engine"):
         (tmp_path / name).mkdir()
@@ -55,7 +57,7 @@ def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> Non
 
 @pytest.fixture
 def url(spark_redis: Running) -> str:
-    """A real Redis without keys."""
+    """The URL of a real Redis without keys."""
     with redis.Redis.from_url(spark_redis.url) as client:
         client.flushall()
     return spark_redis.url
@@ -64,7 +66,9 @@ def url(spark_redis: Running) -> str:
 @long_only
 @pytest.mark.redis
 def test_a_run_with_the_same_checkpoint_continues_the_one_before(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    """Stopped after 2,000 departures and started again for 3,000: each is counted once, each alert written once."""
+    """A run with the checkpoint of an earlier one reads only new departures: each is counted once, and each alert is
+    written once.
+    """
     checkpoint = str(tmp_path / "checkpoint")
     with closing(Run("flight_delays", url=url, options={}, checkpoint=checkpoint)) as job:
         first = flight_delays.run(job, checkpoint, 2_000)

@@ -1,4 +1,4 @@
-"""The main job's table: every figure in its column, a dash for a missing one."""
+"""The main job's table: each value in its column, and a dash for a missing value."""
 
 from pystreams.jobs.flights import check, report
 

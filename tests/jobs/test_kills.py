@@ -1,7 +1,6 @@
-"""Jobs that are killed repeatedly: in the end every row is in its place, once. `make test-jobs` runs these.
+"""Jobs that are killed repeatedly, only with LONG_TESTS=1 (`make test-jobs`): in the end, each row is stored once.
 
-spark-submit, Python and its workers are killed together, at times that differ between runs of the job. The last run
-ends by itself.
+spark-submit, Python and its workers are killed together, at random times with a fixed seed. The last run completes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ KILLS = 2
 
 
 def killed(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms") -> None:
-    """Run a job that is killed KILLS times amid its work, then let it end."""
+    """Kill the job KILLS times during its work, then run it to completion."""
     draw = random.Random(job.name)
     for _ in range(KILLS):
         killed_once(jobs, job, *words, live=live, seconds=draw.uniform(0, 1.5))
@@ -43,7 +42,7 @@ def killed(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms") 
 
 
 def killed_once(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms", seconds: float) -> None:
-    """Run a job that has work, and kill it this many seconds after it has announced that."""
+    """Start the job, and kill it this many seconds after its first progress message."""
     assert job.name is not None
     with submitted(jobs.directory, job.name, *words, *([live] if live else []), "--url", jobs.url) as running:
         running.wait_for("batch ", " of ", "letters", "done")
@@ -54,7 +53,7 @@ def killed_once(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100
 
 @on("engine")
 def test_ingest(jobs: Jobs, departures: Departures) -> None:
-    """Many small files: each row of each is in the stream once, in order."""
+    """Each row of many small files is in the stream once."""
     landing = jobs.path("landing")
     landing.mkdir()
     rows = departures.table.num_rows // 30
@@ -71,7 +70,7 @@ def test_ingest(jobs: Jobs, departures: Departures) -> None:
 
 @on("engine")
 def test_archive_with_trimming_and_merging(jobs: Jobs, departures: Departures) -> None:
-    """Entries are in the stream, in the archive or in both, and in the end in the archive alone."""
+    """`archive` moves each entry to the archive once, in order, and `replay` adds each entry once."""
     load(jobs, "flights", departures.table)
     written = jobs.entries("flights")
     words = [
@@ -117,7 +116,7 @@ def test_aggregate(jobs: Jobs, departures: Departures) -> None:
 
 @on("engine")
 def test_join(jobs: Jobs, departures: Departures) -> None:
-    """Departures with themselves as two streams: each finds itself, once."""
+    """Departures joined with themselves give each pair once."""
     load(jobs, "left", departures.table.slice(0, 6000))
     load(jobs, "right", departures.table.slice(0, 6000))
     schema = "origin string, carrier string, time_hour timestamp, flight int, sched_dep_time int"
@@ -135,7 +134,7 @@ def test_join(jobs: Jobs, departures: Departures) -> None:
 
 @on("engine")
 def test_redrive(jobs: Jobs) -> None:
-    """One node has both streams: no letter is lost or doubled."""
+    """On one node, each letter is always in exactly one of the two streams."""
     pipeline = jobs.client.pipeline(transaction=False)
     for n in range(60_000):
         origin = {"_original_stream": "s", "_original_id": f"{n}-1", "_original_deliveries": 3, "_reason": "r"}
@@ -157,7 +156,9 @@ def test_redrive(jobs: Jobs) -> None:
 
 @pytest.mark.redis
 def test_redrive_between_slots_of_a_cluster(tmp_path: Path) -> None:
-    """A kill may leave a letter in both streams; in the end each is back once, and no note of it is left."""
+    """Between slots, a kill may leave a letter in both streams. In the end, each letter is replayed once, and no note
+    is left.
+    """
     with topologies.cluster() as cluster, cluster.client() as client:
         origin = {"_original_stream": "s", "_original_id": "1-1", "_original_deliveries": 3, "_reason": "r"}
         pipeline = client.pipeline()
@@ -184,7 +185,7 @@ def test_redrive_between_slots_of_a_cluster(tmp_path: Path) -> None:
 
 @on("engine")
 def test_a_directory_that_grows_while_the_job_is_killed(jobs: Jobs, departures: Departures) -> None:
-    """By key over partitions: what equal keys belong to is in one stream, in order."""
+    """`ingest` by key from a growing directory keeps each key in one partition, in order."""
     landing = jobs.path("landing")
     landing.mkdir()
     words = [

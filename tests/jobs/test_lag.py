@@ -1,4 +1,4 @@
-"""The job `lag` where groups and streams come and go between its samples."""
+"""The job `lag`: groups and streams that appear and disappear between samples, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def connection(place: servers.Running, client: redis.Redis) -> Iterator[Connecti
     close_all()
 
 
-def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: redis.Redis) -> None:
-    """A stream that was deleted and recreated has not gone back; the state of deleted groups is dropped."""
+def test_a_recreated_group_has_no_history(connection: Connection, client: redis.Redis) -> None:
+    """The history of a deleted group is dropped, so a group created again is not reported as moved back."""
     history: dict[tuple[bytes, bytes], list[Sample]] = {}
 
     def sample(*streams: str) -> dict[tuple[str, str], Status]:
@@ -59,9 +59,9 @@ def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: 
 
 
 @pytest.mark.parametrize(("words", "status", "says"), _WRONG, ids=lambda value: str(value)[:20])
-def test_what_cannot_be_done_is_said(
+def test_unusable_arguments_are_errors(
     connection: Connection, words: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that cannot be written is no broken connection, and a stream that is missing is not up to date."""
+    """Unusable files, invalid values and missing streams have their own errors and exit statuses."""
     assert lag.lag.main([*words, "--url", connection.address.url], standalone_mode=False) == status
     assert says in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A job asked to stop finishes its batch; the next run continues after it."""
+"""A job that is asked to stop finishes its batch, and the next run continues after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @long_only
 @on("redis")
 def test_sigterm_to_spark_submit_ends_the_job_after_its_batch(jobs: Jobs) -> None:
-    """The signal goes only to the JVM, as a service manager's does; every started batch is complete."""
+    """After SIGTERM to the JVM alone, as from a service manager, each started batch is complete."""
     pipeline = jobs.client.pipeline(transaction=False)
     for n in range(20_000):
         pipeline.xadd("s", {"n": n})

@@ -1,4 +1,6 @@
-"""Files to a stream, the stream to an archive, the archive back into a stream: each row is there once, in order."""
+"""Files into a stream, the stream into an archive, and the archive back into a stream: each row is
+kept once, in order.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @long_only
 @on("engine")
-def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: Jobs, departures: Departures) -> None:
-    """A growing directory; an archive that trims and merges; a replay with the old IDs that is run twice."""
+def test_rows_survive_ingest_archive_and_replay(jobs: Jobs, departures: Departures) -> None:
+    """`ingest` reads a growing directory, `archive` trims and merges, and `replay`, run twice, restores each entry
+    once.
+    """
     landing, checkpoint = jobs.path("landing"), jobs.path("checkpoint")
     landing.mkdir()
     words = ["--from", landing, "--format", "csv", "--stream", "flights", "--checkpoint", checkpoint]
@@ -55,8 +59,8 @@ def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: 
 
 @long_only
 @on("redis")
-def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: Jobs, departures: Departures) -> None:
-    """Each key is in one partition, in order; a retention removes nothing younger."""
+def test_rows_with_equal_keys_are_in_one_partition_in_order(jobs: Jobs, departures: Departures) -> None:
+    """Rows with equal keys are in one partition, in order, and `--retention` removes no recent entry."""
     jobs.run(
         ingest, "--from", departures.files[0], "--format", "csv", "--stream", "by", "--partitions", 3,
         "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),
@@ -70,8 +74,10 @@ def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: 
 
 
 @on("redis")
-def test_what_is_no_text_stays_in_the_stream_unless_bytes_are_kept(jobs: Jobs) -> None:
-    """A value that is not text is no null in the archive; with --binary it is restored unchanged."""
+def test_binary_values_are_archived_with_binary_only(jobs: Jobs) -> None:
+    """`archive` fails on values that are not UTF-8 and keeps the entries; with `--binary` they are archived and
+    restored unchanged.
+    """
     written = jobs.client.execute_command("XADD", "s", "1-1", "n", b"\xff\xfe", "m", "ü")
     jobs.client.xadd("s", {"n": "text"}, id="1-2")
     words = ["--stream", "s", "--trim-behind"]
@@ -90,8 +96,8 @@ def test_what_is_no_text_stays_in_the_stream_unless_bytes_are_kept(jobs: Jobs) -
 
 @long_only
 @on("redis")
-def test_columns_that_have_the_names_of_ours(jobs: Jobs) -> None:
-    """A file's columns arrive whatever they are called; a field that the archive would replace is refused."""
+def test_columns_with_reserved_names(jobs: Jobs) -> None:
+    """Columns of files may have any name, and a field that collides with a column of the archive is rejected."""
     landing = jobs.path("landing [new] ü%20")
     landing.mkdir()
     (landing / "1.csv").write_text("_metadata,_row,n\na,b,1\nc,d,2\n")
@@ -113,9 +119,10 @@ def test_columns_that_have_the_names_of_ours(jobs: Jobs) -> None:
 
 @long_only
 @on("redis")
-def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(jobs: Jobs) -> None:
-    """An incomplete file is not read partly; empty files say nothing about the columns, and another job's checkpoint is
-    rejected.
+def test_incomplete_files_stop_the_ingest_until_they_are_complete(jobs: Jobs) -> None:
+    """`ingest` fails on empty and incomplete files without adding rows, and reads them once complete.
+
+    A checkpoint of another job is rejected.
     """
     landing = jobs.path("landing")
     landing.mkdir()
@@ -136,7 +143,7 @@ def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(job
 @long_only
 @on("redis")
 def test_a_job_in_a_thread_leaves_the_programs_session_running(jobs: Jobs, spark: SparkSession) -> None:
-    """The thread has no active session; what runs in the process is used, and is not the job's to stop."""
+    """A job in a thread uses the running Spark session and does not stop it."""
     jobs.client.xadd("s", {"n": 1})
     words = ["--stream", "s", "--where", "n > 0", "--schema", "n int", "--to", "stream:alerts"]
     with ThreadPoolExecutor(1) as pool:

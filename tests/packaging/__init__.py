@@ -1,4 +1,4 @@
-"""The user's installation: the scripts that set up a checkout, the wheel, the sdist, and environments for the wheel.
+"""Tests of the installation: the setup scripts of a checkout, the wheel, the sdist, and environments with the wheel.
 
-``distributions`` builds wheel and sdist once per run, and creates environments with the wheel.
+``distributions`` builds the wheel and the sdist once per run, and creates environments with the wheel.
 """

@@ -1,7 +1,7 @@
-"""The wheel and the sdist of this checkout, really built, and environments with the wheel in them. No index is needed.
+"""Fixtures that build the wheel and the sdist of this checkout, and virtual environments that contain the wheel.
 
-An environment is a virtual one whose packages are links to those of the running Python: all but pystreams itself, and
-but those that a test leaves out.
+No package index is needed: an environment links to the packages of the running Python, except pystreams itself and the
+packages that a test leaves out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sdist(distributions: Path) -> Path:
 
 
 def install(wheel: Path, *where: str) -> None:
-    """Install the wheel by pip, without its requirements; `where` are pip's arguments for the target."""
+    """Install the wheel with pip, without its dependencies. `where` is pip's arguments for the target."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     place, target = (where, ()) if where[0] == "--python" else ((), where)
     subprocess.run(
@@ -50,7 +50,7 @@ def install(wheel: Path, *where: str) -> None:
 
 
 def environment(directory: Path, wheel: Path | None, left_out: Iterable[str] = ()) -> Path:
-    """Make a virtual environment with the wheel in it, or without one, and give its Python."""
+    """Create a virtual environment, with the wheel unless it is None, and return the path of its Python."""
     venv.create(directory, symlinks=True, with_pip=False)
     python = directory / "bin" / "python"
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(directory), "platbase": str(directory)}))
@@ -64,6 +64,6 @@ def environment(directory: Path, wheel: Path | None, left_out: Iterable[str] = (
 
 
 def surroundings(**changed: str) -> dict[str, str]:
-    """Return the environment variables of a program that is independent of this checkout."""
+    """Return environment variables for a program that must not depend on this checkout."""
     ours = ("PYTHONPATH", "PYSTREAMS_", "PYSPARK_", "SPARK_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | changed

@@ -1,4 +1,4 @@
-"""The wheel where people install it, and what runs there without the packages that only the engine needs."""
+"""The installed wheel: every way of installing it, and what works without optional packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_THE_ENGINE = ("uvloop", "zstandard")
 
 
 def run(python: str | Path, program: str, directory: Path, *words: str, **changed: str) -> str:
-    """Return the output of a program that is independent of the checkout; it must succeed."""
+    """Run a program independently of the checkout, require success, and return its output."""
     result = subprocess.run(
         [str(python), "-c", textwrap.dedent(program), *words],
         cwd=directory,
@@ -47,7 +47,7 @@ START = """
 
 @pytest.fixture
 def users_own(tmp_path: Path) -> Path:
-    """A working directory with packages `engine` and `jobs` of the user's."""
+    """A working directory with the user's own packages `engine` and `jobs`."""
     directory = tmp_path / "work"
     for name in ("engine", "jobs"):
         (directory / name).mkdir(parents=True)
@@ -56,14 +56,16 @@ def users_own(tmp_path: Path) -> Path:
 
 
 def test_the_embedded_engine_starts_from_site_packages(wheel: Path, tmp_path: Path, users_own: Path) -> None:
-    """Installed by pip; the user's own `engine`, in the working directory and on PYTHONPATH, is not taken for ours."""
+    """Installed with pip, the embedded engine starts, and the user's own packages `engine` and
+    `jobs` stay importable.
+    """
     python = environment(tmp_path / "venv", wheel)
     said = run(python, START, users_own, PYTHONPATH=str(users_own))
     assert said.startswith(f"1;mine;mine;{tmp_path / 'venv'}{os.sep}")
 
 
 def test_the_embedded_engine_starts_from_a_directory_on_the_path(wheel: Path, tmp_path: Path, users_own: Path) -> None:
-    """The same with `pip install --target DIR`."""
+    """The embedded engine also starts from a directory made by `pip install --target DIR`."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
     said = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(target)]))
@@ -71,7 +73,7 @@ def test_the_embedded_engine_starts_from_a_directory_on_the_path(wheel: Path, tm
 
 
 def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: Path) -> None:
-    """A wheel is one; with `spark-submit --py-files` it is on the path like this."""
+    """The embedded engine also starts from the wheel itself on PYTHONPATH, as with `spark-submit --py-files`."""
     said = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(wheel)]))
     assert said == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
 
@@ -82,12 +84,12 @@ OF_EXTRAS = ("pyspark", "py4j", "pyarrow", "numpy", "zstandard", "xxhash", "uvlo
 
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the wheel and what `pip install pystreams` brings, without an extra."""
+    """A Python with the wheel and its required dependencies, without any extra."""
     return environment(tmp_path_factory.mktemp("bare") / "venv", wheel, OF_EXTRAS)
 
 
 def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Running, tmp_path: Path) -> None:
-    """Verbs work without Spark, Arrow and numpy; those that need them name the extra in one line."""
+    """Verbs work without Spark, Arrow and numpy. Verbs that need them fail with one line that names the extra."""
 
     def pystreams(*words: str) -> subprocess.CompletedProcess[str]:
         environment = surroundings(PATH=str(bare.parent), XDG_CONFIG_HOME=str(tmp_path), PYSTREAMS_URL=url)
@@ -123,7 +125,9 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
 
 @pytest.mark.parametrize("module", ["spark_streams.source", "spark_streams.monitor", "pyspark_pystreams"])
 def test_the_data_source_names_the_extra_that_is_missing(bare: Path, tmp_path: Path, module: str) -> None:
-    """`spark_streams` is imported without Spark; features that need Spark say in one sentence what to install."""
+    """`spark_streams` can be imported without Spark; modules that need Spark fail with an error that says what to
+    install.
+    """
     program = f"""
         import spark_streams
         try:
@@ -138,7 +142,7 @@ def test_the_data_source_names_the_extra_that_is_missing(bare: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def lean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the connector's requirements, and without those of the engine alone."""
+    """A Python with the connector's dependencies, without those that only the engine needs."""
     return environment(tmp_path_factory.mktemp("lean") / "venv", wheel, OF_THE_ENGINE)
 
 
@@ -182,9 +186,9 @@ SHIPPED = """
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_wheel_that_comes_with_the_application_is_registered(wheel: Path, tmp_path: Path, users_own: Path) -> None:
-    """With --py-files one line makes the source known, to batches and to queries, and the embedded engine starts.
+    """With `--py-files`, `register` makes the source available to batches and queries, and the embedded engine starts.
 
-    Driver and workers have modules `engine` and `jobs` of the user's, and keep them.
+    The user's own packages `engine` and `jobs` stay importable in the driver and the workers.
     """
     python = str(environment(tmp_path / "venv", None))
     archive = shutil.copy(wheel, tmp_path / "pystreams.zip")  # Spark puts zip, egg and jar on the path, and no wheels
@@ -210,8 +214,8 @@ MODULES = """
 """
 
 
-def test_no_module_of_the_connector_needs_what_only_the_engine_needs(lean: Path, tmp_path: Path) -> None:
-    """All of them are imported, where uvloop and zstandard are not installed; none imports the engine."""
+def test_the_connector_needs_no_package_of_the_engine(lean: Path, tmp_path: Path) -> None:
+    """Every module of the connector can be imported without uvloop and zstandard, and none imports the engine."""
     there, imported, count = json.loads(run(lean, MODULES, tmp_path, *OF_THE_ENGINE))
     assert (there, imported) == ([], [])
     assert count > 50
@@ -258,7 +262,7 @@ READ_AND_WRITE = """
 def test_an_executor_without_uvloop_and_zstandard_reads_and_writes(
     lean: Path, redis_process: servers.Running, tmp_path: Path
 ) -> None:
-    """Every way of reading and writing works there, on a real Redis, as a worker of Spark does it."""
+    """Without uvloop and zstandard, every mode of reading and writing works as in a Spark worker."""
     client = redis.Redis.from_url(redis_process.url)
     client.flushall()
     try:
@@ -281,7 +285,7 @@ REFUSED = """
 
 
 def test_the_embedded_engine_says_which_package_it_misses(lean: Path, tmp_path: Path) -> None:
-    """One line: the package, the Python that does not have it, and what to do."""
+    """The error of the embedded engine names the missing package, the Python without it, and how to install it."""
     assert run(lean, REFUSED, tmp_path) == (
         f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'zstandard', which {lean} does not have. "
         "Install the engine's packages (pip install 'pystreams[engine]'), or set the option 'url' to a server.\n"
@@ -289,14 +293,14 @@ def test_the_embedded_engine_says_which_package_it_misses(lean: Path, tmp_path: 
 
 
 def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) -> None:
-    """uvloop makes it faster and is not needed."""
+    """The embedded engine starts without uvloop."""
     python = environment(tmp_path / "venv", wheel, ["uvloop"])
     program = "from spark_streams.embedded import launcher; print(launcher.connect().ping())"
     assert run(python, program, tmp_path) == "True\n"
 
 
-def test_a_connector_without_an_engine_beside_it_says_so(wheel: Path, tmp_path: Path) -> None:
-    """With a copy of only `spark_streams`, the error says to install the package."""
+def test_a_connector_without_the_engine_reports_the_missing_package(wheel: Path, tmp_path: Path) -> None:
+    """If only `spark_streams` was copied, the error says to install the package."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
     (target / "engine").rename(tmp_path / "engine")
@@ -307,7 +311,7 @@ def test_a_connector_without_an_engine_beside_it_says_so(wheel: Path, tmp_path: 
 @long_only
 @pytest.mark.slow
 def test_the_pages_run_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    """Every example of the documentation, in an environment with the wheel, where no checkout has the packages."""
+    """Every example of the documentation runs in an environment with only the wheel."""
     python = environment(tmp_path / "venv", wheel)
     program = python.parent / "pytest"  # a page runs it
     program.write_text(f'#!/bin/sh\nexec {python} -m pytest "$@"\n')

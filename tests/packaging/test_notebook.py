@@ -1,4 +1,6 @@
-"""A notebook: its kernel's Python is not the one that Spark starts by itself, and gets the package by `%pip`."""
+"""A notebook whose kernel's Python differs from the one that Spark would start, with the package
+installed by `%pip`.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ print(json.dumps(["".join(out.get("text", "") for out in cell.outputs) for cell 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_notebook_needs_no_settings(wheel: Path, tmp_path: Path) -> None:
-    """PYSPARK_PYTHON is not set and PATH has another python3: `%pip install` and `register` are all that is needed."""
+    """`%pip install` and `register` suffice, even without PYSPARK_PYTHON and with another python3 on PATH."""
     kernel = environment(tmp_path / "kernel", None)
     others = environment(tmp_path / "others", None).parent
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""A user's first contact: the set-up scripts and their messages, the Makefile's targets, the wheel and the sdist."""
+"""The setup scripts and their messages, the Makefile's targets, and the contents of the wheel and the sdist."""
 
 import email
 import os
@@ -26,7 +26,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def run_script(name: str, path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of scripts/ with one directory as PATH and nothing else in the environment."""
+    """Run a script of scripts/ with this directory as PATH and no other environment variables but those given."""
     return subprocess.run(
         [str(ROOT / "scripts" / name)],
         env={"PATH": str(path), **environment},
@@ -39,7 +39,9 @@ def run_script(name: str, path: Path, **environment: str) -> subprocess.Complete
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A directory for PATH: the usual tools of a shell, `id` of a user who is not root, no Python and no Java."""
+    """A directory for PATH with the usual shell tools and the `id` of a user other than root, but without Python and
+    Java.
+    """
     directory = tmp_path / "bin"
     directory.mkdir()
     for tool in ("sh", "sed", "head", "grep", "dirname"):
@@ -56,12 +58,12 @@ def program(path: Path, body: str) -> None:
 
 
 def fake_python(path: Path, minor: int) -> None:
-    """Write a program that answers the script's two questions as that Python 3 would."""
+    """Write a program that answers the script's two queries as Python 3 with this minor version does."""
     program(path, f'case "$2" in *version_info*) echo {3000 + minor};; *) echo "$0";; esac')
 
 
 def fake_java(path: Path, version: str) -> None:
-    """Write a program that prints its version like java, on stderr."""
+    """Write a program that prints this version on standard error, as java does."""
     program(path, f"echo 'openjdk version \"{version}\" 2025-01-01' >&2")
 
 
@@ -79,8 +81,8 @@ def test_a_python_that_does_not_run_or_is_too_old_is_passed_over(programs: Path)
     assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.11")
 
 
-def test_a_python_of_a_given_version_is_found_on_path_or_where_pyenv_keeps_it(programs: Path, tmp_path: Path) -> None:
-    """A name on PATH that does not run, and a Python of another version, are passed over."""
+def test_a_python_of_a_given_version_is_found_on_path_or_in_pyenv(programs: Path, tmp_path: Path) -> None:
+    """A Python of the given version is found in pyenv's directory, if the one on PATH does not run."""
     program(programs / "python3.12", "exit 127")
     for release in ("3.12.1", "3.1.7"):
         of_pyenv = tmp_path / "versions" / release / "bin" / "python3"
@@ -92,7 +94,7 @@ def test_a_python_of_a_given_version_is_found_on_path_or_where_pyenv_keeps_it(pr
 
 
 def find_python(version: str, path: Path, pyenv: Path) -> subprocess.CompletedProcess[str]:
-    """Look for a Python of that version with one directory as PATH, and pyenv's."""
+    """Search for a Python of this version with `path` as PATH and `pyenv` as PYENV_ROOT."""
     return subprocess.run(
         [ROOT / "scripts" / "find-python", version],
         env={"PATH": str(path), "PYENV_ROOT": str(pyenv)},
@@ -182,7 +184,9 @@ def test_ci_and_pages_use_words_that_the_makefile_has() -> None:
 
 
 def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> None:
-    """Spark lists the top-level modules on the path; an install that answers imports by a hook would hide them."""
+    """The installed `pyspark_pystreams` is listed by pkgutil, which Spark uses; an install with an import hook would
+    hide it.
+    """
     code = "import pkgutil; print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')])"
     result = subprocess.run(
         [sys.executable, "-c", code],
@@ -196,7 +200,7 @@ def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> Non
 
 
 def test_all_places_name_the_same_version() -> None:
-    """The package, the engine and the changelog, whose first section is that of the version."""
+    """The package, the engine, and the first section of the changelog have the same version."""
     version = PYPROJECT["project"]["version"]
     assert version == ENGINE_VERSION
     sections = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
@@ -204,17 +208,17 @@ def test_all_places_name_the_same_version() -> None:
 
 
 def test_a_release_is_installed_on_every_supported_python() -> None:
-    """`make dist` and CI try the Pythons that the classifiers name."""
+    """`make dist` and CI use the Python versions of the classifiers."""
     words = [each.rpartition(" ")[2] for each in PYPROJECT["project"]["classifiers"] if " :: Python :: 3." in each]
     assert list(dist.PYTHONS) == words
     ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert ci["jobs"]["matrix"]["strategy"]["matrix"]["python"] == words
 
 
-def test_a_python_that_a_release_was_not_tried_on_is_reported(
+def test_a_missing_python_is_reported(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing Python is named with the places that were searched; with --every-python the release fails."""
+    """A missing Python is reported with the searched directories, and with `--every-python` the release fails."""
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     program(programs / "python3.12", 'case "$2" in *version_info*) echo 3.12;; *) echo "$0";; esac')
@@ -228,7 +232,9 @@ def test_a_python_that_a_release_was_not_tried_on_is_reported(
 
 
 def test_a_release_is_published_without_a_secret() -> None:
-    """One job has an identity, and runs nothing of the repository. It waits for the tests, and gets wheel and sdist."""
+    """Only the publishing job may request an identity token. It runs no code of the repository and waits for the other
+    jobs.
+    """
     folder = ROOT / ".github" / "workflows"
     assert not [path.name for path in folder.iterdir() if "secrets" in path.read_text()]
     release = yaml.safe_load((folder / "release.yml").read_text())
@@ -252,7 +258,7 @@ def test_a_release_is_published_without_a_secret() -> None:
 @long_only
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout: there is no last commit to build")
 def test_the_same_commit_gives_the_same_wheel_and_sdist(tmp_path: Path) -> None:
-    """Built twice in two directories, and again from the sdist; the times inside are that of the commit."""
+    """Two builds of a commit are identical, and the files in the sdist have the time of the commit."""
     sums = []
     for name in ("one", "two"):
         command = [sys.executable, ROOT / "scripts" / "dist.py", "--build-only", "--directory", tmp_path / name]
@@ -269,14 +275,14 @@ def test_the_same_commit_gives_the_same_wheel_and_sdist(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> Message:
-    """Return the wheel's metadata."""
+    """The wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return email.message_from_bytes(archive.read(name))
 
 
-def test_the_wheel_says_who_made_it_under_which_licence_and_for_what(metadata: Message) -> None:
-    """There are no URLs, since there is no place to point to; every classifier is one that exists."""
+def test_the_metadata_of_the_wheel(metadata: Message) -> None:
+    """The wheel's metadata has an author, the license, valid classifiers of each kind, and no URLs."""
     assert metadata["Author"] == "pystreams maintainers"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("License-File") == ["LICENSE"]
@@ -289,7 +295,7 @@ def test_the_wheel_says_who_made_it_under_which_licence_and_for_what(metadata: M
 
 
 def test_spark_and_the_engine_are_extras(metadata: Message) -> None:
-    """Without an extra nothing is installed that replaces a runtime's Spark or Arrow, or takes much room."""
+    """Without an extra, no large package and none that would replace a platform's Spark or Arrow is installed."""
     required = metadata.get_all("Requires-Dist")
     assert required is not None
     always = {re.split(r"[^a-z0-9]", each)[0] for each in required if "extra ==" not in each}
@@ -298,7 +304,7 @@ def test_spark_and_the_engine_are_extras(metadata: Message) -> None:
 
 
 def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
-    """Its top level has nothing else, all code is included, all packages are typed, and the licence is included."""
+    """The wheel contains exactly our packages and the module for Spark, all code, the type markers and the license."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (licence,) = (name for name in names if name.endswith(".dist-info/licenses/LICENSE"))
@@ -325,7 +331,7 @@ def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: P
 
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory that the sdist unpacks into."""
+    """The directory of the unpacked sdist."""
     directory = tmp_path_factory.mktemp("sdist")
     with tarfile.open(sdist) as archive:
         if hasattr(tarfile, "data_filter"):  # Python 3.11 has it from 3.11.4 on
@@ -337,7 +343,7 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout: nothing says which files belong to it")
 def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
-    """Every file that git does not ignore is in it, and nothing else."""
+    """The sdist contains exactly the files that git does not ignore."""
     git = [needed("git"), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     found = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
@@ -347,7 +353,7 @@ def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
 @long_only
 @pytest.mark.slow
 def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
-    """Those that read the other files of a checkout: README, documents, settings, scripts, CI, the Makefile."""
+    """Tests that read other files of the checkout, such as pages, settings and scripts, pass in the unpacked sdist."""
     some = [
         "tests/engine/settings/test_config.py",
         "tests/documentation/test_readme.py",
@@ -367,7 +373,7 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
 
 
 def test_the_images_have_every_dependency_with_its_hashes() -> None:
-    """The lock file has what wheel and extras depend on, without pyspark; pip checks the hashes (make locks)."""
+    """The lock file of the images has all dependencies except pyspark, each with hashes, which pip checks."""
     folder = ROOT / "conf" / "containers"
     blocks = re.split(r"^(?=\S)", (folder / "requirements.lock").read_text(), flags=re.MULTILINE)[1:]
     locked = {block.split("=")[0] for block in blocks}
@@ -383,8 +389,10 @@ def test_the_images_have_every_dependency_with_its_hashes() -> None:
         assert re.search(r"^USER [1-9]", file.read_text(), re.MULTILINE), file
 
 
-def test_the_health_check_tells_a_server_from_none() -> None:
-    """A password that is asked for is an answer; a replica without its master is alive, and not ready."""
+def test_the_health_check() -> None:
+    """A server that requires a password is healthy, a replica without its master is alive but not ready, and no server
+    is an error.
+    """
     check = [sys.executable, str(ROOT / "conf" / "containers" / "health.py")]
 
     def status(*words: str) -> int:

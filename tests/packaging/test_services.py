@@ -1,4 +1,4 @@
-"""The files of conf/ that run the engine and the dashboard as services, in containers and on Kubernetes."""
+"""The files in conf/ that run the engine and the dashboard with systemd, in containers, and on Kubernetes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNITS = sorted((ROOT / "conf" / "systemd").glob("*.service"))
 
 @pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
-    """systemd knows every setting, and rates the exposure of the service as 1.5 of 10 or less."""
+    """systemd accepts each unit and rates its exposure as at most 1.5 of 10."""
     program = Path(sys.executable).parent / "pystreams"
     (copy := tmp_path / unit.name).write_text(unit.read_text().replace("/opt/pystreams/bin/pystreams", str(program)))
     analyze = needed("systemd-analyze")
@@ -36,7 +36,7 @@ def test_a_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
 
 
 def test_the_units_are_those_of_the_package() -> None:
-    """The engine's data and the dashboard's are apart, and both run verbs that exist."""
+    """There are units for the engine and the dashboard, and both start existing verbs."""
     assert [unit.name for unit in _UNITS] == ["pystreams-dashboard.service", "pystreams-engine.service"]
     for unit in _UNITS:
         (verb,) = re.findall(r"^ExecStart=/opt/pystreams/bin/pystreams (\w+)", unit.read_text(), re.MULTILINE)
@@ -54,8 +54,8 @@ runpy.run_module("engine", run_name="__main__", alter_sys=True)
 """
 
 
-def test_the_engine_runs_without_writable_code(tmp_path: Path) -> None:
-    """MemoryDenyWriteExecute=yes stops neither the engine nor its scripts."""
+def test_the_engine_runs_without_writable_executable_memory(tmp_path: Path) -> None:
+    """The engine and its scripts work with MemoryDenyWriteExecute=yes."""
     port = servers.free_port()
     output = tmp_path / "output.txt"
     command = servers.tied_to_us([sys.executable, "-c", _DENIED, "--port", str(port), "--dir", str(tmp_path)])
@@ -70,7 +70,9 @@ def test_the_engine_runs_without_writable_code(tmp_path: Path) -> None:
 
 
 def test_logs_are_rotated_without_a_signal(tmp_path: Path) -> None:
-    """After logrotate has moved the file, the engine writes to a new one; SIGHUP reloads, and ends nothing."""
+    """After logrotate has renamed the log, the engine writes to a new one. SIGHUP reloads the settings and does not end
+    it.
+    """
     log = tmp_path / "engine.log"
     settings = (ROOT / "conf" / "logrotate.conf").read_text().replace("/var/log/pystreams/engine.log", str(log))
     (rules := tmp_path / "logrotate.conf").write_text(settings.replace("nocreate", "nocreate\n    su root root"))
@@ -89,7 +91,7 @@ def test_logs_are_rotated_without_a_signal(tmp_path: Path) -> None:
 
 
 def test_the_compose_file_is_valid(tmp_path: Path) -> None:
-    """Docker Compose accepts the file with a password only, and refuses a misspelt setting."""
+    """Docker Compose accepts the file if a password is set, and rejects a misspelled setting."""
     program, file = Path(sys.executable).parent / "docker-compose", ROOT / "conf" / "containers" / "compose.yaml"
     (misspelt := tmp_path / "compose.yaml").write_text(file.read_text().replace("read_only", "raed_only"))
 
@@ -111,7 +113,7 @@ def _manifests() -> list[dict[str, Any]]:
 
 
 def test_the_manifests_are_valid() -> None:
-    """The schemas of Kubernetes know every field; a misspelt one is an error."""
+    """The manifests are valid by the Kubernetes schemas, which reject a misspelled field."""
     checked = []
     for each in _manifests():
         if each["kind"] != "PodMonitor":  # of the Prometheus operator
@@ -123,7 +125,9 @@ def test_the_manifests_are_valid() -> None:
 
 
 def test_the_pods_are_restricted_and_the_manifests_fit_together() -> None:
-    """No root, a read-only root, no capabilities; ports and labels are those that the other manifests name."""
+    """Containers run without root and capabilities, with a read-only root file system. Ports and labels agree between
+    manifests.
+    """
     by_kind = {each["kind"]: each for each in _manifests()}
     pod = by_kind["StatefulSet"]["spec"]["template"]
     assert pod["spec"]["securityContext"]["runAsNonRoot"]
@@ -161,7 +165,9 @@ def _configured(directory: Path, host: str, sentinels: str) -> str:
 
 
 def test_a_server_joins_the_master_that_the_sentinels_name(tmp_path: Path) -> None:
-    """Without Sentinels the first server is the master. The engine and a Sentinel accept the files."""
+    """A server follows the master named by the Sentinels, or the first server without them. The engine and Sentinel
+    accept the files.
+    """
     assert _configured(tmp_path / "first", "first", "127.0.0.1:1") == "first: master"
     assert _configured(tmp_path / "other", "other", "127.0.0.1:1") == "other: replica of first"
     with topologies.watched() as watched:
