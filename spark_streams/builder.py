@@ -227,9 +227,9 @@ class Options(TypedDict, total=False):
     iso."""
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
     """How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a transaction.
-    `atomic`: once, with one transaction for all rows of a task and stream. `staged`: once, even if the batch is
-    repeated with other partitions, rows or order; the driver publishes the rows at the end of the batch. `append`:
-    again in each repetition. Default: exactlyOnce."""
+    `atomic`: once, with one transaction for all rows of a task and stream (several if only some rows have their own
+    IDs). `staged`: once, even if the batch is repeated with other partitions, rows or order; the driver publishes the
+    rows at the end of the batch. `append`: again in each repetition. Default: exactlyOnce."""
     saveMode: Literal["append", "error", "ignore"]
     """Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore`
     (write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`. Default: append."""

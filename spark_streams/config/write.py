@@ -27,9 +27,9 @@ class GuaranteeOptions:
         choice("exactlyOnce", "atomic", "staged", "append"),
         "exactlyOnce",
         "How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a "
-        "transaction. `atomic`: once, with one transaction for all rows of a task and stream. `staged`: once, even "
-        "if the batch is repeated with other partitions, rows or order; the driver publishes the rows at the end of "
-        "the batch. `append`: again in each repetition.",
+        "transaction. `atomic`: once, with one transaction for all rows of a task and stream (several if only some "
+        "rows have their own IDs). `staged`: once, even if the batch is repeated with other partitions, rows or order; "
+        "the driver publishes the rows at the end of the batch. `append`: again in each repetition.",
     )
     save_mode: Literal["append", "error", "ignore"] = option(
         "saveMode",
