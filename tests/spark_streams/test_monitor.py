@@ -129,7 +129,7 @@ def _made(stream: str, lag: int | None) -> StreamReport:
     return StreamReport("q", 1, stream, "1-0", "2-0", lag, True, None, None, 5, None, None, None, None, None, 0)
 
 
-def test_an_entry_has_the_streams_furthest_behind() -> None:
+def test_a_stored_report_has_the_largest_lags() -> None:
     """A stored report contains only the streams with the largest lag, and sums over all streams."""
     whole = summary("q", "i", 3, 12, 0, [_made(f"s{n}", n) for n in range(5000)])
     words = [word.encode() for word in to_fields(whole)]

@@ -72,7 +72,7 @@ def nested(found: list[int]) -> dict[str, Any]:
 
 @unhurried
 @given(DAYS)
-def test_the_calendar_goes_both_ways(days: int) -> None:
+def test_dates_round_trip(days: int) -> None:
     """Converting a day's number to a date and back gives the same number, in any year."""
     assert calendar.days_of(*calendar.date_of(days)) == days
 

@@ -136,7 +136,7 @@ def test_the_texts_are_iso_8601_and_json() -> None:
     }
 
 
-def test_a_text_that_is_no_json_is_malformed() -> None:
+def test_a_text_that_is_not_json_is_malformed() -> None:
     """A text that is not JSON is null in a variant column, and the entry is malformed."""
     schema = t.StructType().add("v", t.VariantType()).add("_corrupt_record", "string")
     page = ScalarPage([(b"1-1", [b"v", b"{"]), (b"2-1", [b"v", b"1e1"])])

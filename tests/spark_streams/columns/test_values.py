@@ -233,7 +233,7 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
         ("", pa.string(), ""),
     ],
 )
-def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
+def test_texts_are_read_as_by_spark(text: str, target: Any, value: Any) -> None:
     """Texts are read as by Spark's CSV source; times without a zone are in the zone of the type."""
     found = zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
     assert found.to_pylist() == [value]

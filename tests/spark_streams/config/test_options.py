@@ -166,7 +166,7 @@ def test_a_documented_default_is_the_default(option: Option) -> None:
         assert option.parse(option.shown_default()) == option.default
 
 
-def test_prose_names_options_that_exist() -> None:
+def test_texts_name_existing_options() -> None:
     """Every word in descriptions and errors that looks like an option is an existing option."""
     names = {name for option in DECLARED for name in option.names}
     others = {"exactlyOnce", "foreachBatch", "outputMode", "preferReplica", "saveAsTable"}

@@ -230,7 +230,7 @@ LISTENING = """
 """
 
 
-def test_the_engine_listens_on_a_socket_for_this_user_alone(run: Run, tmp_path: Path) -> None:
+def test_the_engine_listens_on_a_private_socket(run: Run, tmp_path: Path) -> None:
     """The engine has no TCP port; its socket is in a private directory, which is in /tmp if TMPDIR is too long."""
     temporary = tmp_path / ("x" * 60)
     temporary.mkdir()

@@ -302,7 +302,7 @@ def test_a_lost_stream_is_warned_of_once(site: Site, caplog: pytest.LogCaptureFi
     assert caplog.text.count("STREAM_LOST") == 1
 
 
-def test_the_lag_stays_a_number(site: Site) -> None:
+def test_the_lag_stays_known(site: Site) -> None:
     """With ack=cursor, the server reports the group's entries-read and lag after every move."""
     site.add("s", 30)
     query = site.query(stream="s", group="g", ack="cursor", maxEntriesPerTrigger=10)

@@ -86,7 +86,7 @@ def test_a_pattern_is_looked_up_after_its_refresh_time(site: Site, connection: C
     assert selection.streams(server) == ["in:a", "in:b"]
 
 
-def test_a_shared_batch_is_acknowledged_where_it_was_read(site: Site) -> None:
+def test_a_shared_batch_sends_no_requests_for_other_streams(site: Site) -> None:
     """A shared batch with entries of one stream sends no requests for the other thirty streams."""
     names = [f"s{n}" for n in range(30)]
     for name in names:

@@ -18,7 +18,7 @@ def change_group(site: Site, how: str) -> None:
     if how == "destroyed":
         site.client.xgroup_destroy("s", "g")
         return
-    if how.startswith("made anew"):
+    if how.startswith("recreated"):
         site.client.xgroup_destroy("s", "g")
         site.client.xgroup_create("s", "g", position)
     else:
@@ -26,7 +26,7 @@ def change_group(site: Site, how: str) -> None:
 
 
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
-@pytest.mark.parametrize("how", ["destroyed", "made anew ahead", "moved ahead"])
+@pytest.mark.parametrize("how", ["destroyed", "recreated ahead", "moved ahead"])
 def test_a_changed_group_is_reported(site: Site, how: str, ack: str, caplog: pytest.LogCaptureFixture) -> None:
     """If another program changes the query's group, one log line reports it, and the rows are not affected."""
     site.add("s", 10)
@@ -73,7 +73,7 @@ def test_a_group_may_be_destroyed_at_any_moment(
         assert site.group()["pending"] == 0
 
 
-@pytest.mark.parametrize("how", ["made anew back", "moved back", "made anew ahead", "moved ahead"])
+@pytest.mark.parametrize("how", ["recreated back", "moved back", "recreated ahead", "moved ahead"])
 def test_a_moved_shared_group_is_reported(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
     """If a shared group is moved, the query continues at its new position, and one log line reports the move."""
     site.add("s", 10)

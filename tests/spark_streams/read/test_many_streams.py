@@ -243,7 +243,7 @@ def _trimmed(site: Site, streams: int) -> None:
         site.client.xtrim(f"in:{number:02}", maxlen=1, approximate=False)
 
 
-def _made_anew(site: Site, streams: int) -> None:
+def _recreated(site: Site, streams: int) -> None:
     for number in range(streams):
         site.client.delete(f"in:{number:02}")
         site.add(f"in:{number:02}", 3)
@@ -269,7 +269,7 @@ def _more_streams(site: Site, streams: int) -> None:
         (None, _without_group, {"group": "g"}),
         (None, _behind, {"group": "g"}),
         (None, _trimmed, {"group": "g"}),
-        (None, _made_anew, {"group": "g"}),
+        (None, _recreated, {"group": "g"}),
         (None, _more_streams, {"group": "g"}),
         (None, _trimmed, {"group": "g", "consume": "shared"}),
         (None, _without_group, {"group": "g", "consume": "shared"}),

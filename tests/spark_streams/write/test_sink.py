@@ -72,7 +72,7 @@ def test_overwriting_warns_of_entries_that_groups_have_not_finished(
     assert not caplog.text
 
 
-def test_overwriting_unread_entries_can_be_refused(client: redis.Redis, place: servers.Running) -> None:
+def test_overwriting_unread_entries_can_be_rejected(client: redis.Redis, place: servers.Running) -> None:
     """With overwriteUnread=false, a write fails at once if a group has unread or pending entries."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", "0")

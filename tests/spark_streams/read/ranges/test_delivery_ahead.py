@@ -312,11 +312,11 @@ def test_a_stream_replaced_during_a_delivery_is_read_from_its_start(
     site.add("new", 2 * _BATCH, first=1000, ids="{n}-5")
     query = query_of(site, failOnDataLoss="false")
 
-    def anew(number: int) -> None:
+    def recreate(number: int) -> None:
         if number == 3 and site.client.xlen("s") == 3 * _BATCH:
             site.client.rename("new", "s")
 
-    found = drained(query, monkeypatch, anew)
+    found = drained(query, monkeypatch, recreate)
     assert found == [*range(_BATCH), *range(1000, 1000 + 2 * _BATCH)]
 
 

@@ -23,7 +23,7 @@ from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose
 
-_BATCH = 1600  # more than the ranges that share a request
+_BATCH = 1600  # more than a range that is counted together with others (1,000)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_entries_lost_after_they_were_counted_are_skipped(site: Site, how: str) 
     looked_ahead(query)
     lose(site, how)
     found = numbers(query.drain())
-    left = {"trimmed": range(15, 30), "deleted": [*range(10, 14), *range(16, 30)], "stream made anew": range(100, 105)}
+    left = {"trimmed": range(15, 30), "deleted": [*range(10, 14), *range(16, 30)], "stream recreated": range(100, 105)}
     assert found == list(left.get(how, ()))
     assert max(map(len, query.batches)) == 10
 

@@ -11,7 +11,7 @@ import pytest
 from spark_streams.errors import StreamError
 from tests.spark_streams.driver import Query, Site, numbers
 
-LOSSES = ["trimmed", "deleted", "stream deleted", "stream made anew", "server empty"]
+LOSSES = ["trimmed", "deleted", "stream deleted", "stream recreated", "server empty"]
 
 
 def lose(site: Site, how: str) -> None:
@@ -22,7 +22,7 @@ def lose(site: Site, how: str) -> None:
         site.client.xdel("s", "15-1", "16-1")
     elif how == "stream deleted":
         site.client.delete("s")
-    elif how == "stream made anew":
+    elif how == "stream recreated":
         site.client.delete("s")
         site.add("s", 5, first=100)
     else:
@@ -105,7 +105,7 @@ def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
 
 @pytest.mark.parametrize("when", ["planned", "about to be read"])
 @pytest.mark.parametrize("said", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
-def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
+def test_a_trimmed_start_in_the_middle_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
     """A batch that starts in the middle of a stream fails if its first entry is trimmed, but not if earlier entries are
     trimmed.
     """

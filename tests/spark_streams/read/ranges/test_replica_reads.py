@@ -272,7 +272,7 @@ def test_a_broken_replica_connection_loses_no_row(pair: Pair, monkeypatch: pytes
         assert between.cuts == 3
 
 
-def test_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_availability_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """With readFrom=az, only a replica in the task's zone is read: the zone of the option, or of the executor's
     environment.
     """

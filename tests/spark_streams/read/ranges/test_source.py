@@ -63,8 +63,8 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
 
 
 @pytest.mark.parametrize("most", [1600, 1701])
-def test_a_batch_is_split_evenly_and_counted_once(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The count that finds the end of a batch also gives its split points, and partitions have equal sizes."""
+def test_a_batch_is_split_evenly_with_few_counts(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Partitions of a batch have equal sizes, and the count that finds the end of the batch is reused if possible."""
     counted: list[int] = []
     marks = xrange.marks
 
@@ -141,7 +141,7 @@ def test_cursor_only_moves_the_group(site: Site) -> None:
     assert site.group()["last-delivered-id"] == b"20-1"
 
 
-def test_none_leaves_the_group_as_it_is(site: Site) -> None:
+def test_none_does_not_change_the_group(site: Site) -> None:
     """With ack=none, the group only defines the start and is not changed."""
     site.add("s", 20)
     site.client.xgroup_create("s", "g", "5-1")

@@ -214,7 +214,7 @@ def test_without_claim_idle_ms_nothing_is_claimed(site: Site) -> None:
     assert site.client.xpending("s", "g")["consumers"] == [{"name": b"slow", "pending": 5}]
 
 
-def test_poison_goes_to_the_dead_letter_stream(site: Site) -> None:
+def test_an_undeliverable_entry_becomes_a_dead_letter(site: Site) -> None:
     """An entry delivered more often than maxDeliveries is moved to the dead-letter stream with all fields; a schema can
     read its origin and delivery count.
     """
