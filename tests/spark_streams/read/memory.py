@@ -48,7 +48,7 @@ class Stream:
 
     @classmethod
     def of(cls, text: str) -> Stream:
-        """The stream of a text."""
+        """Return the stream that the text describes."""
         name, entries, *words = text.split()
         ids = None if entries == "none" else [n for part in entries.split(",") for n in _span(part)]
         said = dict(word.split("=") for word in words if "=" in word)
@@ -66,7 +66,7 @@ class Stream:
         )
 
     def between(self, after: StreamId, upto: StreamId) -> list[int]:
-        """The entries in (after, upto]."""
+        """Return the entries in (after, upto]."""
         ids = self.ids or []
         return ids[bisect_right(ids, after.ms) : bisect_right(ids, upto.ms)]
 
@@ -109,12 +109,12 @@ class Memory:
 
     @classmethod
     def of(cls, text: str) -> Memory:
-        """The streams of a text, separated by semicolons."""
+        """Return a server with the streams that the text describes, separated by semicolons."""
         streams = map(Stream.of, text.split(";"))
         return cls({stream.name: stream for stream in streams})
 
     def between(self, stream: str, after: StreamId, upto: StreamId) -> list[int]:
-        """The entries of a stream in (after, upto]."""
+        """Return the entries of a stream in (after, upto]."""
         return self.streams[stream].between(after, upto)
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
@@ -144,7 +144,7 @@ class Memory:
 
     @property
     def begin(self) -> Offsets:
-        """Where the streams were read up to, as the last batch has written it down."""
+        """The offset of the last batch: the position in each stream."""
         known = {name: stream for name, stream in self.streams.items() if "new" not in stream.flags}
         added = {name: stream.added_before for name, stream in known.items()}
         return Offsets(
