@@ -32,7 +32,7 @@ def frame(table: pa.Table) -> pd.DataFrame:
 
 
 @on("redis")
-def test_figures_of_windows_are_those_of_pandas(jobs: Jobs, departures: Departures) -> None:
+def test_aggregates_of_windows_equal_pandas(jobs: Jobs, departures: Departures) -> None:
     """Each window that the watermark has passed is written once, with the totals from pandas. With LONG_TESTS=1, two
     runs write them.
     """
@@ -78,7 +78,7 @@ def test_alerts_are_the_entries_that_fulfil_the_condition(jobs: Jobs, departures
 
 
 @on("engine")
-def test_a_join_of_two_streams_is_that_of_pandas(jobs: Jobs, departures: Departures) -> None:
+def test_a_join_of_two_streams_equals_pandas(jobs: Jobs, departures: Departures) -> None:
     """The join of departures and weather readings within an hour equals the join in pandas."""
     weather = data.weather_readings()
     weather = weather.slice(0, 200).select(["origin", "time_hour", "visib"])

@@ -18,7 +18,7 @@ def test_a_line_holds_every_figure_of_its_group() -> None:
     assert line.split() == ["EWR", ">5", "111,229", "2,490", "26,741", "1,299", "14.3", "40.2", "1,126"]
 
 
-def test_a_figure_that_does_not_exist_is_a_dash() -> None:
+def test_a_missing_figure_is_a_dash() -> None:
     counts = {"scheduled": 1.0, "cancelled": 1.0, "late": 0.0, "very_late": 0.0}
     (line,) = report.table({("JFK", "<1"): counts}).splitlines()[2:]
     assert line.split() == ["JFK", "<1", "1", "1", "0", "0", "-", "-", "-"]
@@ -40,5 +40,5 @@ def test_lines_are_as_wide_as_the_header() -> None:
     assert len({len(line) for line in lines[:3]}) == 1
 
 
-def test_every_band_of_the_data_has_its_place_in_the_table() -> None:
+def test_every_band_of_the_data_is_in_the_table() -> None:
     assert set(check.joined()["visibility"]) == set(report.BANDS)

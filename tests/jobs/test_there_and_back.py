@@ -87,7 +87,7 @@ def test_binary_values_are_archived_with_binary_only(jobs: Jobs) -> None:
     jobs.client.xgroup_destroy("s", "archive")
     kept = jobs.path("bytes")
     jobs.run(archive, *words, "--to", kept, "--binary", "--group", "bytes")
-    assert jobs.client.xlen("s") == 0  # though it was a single batch
+    assert jobs.client.xlen("s") == 0  # trimmed, although there was only one batch
     jobs.run(replay, "--from", kept, "--to", "back", "--checkpoint", jobs.path("replay"))
     with redis.Redis.from_url(jobs.url, protocol=2) as raw:
         expected = [(b"1-1", {b"n": b"\xff\xfe", b"m": "ü".encode()}), (b"1-2", {b"n": b"text"})]

@@ -124,7 +124,7 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
 
 
 @pytest.mark.parametrize("module", ["spark_streams.source", "spark_streams.monitor", "pyspark_pystreams"])
-def test_the_data_source_names_the_extra_that_is_missing(bare: Path, tmp_path: Path, module: str) -> None:
+def test_the_data_source_names_the_missing_extra(bare: Path, tmp_path: Path, module: str) -> None:
     """`spark_streams` can be imported without Spark; modules that need Spark fail with an error that says what to
     install.
     """
@@ -185,13 +185,14 @@ SHIPPED = """
 @long_only
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_wheel_that_comes_with_the_application_is_registered(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+def test_a_wheel_shipped_with_the_application_can_be_registered(wheel: Path, tmp_path: Path, users_own: Path) -> None:
     """With `--py-files`, `register` makes the source available to batches and queries, and the embedded engine starts.
 
     The user's own packages `engine` and `jobs` stay importable in the driver and the workers.
     """
     python = str(environment(tmp_path / "venv", None))
-    archive = shutil.copy(wheel, tmp_path / "pystreams.zip")  # Spark puts zip, egg and jar on the path, and no wheels
+    # Spark adds .zip, .egg and .jar files to the path, but not .whl.
+    archive = shutil.copy(wheel, tmp_path / "pystreams.zip")
     said = run(
         python,
         SHIPPED,
@@ -221,7 +222,7 @@ def test_the_connector_needs_no_package_of_the_engine(lean: Path, tmp_path: Path
     assert count > 50
 
 
-#: Spark's calls, in its order; objects for a worker are pickled. Each type of address is used once.
+#: The calls of Spark in their order; objects sent to a worker are pickled.
 READ_AND_WRITE = """
     import json, pickle, sys
     import pyarrow as pa
@@ -284,7 +285,7 @@ REFUSED = """
 """
 
 
-def test_the_embedded_engine_says_which_package_it_misses(lean: Path, tmp_path: Path) -> None:
+def test_the_embedded_engine_names_the_missing_package(lean: Path, tmp_path: Path) -> None:
     """The error of the embedded engine names the missing package, the Python without it, and how to install it."""
     assert run(lean, REFUSED, tmp_path) == (
         f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'zstandard', which {lean} does not have. "
@@ -313,7 +314,7 @@ def test_a_connector_without_the_engine_reports_the_missing_package(wheel: Path,
 def test_the_pages_run_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
     """Every example of the documentation runs in an environment with only the wheel."""
     python = environment(tmp_path / "venv", wheel)
-    program = python.parent / "pytest"  # a page runs it
+    program = python.parent / "pytest"  # the examples of a page call it
     program.write_text(f'#!/bin/sh\nexec {python} -m pytest "$@"\n')
     program.chmod(0o755)
     elsewhere = tmp_path / "elsewhere"

@@ -73,5 +73,5 @@ def test_a_notebook_needs_no_settings(wheel: Path, tmp_path: Path) -> None:
     installed, session, batch, query = json.loads(ended.stdout.splitlines()[-1])
     assert "ERROR" not in installed
     assert "True" in session
-    assert "5 python3" in batch  # Spark's own functions run where they ran before
+    assert "5 python3" in batch  # functions of Spark still run with the default Python
     assert "[0, 1, 2, 3, 4]" in query

@@ -67,14 +67,14 @@ def fake_java(path: Path, version: str) -> None:
     program(path, f"echo 'openjdk version \"{version}\" 2025-01-01' >&2")
 
 
-def test_the_newest_python_on_path_is_taken(programs: Path) -> None:
+def test_the_newest_python_on_path_is_used(programs: Path) -> None:
     fake_python(programs / "python3", 11)
     fake_python(programs / "python3.13", 13)
     fake_python(programs / "python3.12", 12)
     assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.13")
 
 
-def test_a_python_that_does_not_run_or_is_too_old_is_passed_over(programs: Path) -> None:
+def test_a_python_that_does_not_run_or_is_too_old_is_skipped(programs: Path) -> None:
     program(programs / "python3.13", "exit 127")
     fake_python(programs / "python3", 10)
     fake_python(programs / "python3.11", 11)
@@ -131,7 +131,7 @@ def test_a_python_without_ensurepip_is_reported_with_the_package_that_brings_it(
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "17-ea"])
-def test_java_17_and_later_will_do(programs: Path, version: str) -> None:
+def test_java_17_and_later_is_accepted(programs: Path, version: str) -> None:
     fake_java(programs / "java", version)
     result = run_script("need-java", programs)
     assert (result.returncode, result.stderr) == (0, "")
@@ -147,7 +147,7 @@ def test_an_old_or_missing_java_is_reported_with_what_to_install(programs: Path,
     assert "openjdk-17-jre-headless" in result.stderr
 
 
-def test_java_home_goes_before_path_as_it_does_for_spark(programs: Path, tmp_path: Path) -> None:
+def test_java_home_takes_precedence_over_path(programs: Path, tmp_path: Path) -> None:
     fake_java(programs / "java", "11.0.21")
     fake_java(tmp_path / "jdk" / "bin" / "java", "17.0.15")
     assert run_script("need-java", programs, JAVA_HOME=str(tmp_path / "jdk")).returncode == 0
@@ -158,7 +158,7 @@ def test_java_home_goes_before_path_as_it_does_for_spark(programs: Path, tmp_pat
     assert "JAVA_HOME" in result.stderr
 
 
-def test_every_dependency_and_every_rule_that_is_off_says_why() -> None:
+def test_every_dependency_and_disabled_rule_has_a_reason() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     project = PYPROJECT["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
@@ -171,7 +171,7 @@ def test_every_dependency_and_every_rule_that_is_off_says_why() -> None:
         assert re.search(r"# [\w`]", line), line
 
 
-def test_ci_and_pages_use_words_that_the_makefile_has() -> None:
+def test_ci_and_pages_use_existing_make_targets() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"install", "demo", "test", "lint", "check", "bench"} <= targets
     used = re.findall(r"^make((?: [a-z-]+)+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
@@ -199,7 +199,7 @@ def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> Non
     assert "pyspark_pystreams" in result.stdout
 
 
-def test_all_places_name_the_same_version() -> None:
+def test_all_files_have_the_same_version() -> None:
     """The package, the engine, and the first section of the changelog have the same version."""
     version = PYPROJECT["project"]["version"]
     assert version == ENGINE_VERSION
@@ -303,7 +303,7 @@ def test_spark_and_the_engine_are_extras(metadata: Message) -> None:
     assert "extra == 'spark'" in {each.rpartition("; ")[2] for each in required if each.startswith("pyspark>")}
 
 
-def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
+def test_the_contents_of_the_wheel(wheel: Path) -> None:
     """The wheel contains exactly our packages and the module for Spark, all code, the type markers and the license."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

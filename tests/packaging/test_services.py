@@ -35,7 +35,7 @@ def test_a_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
     assert float(exposure) <= 1.5, rated
 
 
-def test_the_units_are_those_of_the_package() -> None:
+def test_the_units_start_existing_verbs() -> None:
     """There are units for the engine and the dashboard, and both start existing verbs."""
     assert [unit.name for unit in _UNITS] == ["pystreams-dashboard.service", "pystreams-engine.service"]
     for unit in _UNITS:
@@ -116,7 +116,7 @@ def test_the_manifests_are_valid() -> None:
     """The manifests are valid by the Kubernetes schemas, which reject a misspelled field."""
     checked = []
     for each in _manifests():
-        if each["kind"] != "PodMonitor":  # of the Prometheus operator
+        if each["kind"] != "PodMonitor":  # defined by the Prometheus operator, not by Kubernetes
             kubernetes_validate.validate(each, "1.37", strict=True)
             checked.append(each["kind"])
             with pytest.raises(kubernetes_validate.ValidationError):
@@ -164,7 +164,7 @@ def _configured(directory: Path, host: str, sentinels: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_a_server_joins_the_master_that_the_sentinels_name(tmp_path: Path) -> None:
+def test_a_server_follows_the_master_named_by_the_sentinels(tmp_path: Path) -> None:
     """A server follows the master named by the Sentinels, or the first server without them. The engine and Sentinel
     accept the files.
     """

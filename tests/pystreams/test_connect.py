@@ -114,7 +114,7 @@ def test_an_unusable_server_is_an_error(cli_of: Cli, words: tuple[str, ...], sta
 
 
 @pytest.mark.redis
-def test_a_profile_leads_to_a_server_with_tls(cli_of: Cli, tmp_path: Path) -> None:
+def test_a_profile_with_tls(cli_of: Cli, tmp_path: Path) -> None:
     """A profile may hold a client certificate and a password, with a warning if others can read it. Without TLS, the
     error is TLS_NEEDED.
     """
@@ -149,7 +149,7 @@ def test_a_password_on_the_command_line_causes_a_warning(cli_of: Cli, words: tup
     assert ":pw" not in said
 
 
-def test_errors_are_json_with_json(cli_of: Cli) -> None:
+def test_errors_are_json_with_the_json_flag(cli_of: Cli) -> None:
     """With `--json`, the error's ID and message are JSON on standard error."""
     error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]
     assert (error["id"], error["message"][:18]) == ("NO_SUCH_STREAM", "There is no stream")

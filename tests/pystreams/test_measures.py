@@ -39,7 +39,7 @@ def test_an_age_is_known_if_the_id_is_a_time(ms: int, expected: int | None) -> N
     assert measures.age(StreamId(ms, 0), _NOW) == expected
 
 
-def test_an_estimate_has_a_mark_bounds_and_metrics_of_its_own() -> None:
+def test_an_estimate_has_its_own_mark_bounds_and_metrics() -> None:
     """An exact lag and an estimated lag are different metrics; an estimate is also marked and has bounds."""
     lag = _of(measures.GROUP, "lag")
     exact, estimated = _group(), _group(exact=False, least=3, most=9)
@@ -51,7 +51,7 @@ def test_an_estimate_has_a_mark_bounds_and_metrics_of_its_own() -> None:
     assert list(lag.samples(estimated)) == list(zip(names, (5, 3, 9), strict=True))
 
 
-def test_a_value_has_one_unit_per_reader() -> None:
+def test_a_value_has_a_unit_for_each_format() -> None:
     """Durations are seconds in JSON and metrics, and have units in text. Small rates are not rounded to zero."""
     behind, rate = _of(measures.GROUP, "behind"), _of(measures.STREAM, "rate")
     assert (behind.json_key, behind.text(_group()), behind.json(_group())) == ("lag_seconds", "1.5s", 1.5)

@@ -60,9 +60,7 @@ def _verb(words: list[str]) -> click.Command:
     return command.commands[words[1]] if isinstance(command, click.Group) else command
 
 
-def test_the_rules_that_are_named_are_enough(
-    cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
-) -> None:
+def test_the_named_rules_suffice(cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path) -> None:
     """Each command succeeds for a user with only the rules listed for its verb."""
     for number in (1, 2):
         client.xadd("s", {"n": 1}, id=f"{number}-0")

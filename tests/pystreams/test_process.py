@@ -50,7 +50,7 @@ def test_an_interrupted_prompt_changes_nothing(
     assert client.xlen("s") == 1
 
 
-def test_an_option_of_another_connector_is_a_wrong_command_line(cli_of: Cli) -> None:
+def test_an_option_of_another_connector_is_a_usage_error(cli_of: Cli) -> None:
     """An option of another connector exits with the status of a wrong command line."""
     assert "FOREIGN_OPTION" in cli_of.failure("ls", "--option", "port=6379", status=2)
 
@@ -65,7 +65,7 @@ def _every_verb() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("words", _every_verb(), ids=" ".join)
-def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
+def test_the_help_of_each_verb_keeps_its_layout(words: list[str]) -> None:
     r"""Tables and examples in help texts keep their lines, and no `\b` is shown."""
     text = CliRunner().invoke(cli, [*words, "--help"]).output
     assert "\\b" not in text
@@ -85,7 +85,7 @@ def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
         ("tail s --limit many --json", "'many' is not a valid integer"),
     ],
 )
-def test_a_wrong_command_line_is_json_for_programs(line: str, told: str) -> None:
+def test_a_usage_error_is_json_with_the_json_flag(line: str, told: str) -> None:
     """With `--json`, a wrong command line is one JSON document on standard error, with the usual status."""
     result = CliRunner().invoke(cli, line.split())
     found = json.loads(result.stderr)["error"]

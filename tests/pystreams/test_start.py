@@ -33,7 +33,7 @@ for line in {_LINES.splitlines()}:
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_simple_verbs_do_without_spark_and_arrow(place: servers.Running, client: redis.Redis, tmp_path) -> None:
+def test_simple_verbs_do_not_import_spark_and_arrow(place: servers.Running, client: redis.Redis, tmp_path) -> None:
     """Verbs that need neither Spark nor Arrow do not import them, because that would dominate the startup time."""
     (tmp_path / "entries.jsonl").write_text('{"n": 2}\n')
     environment = {"PYSTREAMS_URL": place.url, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)}

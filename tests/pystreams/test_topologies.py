@@ -22,7 +22,7 @@ from tests.pystreams.metrics.exposed import parsed, value
 from tests.servers import topologies
 from tests.suite.waiting import DEADLINE
 
-_STREAMS = [f"s{number}" for number in range(1, 8)]  # which lie on all three masters of the cluster
+_STREAMS = [f"s{number}" for number in range(1, 8)]  # these names are spread over all three masters of the cluster
 
 
 @pytest.fixture(scope="module")

@@ -196,6 +196,6 @@ def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Pat
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_removing_the_own_user_says_so(cli_of: Cli, place: servers.Running) -> None:
+def test_removing_ones_own_user_causes_a_warning(cli_of: Cli, place: servers.Running) -> None:
     """The preview warns if the command would remove the user that it is logged in as."""
     assert "the user default, your own login, of " in cli_of("server", "acl", "default", "--rm", "--dry-run")

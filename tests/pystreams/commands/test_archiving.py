@@ -48,9 +48,7 @@ def _raw(client: redis.Redis, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
-def test_what_is_exported_can_be_imported_without_loss(
-    cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
-) -> None:
+def test_an_export_can_be_imported_without_loss(cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str) -> None:
     """An export and import keep every byte and ID of the entries; only the order of an entry's fields may change."""
     file = str(tmp_path / name)
     assert cli_of.json("export", "orders", file)["written"] == 1212
@@ -239,7 +237,7 @@ def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, re
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_large_values_and_empty_streams_come_back(cli_of: Cli, client: redis.Redis, tmp_path: Path, form: str) -> None:
+def test_large_values_and_empty_streams_survive(cli_of: Cli, client: redis.Redis, tmp_path: Path, form: str) -> None:
     """Values of any size survive an export and import, also in the line at which an export resumes. So do empty
     streams.
     """
@@ -269,7 +267,7 @@ def test_import_batches_are_limited_by_bytes(cli_of: Cli, client: redis.Redis, t
 
 @pytest.mark.parametrize("text", ["a note of mine", "a note\nwithout an end", "a note\n\n", '{"id": 5}\nand more'])
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_a_file_that_is_no_export_stays_as_it_is(
+def test_a_file_that_is_not_an_export_is_unchanged(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, form: str, text: str
 ) -> None:
     """`export --resume` fails on a file that is not an export, and leaves it unchanged."""

@@ -126,7 +126,7 @@ def test_an_interrupted_delivery_is_not_reported_as_a_moved_group(
     assert "moves the group to the checkpoint" in _only(json.loads(result.stdout))["difference"]
 
 
-def test_what_is_no_checkpoint(cli_of: Cli, checkpoint: Path) -> None:
+def test_invalid_checkpoints_are_errors(cli_of: Cli, checkpoint: Path) -> None:
     assert "[NO_CHECKPOINT]" in cli_of.failure("checkpoint", "show", str(checkpoint / "commits"), status=4)
     (checkpoint / "offsets" / "2").write_text("v2\n{}\n{}")
     assert "its version is 'v2'" in cli_of.failure("checkpoint", "show", str(checkpoint), status=1)

@@ -64,7 +64,7 @@ def test_lag_in_seconds_is_the_age_of_the_first_undelivered_entry(cli_of: Cli, s
     seconds, _ = stream.time()
     group = _only(cli_of.json("groups", "lag", "orders"))
     assert seconds - 4 <= group["lag_seconds"] < seconds + 60
-    assert (group["lag"], group["status"]) == (7, "ok")  # its consumer has just called
+    assert (group["lag"], group["status"]) == (7, "ok")  # the consumer was active just now
     stream.xreadgroup("billing", "c1", {"orders": ">"}, noack=True)
     assert _only(cli_of.json("groups", "lag", "--group", "billing"))["lag_seconds"] == 0
 
@@ -77,7 +77,7 @@ def test_lag_in_seconds_is_the_age_of_the_first_undelivered_entry(cli_of: Cli, s
         (("--fail-behind", "1h"), 3),
         (("--fail-status",), 0),
         (("--watch", "--interval", "0", "--samples", "3"), 0),
-        (("--watch", "--interval", "0", "--looks", "3"), 0),  # its former name
+        (("--watch", "--interval", "0", "--looks", "3"), 0),  # deprecated name of --samples
         (("--watch", "--interval", "0", "--fail-above", "1"), 3),
     ],
 )
@@ -157,7 +157,7 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
         ("app-3-0", "start", "shares"),
     ],
 )
-def test_moving_a_spark_querys_group_says_what_the_query_will_do(
+def test_moving_the_group_of_a_spark_query_causes_a_warning(
     cli_of: Cli, stream: redis.Redis, consumer: str, to: str, said: str
 ) -> None:
     """The warning says whether the query continues from its checkpoint or, if it shares the group, from the new

@@ -23,13 +23,13 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(cli, ["jobs", *words])
 
 
-def test_ls_names_every_job_with_what_it_does() -> None:
+def test_ls_lists_every_job_with_its_description() -> None:
     lines = run("ls").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:]] == NAMES
     assert "Streams to Parquet files by day" in lines[2]
 
 
-def test_path_says_where_a_script_and_its_example_are() -> None:
+def test_path_prints_the_script_and_its_example() -> None:
     assert run("path", "archive").stdout.strip() == str(ROOT / "jobs" / "archive.py")
     assert run("path", "archive", "--conf").stdout.strip() == str(ROOT / "conf" / "archive.toml")
     missing = run("path", "nothing")
@@ -48,7 +48,7 @@ def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
     words = ["lag", "--json", "--url", "redis://u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
     quiet, level = ["--conf", "spark.log.level=WARN"], "--conf spark.log.level=INFO"
-    cluster = "--deploy-mode cluster "  # the server is not asked
+    cluster = "--deploy-mode cluster "  # in cluster mode the server is not checked
     for submitted, configured, first in (
         (cluster + "--master 'local[2]'", {}, [*quiet, *cluster.split(), "--master", "local[2]"]),
         (cluster + level, {}, (cluster + level).split()),
@@ -65,7 +65,7 @@ def test_run_passes_the_job_its_arguments(tmp_path: Path) -> None:
         assert (result.returncode, result.stdout.splitlines()) == (7, expected)
 
 
-def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
+def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
     """`--url`, `--profile` and `--option` before the verb apply to the job. The password of a profile is not an
     argument.
     """
@@ -77,7 +77,7 @@ def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
     place.mkdir()
     (place / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
-    cluster = ("--submit", "--deploy-mode cluster")  # the server is not asked
+    cluster = ("--submit", "--deploy-mode cluster")  # in cluster mode the server is not checked
     for words, expected in (
         (("--url", "redis://a", "--option", "tls.verify=none"), ["--url", "redis://a", "--option", "tls.verify=none"]),
         (("--profile", "far"), ["--url", "rediss://far"]),

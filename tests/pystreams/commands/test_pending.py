@@ -49,7 +49,7 @@ def test_pending_entries_are_found(cli_of: Cli, stream: redis.Redis, words: tupl
     assert _ids(cli_of, *words) == ids
 
 
-def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> None:
+def test_a_truncated_table_has_a_note(cli_of: Cli, stream: redis.Redis) -> None:
     result = cli_of.result("pending", "ls", "orders", "billing", "--limit", "2")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["1-0", "c1"], ["2-0", "c1"]]
     assert "The group has 6 pending entries." in result.stderr
@@ -101,7 +101,7 @@ def test_many_pending_entries_are_read_in_pages(cli_of: Cli, stream: redis.Redis
     assert cli_of.json("pending", "ack", "orders", "billing", "--consumer", "c4", "-y")["acknowledged"] == 2504
 
 
-def test_what_is_missing_is_named(cli_of: Cli, stream: redis.Redis) -> None:
+def test_missing_objects_are_errors(cli_of: Cli, stream: redis.Redis) -> None:
     assert "[NO_SUCH_STREAM]" in cli_of.failure("pending", "ls", "nope", "billing", status=4)
     assert "[NO_SUCH_GROUP]" in cli_of.failure("pending", "ls", "orders", "nope", status=4)
     assert "[NO_SUCH_CONSUMER]" in cli_of.failure("consumers", "rm", "orders", "billing", "c7", "-y", status=4)

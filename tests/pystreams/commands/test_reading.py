@@ -123,7 +123,7 @@ def test_unknown_fields_in_conditions_are_reported(cli_of: Cli, client: redis.Re
     assert cli_of("tail", "s", "--decode", "auto", "--where", "doc.a.b or doc.card.number.x or doc.card.nothing") == ""
 
 
-def test_what_cannot_be_shown(cli_of: Cli, streams: redis.Redis) -> None:
+def test_invalid_conditions_and_missing_streams_are_errors(cli_of: Cli, streams: redis.Redis) -> None:
     assert "[NO_SUCH_STREAM]" in cli_of.failure("tail", "nope", status=4)
     for condition in ("n = 5", "__import__('os')", "n().real > 1", "n >", "[1]", "lambda: 1", "n ** 9 > 1"):
         assert "[INVALID_VALUE] --where" in cli_of.failure("tail", "a", "--where", condition, status=2)
@@ -208,7 +208,7 @@ def test_a_consumer_gets_new_entries_and_may_acknowledge_them(cli_of: Cli, strea
     )
 
 
-def test_a_named_consumer_first_gets_what_is_pending_for_it(cli_of: Cli, streams: redis.Redis) -> None:
+def test_a_named_consumer_gets_its_pending_entries_first(cli_of: Cli, streams: redis.Redis) -> None:
     cli_of("consume", "a", "-g", "g", "-c", "me", "--create", "-n", "2")
     assert _ids(cli_of("consume", "a", "-g", "g", "-c", "me", "-n", "4", "--ack", "--json")) == [1, 3, 5, 7]
     assert streams.xpending("a", "g")["pending"] == 0

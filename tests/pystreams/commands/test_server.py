@@ -38,7 +38,7 @@ def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place
     assert "All data is lost when the server stops" in cli_of("doctor")
 
 
-def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
     """`doctor` reports missing permissions and an eviction policy, exits with 3, and shows no password."""
     client.acl_setuser(
         "poor", enabled=True, passwords=["+hush"], commands=["+@all", "-xreadgroup", "-config", "-eval"], keys=["s*"]

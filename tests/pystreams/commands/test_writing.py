@@ -27,7 +27,7 @@ def _entries(client: redis.Redis, stream: str = "s") -> list[dict[bytes, bytes]]
     return [fields for _, fields in client.xrange(stream)]
 
 
-def test_one_entry_of_the_command_line(cli_of: Cli, client: redis.Redis) -> None:
+def test_one_entry_from_arguments(cli_of: Cli, client: redis.Redis) -> None:
     """FIELD=VALUE accepts any bytes; other arguments are rejected."""
     assert cli_of.json("produce", "s", "a=1", b"\xff=\xfe=", "empty=") == {"added": 1}
     assert _entries(client) == [{b"a": b"1", b"\xff": b"\xfe=", b"empty": b""}]
@@ -47,7 +47,7 @@ def test_one_entry_of_the_command_line(cli_of: Cli, client: redis.Redis) -> None
         ),
     ],
 )
-def test_rows_of_files(
+def test_rows_from_files(
     cli_of: Cli, client: redis.Redis, tmp_path: Path, name: str, text: str, entries: list[dict[bytes, bytes]]
 ) -> None:
     """A missing value becomes no field, and every entry gets a new ID."""
@@ -60,7 +60,7 @@ def test_rows_of_files(
     assert client.xrange("s")[0][0] > b"1000000000000"
 
 
-def test_lines_of_standard_input(cli_of: Cli, client: redis.Redis) -> None:
+def test_lines_from_standard_input(cli_of: Cli, client: redis.Redis) -> None:
     words = ("produce", "s", "-f", "-", "--format", "lines", "--line-field", "text")
     assert cli_of.json(*words, stdin=b"one\n\xff\r\nlast") == {"added": 3}
     assert _entries(client) == [{b"text": b"one"}, {b"text": b"\xff"}, {b"text": b"last"}]
@@ -128,7 +128,9 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
         ('{"a":' * 100_000, "it is nested too deeply"),
     ],
 )
-def test_odd_json_is_a_malformed_row(cli_of: Cli, client: redis.Redis, tmp_path: Path, line: str, reason: str) -> None:
+def test_unusable_json_is_a_malformed_row(
+    cli_of: Cli, client: redis.Redis, tmp_path: Path, line: str, reason: str
+) -> None:
     """Unusable JSON is an error that names the row."""
     file = tmp_path / "rows.jsonl"
     file.write_text(line + "\n")
@@ -137,7 +139,7 @@ def test_odd_json_is_a_malformed_row(cli_of: Cli, client: redis.Redis, tmp_path:
     assert reason in told
 
 
-def test_parquet_comes_from_files_alone(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+def test_parquet_is_read_from_files_only(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
     """Parquet on standard input is rejected, and a missing or invalid Parquet file is named."""
     assert "INVALID_VALUE" in cli_of.failure("produce", "s", "-f", "-", "--format", "parquet", status=2)
     missing, other = tmp_path / "missing.parquet", tmp_path / "other.parquet"

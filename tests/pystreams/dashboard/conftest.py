@@ -121,7 +121,7 @@ def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
             return stack.enter_context(dashboard_of(Wanted(url), changes=changes, open_here=open_here))
 
         yield start
-    with suppress(redis.ConnectionError):  # some tests end the server
+    with suppress(redis.ConnectionError):  # some tests stop the server
         wait_for(lambda: _connections(client) <= before, "the end of the dashboards' connections")
 
 

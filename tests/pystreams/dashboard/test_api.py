@@ -91,7 +91,7 @@ def test_entries_are_paged_in_both_directions_and_filtered(client: redis.Redis, 
     assert dashboard.refused("stream", stream="t") == (404, "NO_SUCH_STREAM")
 
 
-def test_long_values_are_cut(client: redis.Redis, dashboard: Dashboard) -> None:
+def test_long_values_are_truncated(client: redis.Redis, dashboard: Dashboard) -> None:
     """Long values are truncated, with their length, so a page of entries stays small."""
     client.xadd("s", {"x": b"y" * 1_000_000, **{f"f{at}": 1 for at in range(100)}})
     answer = dashboard.web.get("/api/entries", params={"stream": "s"})

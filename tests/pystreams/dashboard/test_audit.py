@@ -18,7 +18,7 @@ from tests.pystreams.dashboard.conftest import dashboard_of
 
 pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
-#: One change of each kind, in an order in which they are all possible.
+#: One change of each kind, ordered so that each is possible after the previous ones.
 EACH = [
     ("produce", {"stream": "orders", "fields": [["n", "secret-value"]]}),
     ("seek", {"stream": "orders", "group": "billing", "to": "start"}),
@@ -82,7 +82,7 @@ def test_a_change_that_fails_is_recorded_with_its_error(
     assert (row["event"], "NO_SUCH_GROUP" in row["result"]) == ("failed", True)
 
 
-def test_a_user_sees_the_changes_of_streams_that_it_may_read(
+def test_a_user_sees_only_changes_of_readable_streams(
     place: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
     """A user sees only changes of streams that the user may read, and not the path of the log."""

@@ -34,7 +34,7 @@ def _open_files() -> list[str]:
     """Return the paths of export files that this process has open."""
     found = []
     for each in Path("/proc/self/fd").glob("*"):
-        with suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # the file was closed in the meantime
             found.append(str(each.readlink()))
     return [path for path in found if "pystreams-export" in path]
 

@@ -60,7 +60,7 @@ def test_a_sample_leaves_out_streams_that_the_user_may_not_read(client: redis.Re
     assert (set(found.streams), set(found.groups)) == ({b"open"}, {(b"open", b"g")})
 
 
-def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, place: servers.Running) -> None:
+def test_commands_of_the_dashboard_are_counted_separately(client: redis.Redis, place: servers.Running) -> None:
     """The commands of the dashboard's samples and scrapes are counted separately from those of other clients."""
     for number in range(200):
         client.xadd(f"s{number}", {"n": number})

@@ -94,7 +94,7 @@ def test_sessions_and_plans_are_limited() -> None:
         ("evil.example.com@127.0.0.1", False),
     ],
 )
-def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> None:
+def test_unknown_host_names_are_rejected(host: str, known: bool) -> None:
     """Requests whose Host is neither an IP address, localhost, nor a configured name are rejected."""
     assert host_is_known(host, {"streams.example.com"}) == known
 
@@ -103,7 +103,7 @@ def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> 
     ("url", "strict"),
     [("https://streams.example.com", True), ("http://streams.example.com", False), ("https://localhost", False)],
 )
-def test_a_configured_name_stays_with_https(url: str, strict: bool) -> None:
+def test_a_configured_name_has_hsts(url: str, strict: bool) -> None:
     """HTTPS responses enable HSTS for a configured name, but not for localhost, which other programs use too."""
     web = TestClient(Guard(PlainTextResponse("."), ["streams.example.com"]), base_url=url)
     assert ("strict-transport-security" in web.get("/").headers) == strict
@@ -230,7 +230,7 @@ def test_a_login_without_a_password_is_accepted_on_loopback_only(started: Starte
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_guesses_of_the_token_are_slowed_down_and_the_right_one_works(started: Started) -> None:
+def test_wrong_tokens_are_limited_and_the_right_one_works(started: Started) -> None:
     """After eight wrong tokens in a minute, further wrong tokens get 429; the right token is still accepted."""
     dashboard = started()
     assert {dashboard.log_in().status_code for _ in range(9)} == {200}
@@ -279,7 +279,7 @@ def test_only_configured_proxies_name_the_client(proxies: tuple[str, ...], clien
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_session_whose_user_is_gone_has_ended(started: Started, client: redis.Redis, place: servers.Running) -> None:
+def test_a_session_ends_when_its_user_is_removed(started: Started, client: redis.Redis, place: servers.Running) -> None:
     """A session ends when its user has been removed from the server."""
     client.xadd("s", {"a": 1})
     client.acl_setuser("guest", enabled=True, passwords=["+guest-pass"], commands=["+@all"], keys=["*"])
@@ -291,9 +291,7 @@ def test_a_session_whose_user_is_gone_has_ended(started: Started, client: redis.
     assert dashboard.web.get("/api/session").json()["session"] is None
 
 
-def test_the_rules_that_the_command_names_are_enough(
-    started: Started, client: redis.Redis, place: servers.Running
-) -> None:
+def test_the_documented_acl_rules_suffice(started: Started, client: redis.Redis, place: servers.Running) -> None:
     """The ACL rules named by the command suffice for the sampler and all pages, and allow no changes."""
     client.xadd("s", {"a": 1}, id="1-0")
     client.xgroup_create("s", "g", "0")
@@ -366,6 +364,6 @@ def test_metrics_require_the_token(started: Started, client: redis.Redis) -> Non
         (run.Settings(proxies=["127.0.0.1"]), False),
     ],
 )
-def test_only_users_of_this_machine_need_no_password(settings: run.Settings, opened: bool) -> None:
+def test_logins_without_a_password_are_disabled_on_the_network(settings: run.Settings, opened: bool) -> None:
     """Logins without a password are disabled if the dashboard listens on the network or behind a proxy."""
     assert run.is_open(settings) is opened

@@ -119,7 +119,7 @@ def test_a_hanging_server_does_not_delay_others(
         web.post("/api/login", json={"token": TOKEN})
         waiting = [
             threading.Thread(target=web.get, args=("/api/on/hangs/stream",), kwargs={"params": {"stream": "s"}})
-            for _ in range(30)  # more than a server has threads
+            for _ in range(30)  # more requests than threads per server
         ]
         for thread in waiting:
             thread.start()

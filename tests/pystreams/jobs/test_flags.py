@@ -42,7 +42,7 @@ def failure(job: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_every_job_has_help_with_examples_and_every_flag_says_what_it_is_for(job: Job) -> None:
+def test_every_job_has_examples_and_every_flag_has_help(job: Job) -> None:
     assert job.epilog is not None
     assert f"pystreams jobs run {job.name} " in job.epilog
     assert f"--conf {job.name}.toml" in job.epilog or job.name in ("lag", "redrive")
@@ -59,7 +59,7 @@ def test_every_job_has_help_with_examples_and_every_flag_says_what_it_is_for(job
         ((), "Give a computation"),
     ],
 )
-def test_flags_of_aggregate_that_do_not_fit_are_refused(words: tuple[str, ...], message: str) -> None:
+def test_contradictory_flags_of_aggregate_are_rejected(words: tuple[str, ...], message: str) -> None:
     """Contradictory flags of `aggregate` are rejected before Spark starts."""
     with pytest.raises(click.UsageError, match=message):
         aggregate.main(["--stream", "orders", "--to", "console", *words], standalone_mode=False)
@@ -78,7 +78,7 @@ def test_every_example_in_conf_is_read_by_its_job(file: Path) -> None:
     assert unknown == set()
 
 
-def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text('stream = "a"\nurl = "redis://file"\nlimit = 5\n[options]\nretryTimeoutMs = 10\nuser = "u"\n')
     context = redrive.make_context("redrive", ["--conf", str(file), "--limit", "7", "--option", "RETRYTIMEOUTMS=20"])
@@ -97,7 +97,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
         (b"[stream]\na = 'b'", "'stream' is a table; the only one is [options]"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(
+def test_an_unusable_file_is_an_error_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes, reason: str
 ) -> None:
     file = tmp_path / "job.toml"
@@ -109,7 +109,7 @@ def test_a_file_that_cannot_be_used_says_why(
     assert (status, "[FILE_UNUSABLE]" in said) == (Status.MISSING, True)
 
 
-def test_what_a_job_lacks_is_said_before_spark_starts(
+def test_missing_settings_are_errors_before_spark_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
@@ -123,7 +123,7 @@ def test_what_a_job_lacks_is_said_before_spark_starts(
     assert "[INVALID_VALUE] --to is 'file'" in failure(lag, capsys, "--to", "file")[1]
 
 
-def test_options_go_where_they_belong() -> None:
+def test_options_are_split_by_use() -> None:
     given = {"url": "u", "MAXPARTITIONS": "2", "writeMode": "staged", "timeZone": "UTC", "nonsense": "1"}
     assert split(given) == (
         {"url": "u", "timeZone": "UTC", "nonsense": "1"},
@@ -135,7 +135,7 @@ def test_options_go_where_they_belong() -> None:
 LETTER = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": "3"}
 
 
-def test_letters_go_back_by_reason_and_limit_and_a_dry_run_changes_nothing(
+def test_redrive_filters_letters_and_a_dry_run_changes_nothing(
     client: redis.Redis, place: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for n in range(7):
@@ -163,7 +163,7 @@ def no_connection_is_kept() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_connection_is_kept")
-def test_lags_go_to_the_console_a_stream_and_a_file(
+def test_lag_writes_to_the_console_a_stream_and_a_file(
     client: redis.Redis, place: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for n in range(5):

@@ -82,7 +82,7 @@ def wanted(upto: int) -> Counter[str]:
     return Counter(f"{number}-{n}" for number in range(upto) for n in range(4))
 
 
-def test_each_row_is_there_once_wherever_the_query_was_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_row_is_stored_once_wherever_the_query_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     """A query killed before any of its changes and restarted stores each row once. Without
     LONG_TESTS=1, only one kill, amid a merge, is tested.
 
@@ -108,7 +108,7 @@ def test_each_row_is_there_once_wherever_the_query_was_killed(spark: SparkSessio
         assert seen(directory) == found(spark, directory) == wanted(BATCHES), step
 
 
-def test_a_merge_that_would_lose_rows_changes_nothing(
+def test_a_merge_that_would_lose_rows_fails_and_changes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Parquet(spark, Files(spark), str(tmp_path), QUERY)
@@ -120,6 +120,6 @@ def test_a_merge_that_would_lose_rows_changes_nothing(
     assert seen(tmp_path) == wanted(2)
 
 
-def test_an_archive_without_files_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_archive_without_files_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PystreamsError, match="ARCHIVE_MISSING"):
         read(spark, Files(spark), str(tmp_path))

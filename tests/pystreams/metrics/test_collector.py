@@ -95,7 +95,7 @@ def test_streams_and_consumers_are_selected(client: redis.Redis, place: servers.
     few.close()
 
 
-def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
+def test_any_name_can_be_a_label(collector: Collector, client: redis.Redis) -> None:
     r"""Names with quotes, newlines, backslashes and bytes that are not UTF-8 give well-formed and unique series.
 
     This includes two names with similar text: `\xff` written out, and the byte.
@@ -151,10 +151,10 @@ def test_no_large_entry_is_sent(collector: Collector, client: redis.Redis) -> No
     assert value(_now(collector), "redis_stream_group_lag", db="db0", stream="s", group="g") == 2
     sent = client.info()["total_net_output_bytes"] - before
     assert value(first, "redis_stream_first_entry_id", db="db0", stream="s") == 1
-    assert sent < 200_000  # INFO is some 30 KB, with every command that a test before has called
+    assert sent < 200_000  # INFO takes about 30 KB, because it lists every command called by earlier tests
 
 
-def test_spark_queries_that_reported(collector: Collector, client: redis.Redis) -> None:
+def test_metrics_of_spark_queries(collector: Collector, client: redis.Redis) -> None:
     """The last batch of each query is a metric. Malformed reports, and a report key of another type, are ignored."""
 
     def report(query: str, batch: int, rows: int) -> None:
@@ -195,7 +195,7 @@ def test_a_scrape_sends_few_commands_per_stream(collector: Collector, client: re
     assert value(found, "pystreams_exporter_streams") == 250
     assert (calls("cmdstat_xinfo|stream"), calls("cmdstat_xinfo|groups")) == (250, 250)
     assert calls("cmdstat_xinfo|consumers") + calls("cmdstat_xpending") == 0
-    assert calls("cmdstat_xrange") == 1  # reports of Spark queries
+    assert calls("cmdstat_xrange") == 1  # one XRANGE reads the reports of Spark queries
     assert calls("cmdstat_scan") <= 3
 
 
@@ -223,7 +223,7 @@ def test_an_unreachable_server_and_its_return() -> None:
     assert {name for name, _ in away if not name.startswith("redis_exporter")} == {"redis_up"}
     assert value(away, "redis_up") == 0
     assert value(away, "redis_exporter_last_scrape_error", err="SERVER_UNREACHABLE") == 1
-    for _ in range(2):  # the second time it was away between two scrapes, and no scrape notices
+    for _ in range(2):  # before the second scrape, the server was away without any scrape in between
         with servers.redis("--port", str(port)):
             assert value(_now(collector), "redis_up") == 1
     collector.close()

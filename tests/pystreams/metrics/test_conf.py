@@ -62,7 +62,7 @@ def test_each_query_uses_existing_metrics(title: str, query: str, texts: str) ->
     for opening, closing in ("()", "[]", "{}"):
         assert query.count(opening) == query.count(closing)
     for name in re.findall(r"(?:rate|increase)\((\w+)", query):
-        # A group's read entries grow as a counter does; redis_exporter calls it a gauge.
+        # This metric only grows, but redis_exporter declares it as a gauge.
         assert METRICS[name].kind == "counter" or name == "redis_stream_group_entries_read"
 
 

@@ -55,7 +55,7 @@ def test_silent_clients_do_not_block_others(served: http.MetricsServer, monkeypa
         for at in range(40):
             client = stack.enter_context(socket.create_connection((str(address[0]), int(address[1])), 20))
             if at % 2:
-                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")  # whose answer is never read
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")  # the response is never read
         names = [thread.name for thread in threading.enumerate()]
         assert sum("process_request_thread" in name for name in names) <= 16
 

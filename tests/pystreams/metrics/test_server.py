@@ -38,7 +38,7 @@ _REPLICA = (
 )
 
 
-def test_the_fields_of_info_have_redis_exporters_names() -> None:
+def test_the_fields_of_info_are_named_as_in_redis_exporter() -> None:
     """Numbers, `ok` and `err` become values. Other texts are left out, or are labels of `redis_instance_info`."""
     found = exposed(list(server_samples.of_info(info_lines(_INFO))))
     assert value(found, "redis_uptime_in_seconds") == 100

@@ -44,7 +44,7 @@ def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
-def test_a_long_cell_widens_its_own_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_cell_widens_only_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A very long cell is shown completely and widens only its own row."""
     stdout = io.StringIO()
     monkeypatch.setattr("sys.stdout", stdout)
@@ -64,7 +64,7 @@ def test_a_terminal_gets_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[32m" not in _table(monkeypatch, _Terminal())
 
 
-def test_a_reader_that_is_gone_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_output_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ReaderGoneError):
         _table(monkeypatch, _Closed())
 
@@ -87,7 +87,7 @@ def test_errors_and_warnings_go_to_standard_error(monkeypatch: pytest.MonkeyPatc
         assert lines[2].startswith("error: [NO_GROUPS] The stream 's'")
 
 
-def test_a_terminal_that_knows_few_characters_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_missing_from_the_encoding_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", stdout)
     out = Output()

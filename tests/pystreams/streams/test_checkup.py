@@ -11,7 +11,7 @@ from pystreams.streams.checkup import check
 from tests import servers
 
 
-def test_without_info_and_config_nothing_is_claimed_about_them(place: servers.Running, client: redis.Redis) -> None:
+def test_without_info_and_config_their_facts_are_unknown(place: servers.Running, client: redis.Redis) -> None:
     """Without INFO and CONFIG, persistence and memory are reported as unknown, and replicas are not mentioned."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+@all", "-info", "-config")
     try:
@@ -24,7 +24,9 @@ def test_without_info_and_config_nothing_is_claimed_about_them(place: servers.Ru
     assert "replicas" not in found
 
 
-def test_a_user_whose_name_contains_key_gets_the_refused_commands(place: servers.Running, client: redis.Redis) -> None:
+def test_a_user_name_that_contains_key_does_not_hide_refused_commands(
+    place: servers.Running, client: redis.Redis
+) -> None:
     """A refused command is not mistaken for a refused key if the user's name contains "key"."""
     client.execute_command("ACL", "SETUSER", "monkey", "reset", "on", ">pass", "~*", "+@all", "-xreadgroup")
     try:

@@ -151,7 +151,7 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
 
 
 @pytest.mark.parametrize("refusal", ["no IDs", "two IDs", "another type", "no memory"])
-def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refusal: str) -> None:
+def test_a_letter_that_cannot_be_added_stays(site: Place, scripts: bool, refusal: str) -> None:
     """If XADD fails, letters that were not added stay in the dead-letter stream and can be replayed later."""
     site.write()
     if refusal == "another type":
@@ -166,7 +166,7 @@ def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refus
                 for node in site.nodes:
                     node.config_set("maxmemory", 1)
                 if scripts and len(site.nodes) == 1:
-                    # A move frees as much as it adds, and a server without memory lets its script do both.
+                    # A move needs no extra memory, so the script succeeds even at the memory limit.
                     assert put_back(connection, letters) == LETTERS
                     return
             with pytest.raises(PystreamsError) as failure:

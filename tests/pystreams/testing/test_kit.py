@@ -38,7 +38,7 @@ def test_every_test_has_an_empty_engine(pystreams_engine: Server, turn: int) -> 
 
 
 @pytest.mark.redis
-def test_a_real_redis_has_a_clock_of_its_own(pystreams_redis: Server) -> None:
+def test_the_clock_of_a_real_redis_cannot_be_moved(pystreams_redis: Server) -> None:
     """The helpers work with a real Redis, except that its clock cannot be moved."""
     add(pystreams_redis, "s", {"n": 1})
     assert entries(pystreams_redis, "s") == [{"n": "1"}]
@@ -73,7 +73,7 @@ def test_a_proxy_delays_cuts_and_refuses(pystreams_engine: Server, pystreams_pro
         pystreams_proxy.delay = 0.05
         began = time.monotonic()
         client.ping()
-        assert time.monotonic() - began >= 0.1  # there and back
+        assert time.monotonic() - began >= 0.1  # the delay applies in both directions
         pystreams_proxy.delay = 0.0
         pystreams_proxy.cut_after(20)
         with pytest.raises(redis.ConnectionError):
@@ -86,7 +86,7 @@ def test_a_proxy_delays_cuts_and_refuses(pystreams_engine: Server, pystreams_pro
     assert entries(pystreams_engine, "s") == [{"n": "1"}]
 
 
-def test_engines_outside_of_pytest_are_context_managers() -> None:
+def test_engines_can_be_started_without_pytest() -> None:
     """Without pytest, `engine` starts a server whose process ends with the block."""
     with engine("--maxmemory", "100mb", movable=True) as running, redis.Redis.from_url(running.url) as client:
         assert client.config_get("maxmemory")["maxmemory"] == "104857600"
@@ -98,7 +98,7 @@ def test_engines_outside_of_pytest_are_context_managers() -> None:
     assert process.poll() is not None
 
 
-def test_the_plugin_costs_other_test_runs_nothing() -> None:
+def test_the_plugin_imports_nothing_else() -> None:
     """Loading the plugin imports no other module of ours and no package."""
     program = """
 import sys
@@ -115,7 +115,7 @@ print(*sorted(set(sys.modules) - before))
     assert entry == {"pystreams.testing.plugin": "pystreams.testing.plugin"}
 
 
-def test_a_difference_is_an_assertion_that_names_both_sides() -> None:
+def test_a_difference_shows_actual_and_expected_rows() -> None:
     """The assertion shows differing rows and schemas under `actual` and `expected`, without colors
     outside a terminal.
     """

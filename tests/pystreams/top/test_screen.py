@@ -147,7 +147,7 @@ def test_the_screen_updates_until_it_is_paused() -> None:
     _on_screen(made, steps)
 
 
-def test_thousands_of_streams_cost_a_screenful() -> None:
+def test_thousands_of_streams_show_only_the_first_rows() -> None:
     """With thousands of streams, the table has only the first rows and shows the total."""
     made = Made(_snapshot(**{f"s{number:04}": number for number in range(5000)}))
 
@@ -160,7 +160,7 @@ def test_thousands_of_streams_cost_a_screenful() -> None:
     _on_screen(made, steps, view="streams", sort="length")
 
 
-def test_hostile_names_are_texts() -> None:
+def test_hostile_names_are_shown_as_text() -> None:
     """Markup in names is not interpreted, and control characters do not reach the terminal."""
     hostile = {"[red]x[/red]": 3, "\x1b[2J\n": 2, "\udcff": 1, "l" * 500: 0}
 
@@ -173,7 +173,7 @@ def test_hostile_names_are_texts() -> None:
     _on_screen(Made(_snapshot(**hostile)), steps, search="")
 
 
-def test_the_filter_and_the_order_may_be_given() -> None:
+def test_the_filter_and_the_order_can_be_set_at_startup() -> None:
     async def steps(screen: Screen) -> None:
         assert screen.column() == ["ab", "a"]
         assert screen.pilot.app.query_one(Input).value == "a"

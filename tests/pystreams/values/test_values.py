@@ -94,7 +94,7 @@ def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "5-x", "2024-13-01", "+3"])
-def test_what_is_no_position_is_refused_with_what_it_may_be(text: str) -> None:
+def test_an_invalid_position_is_rejected_with_the_valid_forms(text: str) -> None:
     with pytest.raises(PystreamsError, match=r"\[INVALID_VALUE\] --from is .*start, end, an ID"):
         positions.parse(text, "--from")
 
@@ -120,6 +120,6 @@ def test_a_duration_has_a_maximum(text: str) -> None:
         times.duration(text, "--over")
 
 
-def test_a_number_of_entries_has_not_thousands_of_digits() -> None:
+def test_a_number_of_entries_has_a_maximum() -> None:
     with pytest.raises(PystreamsError, match="INVALID_VALUE"):
         positions.parse("-" + "9" * 5000, "--from")

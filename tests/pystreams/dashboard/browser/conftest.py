@@ -31,7 +31,7 @@ from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for
 
-#: Every screen of `fill`, and a text that it shows.
+#: Screens with the data of `fill`, and a text that each screen shows.
 SCREENS = (
     ("", "Streams"),
     ("groups", "Consumer groups"),

@@ -24,7 +24,7 @@ _RUN = """() => axe.run(document, { resultTypes: ["violations"] }).then((found) 
   .filter((one) => ["serious", "critical"].includes(one.impact))
   .map((one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))]))"""
 
-#: Dialogs: the screen, and the button that opens it.
+#: Screens with a dialog, and the button that opens the dialog.
 DIALOGS = (
     ("stream/orders", "10-0"),
     ("stream/orders", "Export…"),

@@ -70,7 +70,9 @@ def test_destructive_dialogs_focus_cancel(shown: Shown, client: redis.Redis) -> 
     assert client.xpending("orders", "billing")["pending"] == 6
 
 
-def test_histograms_of_a_sample_say_so(shown: Shown, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histograms_of_a_sample_show_its_size(
+    shown: Shown, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each histogram shows the size of its sample, unless it covers all entries."""
     fill(client)
     page = shown("pending/orders/billing")
@@ -154,7 +156,7 @@ def test_unknown_addresses_show_an_error(opened: Opened, client: redis.Redis) ->
     assert "a-token" not in stray.url
 
 
-def test_texts_are_whole_on_a_phone(opened: Opened, client: redis.Redis) -> None:
+def test_texts_are_readable_on_a_phone(opened: Opened, client: redis.Redis) -> None:
     """Reasons wrap, long names keep to three lines, and a pending entry is shown with its consumer and deliveries."""
     fill(client)
     letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6}

@@ -125,7 +125,7 @@ def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.R
     expect(row(page, "Turin")).to_be_visible()
 
 
-def test_times_without_a_zone_are_the_browser_s(opened: Opened, client: redis.Redis, tmp_path: Path) -> None:
+def test_times_without_a_zone_use_the_browsers_zone(opened: Opened, client: redis.Redis, tmp_path: Path) -> None:
     """The export dialog interprets times without a zone in the browser's time zone."""
     for second in range(1, 4):
         client.xadd("s", {"n": second}, id=f"{second}000-0")
@@ -153,7 +153,7 @@ def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> 
     page.get_by_label("To", exact=True).fill("9-0")
     page.get_by_role("button", name="Preview").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("row", name="Lag")).to_contain_text("42")  # now, and afterwards
+    expect(dialog.get_by_role("row", name="Lag")).to_contain_text("42")  # 4 before the move, 2 after it
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     dialog.get_by_role("button", name="Cancel").click()
     assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"6-0"
@@ -247,7 +247,7 @@ def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis
     assert status == 403
 
 
-def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -> None:
+def test_hostile_names_and_values_are_shown_as_text(shown: Shown, client: redis.Redis) -> None:
     """Markup in names and values is shown as text and never executed."""
     evil = "<img src=x onerror='window.owned=1'><script>window.owned=1</script>"
     client.xadd(evil, {evil: evil})
@@ -278,7 +278,7 @@ SCROLLING = """() => [...document.querySelectorAll("body *")].filter((one) => on
 
 
 @pytest.mark.parametrize("width", [1280, 768, 360])
-def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis, width: int) -> None:
+def test_every_screen_fits_the_window(opened: Opened, client: redis.Redis, width: int) -> None:
     """No page is wider than the window, every control has a name, and both themes exist."""
     fill(client)
     page = opened(viewport={"width": width, "height": 800}, color_scheme="dark")
@@ -304,7 +304,7 @@ def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis,
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(245, 246, 248)"
 
 
-def test_keys_lead_everywhere(shown: Shown, client: redis.Redis) -> None:
+def test_keyboard_shortcuts_reach_every_screen(shown: Shown, client: redis.Redis) -> None:
     """Keyboard shortcuts open the screens and the search, move through rows, and are listed in a dialog."""
     fill(client)
     page = shown("")

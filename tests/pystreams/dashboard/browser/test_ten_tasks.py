@@ -48,7 +48,7 @@ def test_the_ten_tasks_of_a_stranger(
     monkeypatch.setenv("PYSTREAMS_URL", place.url)
     monkeypatch.chdir(tmp_path)
     assert tasks_server.main() == 0
-    client.acl_log_reset()  # other tests here are refused things as well
+    client.acl_log_reset()  # removes refusals caused by other tests
     with redis.Redis(port=place.port, username="reader", password="secret") as job, pytest.raises(redis.ResponseError):
         job.xreadgroup("shipping", "me", {"orders": ">"})
     steps = iter(_steps())
