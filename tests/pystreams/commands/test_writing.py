@@ -198,7 +198,9 @@ def test_a_producer_interrupted_before_the_replies_counts_unconfirmed_entries() 
 
 
 def test_a_refused_row_names_the_added_rows_before_and_after_it() -> None:
-    """The server also adds the rows of the same pipeline that follow the refused one."""
+    """The error counts the added rows, including rows after the refused one, which the server adds from the same
+    pipeline.
+    """
 
     class Refusing:
         address = "server"

@@ -9,7 +9,7 @@ from tests.pystreams.dashboard.conftest import Dashboard
 
 
 def test_the_last_report_of_each_query_is_shown_with_its_trend(client: redis.Redis, dashboard: Dashboard) -> None:
-    """The last report of each query is shown with the group's position. Invalid reports are skipped."""
+    """The last report of each query is shown with its trend and the group's position. Invalid reports are skipped."""
     assert dashboard.get("queries") == {"rows": [], "streams": []}
     client.xadd("orders", {"n": 1}, id="7-0")
     client.xgroup_create("orders", "g", "5-0")

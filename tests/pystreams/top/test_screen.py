@@ -183,5 +183,5 @@ def test_the_filter_and_the_order_can_be_set_at_startup() -> None:
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_top_needs_a_terminal(cli_of: Cli) -> None:
-    """Without a terminal, the error names another verb to use."""
+    """Without a terminal, `top` fails with NO_TERMINAL."""
     assert "[NO_TERMINAL]" in cli_of.failure("top", status=2)

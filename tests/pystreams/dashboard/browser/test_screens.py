@@ -163,8 +163,8 @@ def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> 
     assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"8-18446744073709551615"
 
 
-def test_pending_entries_are_acknowledged_in_bulk(shown: Shown, client: redis.Redis) -> None:
-    """Selected entries and all entries that match a filter can be acknowledged."""
+def test_pending_entries_are_changed_in_bulk(shown: Shown, client: redis.Redis) -> None:
+    """Selected entries can be acknowledged, and all entries that match a filter can be claimed."""
     fill(client)
     client.xclaim("orders", "billing", "bob", 0, ["2-0"], idle=700_000, retrycount=7)
     page = shown("pending/orders/billing")
@@ -304,8 +304,8 @@ def test_every_screen_fits_the_window(opened: Opened, client: redis.Redis, width
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(245, 246, 248)"
 
 
-def test_keyboard_shortcuts_reach_every_screen(shown: Shown, client: redis.Redis) -> None:
-    """Keyboard shortcuts open the screens and the search, move through rows, and are listed in a dialog."""
+def test_keyboard_shortcuts(shown: Shown, client: redis.Redis) -> None:
+    """Keyboard shortcuts open the search, the list of shortcuts and a screen, and move through rows."""
     fill(client)
     page = shown("")
     expect(row(page, "orders")).to_be_visible()
