@@ -307,4 +307,6 @@ def test_a_blocked_reader_and_a_producer_on_one_loop(ours: Running) -> None:
 
 def test_the_installed_server_is_at_least_debian_s() -> None:
     """The installed redis-server, with which the scenes are compared, is at least 7.0."""
-    assert servers.redis_release() == Release((0,)) or servers.redis_release().since("7.0")
+    if servers.redis_release() == Release((0,)):
+        pytest.skip("no redis-server is installed")
+    assert servers.redis_release().since("7.0")

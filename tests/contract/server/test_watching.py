@@ -248,12 +248,6 @@ def debugged(server: Server) -> Server:
     return server
 
 
-def test_debug_is_rejected_unless_allowed(server: Server) -> None:
-    """DEBUG is rejected by default. Only the core is tested; the processes of these tests allow DEBUG."""
-    if server.kind == "core":
-        assert server.run("DEBUG JMAP").text.startswith("ERR DEBUG command not allowed.")
-
-
 def test_subcommands_of_debug(debugged: Server) -> None:
     """Subcommands of DEBUG for test harnesses are accepted, and unknown ones are rejected as by Redis."""
     server = debugged

@@ -47,3 +47,9 @@ def test_every_command_of_redis_is_supported_or_explained(redis_process: Running
     with SocketClient(redis_process.connect(), 2, None) as client:
         found = {name for row in client.run("COMMAND") for name in missing(row)}
     assert not {name for name in found if not name.startswith(b"cluster|")}
+
+
+def test_debug_is_rejected_by_default() -> None:
+    """DEBUG is rejected unless enable-debug-command allows it."""
+    text = CoreServer(2).run("DEBUG JMAP").text
+    assert text.startswith("ERR DEBUG command not allowed.")
