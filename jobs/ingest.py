@@ -34,8 +34,10 @@ _TEXTS: dict[str, dict[str, Any]] = {
 # A header that differs from the schema is an error. Otherwise values would go to the wrong columns.
 _CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {**_TEXTS["csv"], "enforceSchema": False}}
 
-#: Additional columns: the file of a row, and the position of the row in the file.
-_FILE, _ROW = "_pystreams_file", "_pystreams_row"
+#: Additional column with the file of a row.
+_FILE = "_pystreams_file"
+#: Additional column with the position of a row in its file.
+_ROW = "_pystreams_row"
 
 
 @job(

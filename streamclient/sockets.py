@@ -1,4 +1,4 @@
-"""Opening a socket to a server: TCP, TLS or Unix. Errors name the endpoint."""
+"""Opening a socket to a server: TCP, TLS or Unix. Errors of `open_socket` name the endpoint or the TLS option."""
 
 from __future__ import annotations
 

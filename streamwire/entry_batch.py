@@ -18,7 +18,8 @@ from streamwire.digits import Ints, Lengths, Words
 from streamwire.walker import Bulks, overlapping
 
 _WORD = 8
-#: Length in bytes from which `Values.varieties` does not count distinct lengths: the count needs memory per length.
+#: `Values.varieties` does not count distinct lengths if a value has at least this many bytes: the count needs memory
+#: per length.
 _LONG = 1 << 16
 #: Average length in bytes above which `Values.gathered` slices each value. Shorter values use an index per byte.
 _LONG_ON_AVERAGE = 64

@@ -38,7 +38,10 @@ _PLAN = "=== Streaming Query ==="
 
 
 class Job(click.Command):
-    """A command that shows all errors in the form of the connector's errors, including errors of its flags."""
+    """A command that shows each `PystreamsError` as one line, also those that its flags raise.
+
+    Errors in the syntax of flags keep click's form.
+    """
 
     def main(self, *args: Any, **named: Any) -> Any:
         named.setdefault("prog_name", f"pystreams jobs run {self.name}")

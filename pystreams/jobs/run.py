@@ -213,7 +213,7 @@ class Run:
         """Run `work` for each batch until the query ends by its trigger, fails, or the job is asked to stop.
 
         A batch may be repeated after a failure; then the work must have the same result. `fixed`: flags that determine
-        the state in the checkpoint, so that a restart must not change them.
+        the state in the checkpoint. A restart with other values raises CHECKPOINT_TAKEN.
         """
 
         def batch(rows: DataFrame, number: int) -> None:

@@ -1,4 +1,4 @@
-"""A server of streams, divided into parts. Each part uses either the commands of any Redis or the engine's own."""
+"""A server of streams, divided into parts. Parts for the engine use its own commands where these are faster."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class StreamServer:
 def open_server(connection: Connection) -> StreamServer:
     """Return the server at the other end of the connection.
 
-    The engine's commands are used if the server has all of them. Whether it has them is requested once per connection
-    (COMMAND INFO).
+    The engine's commands are used if the server has all of them. COMMAND INFO checks this once per connection.
     """
     return extended_server(connection) if connection.capabilities.has(*EXTENSIONS) else plain_server(connection)
 

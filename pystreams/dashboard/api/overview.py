@@ -18,7 +18,8 @@ from pystreams.streams.groups.status import Status
 _ATTENTION = 6  # maximum number of groups that need attention in the overview
 #: Names of the curves of totals over all streams.
 _SUMS = ("rate", "lag", "pending", "entries")
-#: Maximum number of streams for totals of a user who may see only some streams, since each name must be checked.
+#: A user who may see only some streams gets totals only if the server has at most this many streams, since each name
+#: must be checked.
 _MOST_SUMMED = 2000
 _CURVES = (*_SUMS, "memory", "commands", "clients")
 _FACTS = {

@@ -249,7 +249,7 @@ def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certifi
 
 
 def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
-    """Serve the dashboard of servers on a socket, until SIGTERM or Ctrl-C.
+    """Serve the dashboard of `targets` on the listening socket `made`, until SIGTERM or Ctrl-C.
 
     `say` is called with the URL to open when the dashboard is ready. The token follows '#', the part of a URL that
     browsers do not send.
@@ -263,7 +263,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
     cookie = f"pystreams-{port}"
     oidc = None
     if settings.provider is not None:
-        from pystreams.dashboard.app.oidc import Oidc  # noqa: PLC0415 - an extra, which others do without
+        from pystreams.dashboard.app.oidc import Oidc  # noqa: PLC0415 - needs the extra `oidc`
 
         oidc = Oidc(settings.provider, cookie)
     first, *others = parts
@@ -293,8 +293,9 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 
 
 def is_open(settings: Settings) -> bool:
-    """Return whether users without a password may log in to a server that requires none. True only if the
-    dashboard is reachable only from this machine, without a proxy.
+    """Return whether the dashboard is reachable only from this machine, and not through a proxy.
+
+    If so, users may log in without a password if the server requires none.
     """
     return settings.bind in LOOPBACK and not settings.proxies
 

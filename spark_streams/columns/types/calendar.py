@@ -11,8 +11,10 @@ import datetime
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
-#: Exclusive upper limits of microseconds and days; their negatives are the inclusive lower limits.
-MOST_MICROS, MOST_DAYS = 2**63, 2**31
+#: Exclusive upper limit of microseconds; its negative is the inclusive lower limit.
+MOST_MICROS = 2**63
+#: Exclusive upper limit of days; its negative is the inclusive lower limit.
+MOST_DAYS = 2**31
 
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # period of the calendar, including weekdays
 _EPOCH_DAYS = 719_468  # days from 0000-03-01 to 1970-01-01

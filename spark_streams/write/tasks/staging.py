@@ -20,8 +20,11 @@ from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command
 from streamwire.stream_id import StreamId
 
-#: Maximum rows and bytes of a chunk, so that publishing it blocks the server's other clients only for milliseconds.
-_CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
+# Publishing a chunk of this size blocks the server's other clients only for milliseconds.
+#: Maximum rows of a chunk.
+_CHUNK_ROWS = 500
+#: Maximum bytes of a chunk.
+_CHUNK_BYTES = 1 << 19
 
 _HEADER = struct.Struct("<QQ")  # number of rows, size of the IDs in bytes
 
