@@ -41,9 +41,9 @@ class Config:
         self._listeners: dict[str, list[Listener]] = {}
         #: Path of the configuration file, for CONFIG REWRITE; None if the engine was started without a file.
         self.file: Path | None = None
-        #: The file's ``user`` lines, each as [name, rule, ...], and a function that returns the current lines for
-        #: CONFIG REWRITE.
+        #: The file's ``user`` lines, each as [name, rule, ...].
         self.users: list[list[bytes]] = []
+        #: Function that returns the current ``user`` lines for CONFIG REWRITE.
         self.shown_users: Callable[[], list[bytes]] = list
 
     # -- look-ups ---------------------------------------------------------------------------------------------------

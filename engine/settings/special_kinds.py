@@ -57,7 +57,7 @@ class VersionOfFiles(Integer):
         return value if value == self.valkey else check_range(value, self.low, self.high)
 
 
-#: Number of digits from which a number is rejected, because Python rejects numbers of thousands of digits.
+#: A number with at least this many digits is rejected, because Python rejects numbers of thousands of digits.
 _DIGITS = 128
 
 

@@ -17,8 +17,10 @@ _SHOWN = [_ESCAPES.get(code, bytes([code]) if 32 <= code < 127 else b"\\x%02x" %
 #: The bytes that are not escaped.
 _PLAIN = bytes(code for code in range(32, 127) if code not in _ESCAPES)
 
-#: Maximum number of words of a command, and of bytes of a word, in the slow log.
-MAX_WORDS, MAX_WORD = 32, 128
+#: Maximum number of words of a command in the slow log.
+MAX_WORDS = 32
+#: Maximum number of bytes of a word in the slow log.
+MAX_WORD = 128
 
 
 def without_secrets(argv: list[bytes]) -> list[bytes]:

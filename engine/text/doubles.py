@@ -12,10 +12,12 @@ from engine.text.longdouble import DECIMAL, HEX, INFINITE
 
 #: Maximum absolute value of whole numbers that are written with all their digits.
 _WHOLE = float(1 << 62)
-#: A number is written without an exponent in three cases: it is whole and has at most ``_MOST_ZEROS`` zeros after its
-#: other digits; or it has fewer than ``_MOST_DECIMALS`` digits after the point; or it has a fraction, and its exponent
-#: would be less than ``_SMALL_EXPONENT`` in absolute value.
-_MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
+#: A whole number is written without an exponent if it has at most this many zeros after its other digits.
+_MOST_ZEROS = 7
+#: A number is written without an exponent if it has fewer digits than this after the point.
+_MOST_DECIMALS = 7
+#: A number with a fraction is written without an exponent if the exponent would be less than this in absolute value.
+_SMALL_EXPONENT = 4
 
 
 def parse(word: bytes) -> float | None:

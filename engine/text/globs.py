@@ -28,8 +28,9 @@ _SHORT = 256
 _QUICK = 1 << 19
 #: Maximum number of stars before the last character of a pattern.
 _STARS = 1000
-#: Maximum number of sets, escapes and runs of ``?`` in a pattern, and maximum number of steps of a match.
+#: Maximum total number of sets, escapes and runs of ``?`` in a pattern.
 _WILDCARDS = 5000
+#: Maximum number of steps of a match.
 _STEPS = 50_000
 
 

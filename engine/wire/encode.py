@@ -31,7 +31,7 @@ from engine.text import doubles
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
 
-#: Size in bytes from which a value becomes a buffer of its own, instead of being copied behind its header.
+#: A value of at least this many bytes becomes a buffer of its own, instead of being copied behind its header.
 LONG = 8192
 
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")

@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 from engine.core.protocol.xadd_options import ADD_OPTIONS, divide
 
-#: Maximum number of alternative lengths of one word, and of all words together.
-_MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
+#: Maximum number of alternative lengths of one word.
+_MOST_LENGTHS = 24
+#: Maximum number of alternative lengths of all words together.
+_MOST_LENGTHS_IN_ALL = 200
 #: Maximum number of words of a command.
 _MAX_WORDS = 100
 #: Maximum length of a constant word, because compiling an expression takes time for each byte in it.
@@ -58,16 +60,19 @@ class Pattern(NamedTuple):
 
     expression: re.Pattern[bytes]
     groups: int
-    #: Groups of the key, the ID and the body; -1 for a constant.
+    #: Group of the key; -1 if the key is constant.
     key: int
+    #: Group of the ID; -1 if the ID is constant.
     entry_id: int
+    #: Group of the body; -1 if the body is constant.
     body: int
     #: Pairs (group of the length in the header, group of the word) for words of arbitrary length.
     unverified: list[tuple[int, int]]
     #: Bytes of a command outside key, ID and body.
     outside: int
-    #: Words before the fields (empty for each word that is not constant), and the number of words after them.
+    #: Words before the fields; empty for each word that is not constant.
     head: list[bytes]
+    #: Number of words (fields and values) of each entry.
     words: int
 
 

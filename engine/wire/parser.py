@@ -29,8 +29,9 @@ from engine.text.words import split_words
 #: Maximum length of an inline request, and of a header line.
 LINE_LIMIT = 64 * 1024
 MAX_WORDS = (1 << 31) - 1
-#: Maximum number of words, and maximum length of a word, before a client has authenticated.
+#: Maximum number of words before a client has authenticated.
 NO_AUTH_WORDS = 10
+#: Maximum length of a word before a client has authenticated.
 NO_AUTH_BULK = 16384
 
 #: Number of words above which parsing would delay other clients.
@@ -42,11 +43,11 @@ _PLUS, _EQUALS, _PARENTHESIS = b"+=("
 #: Buffer size above which the last command, which is often incomplete, is left to the scalar parser.
 _LONG = 8192
 
-#: Size below which the parser first checks whether the input is exactly one command. ``_STARS`` maps the number of a
-#: command's lines, including the empty last one, to its first line; ``_HEADERS`` maps the length of a word to its
-#: header.
+#: Size below which the parser first checks whether the input is exactly one command.
 _SMALL = 512
+#: Number of a command's lines, including the empty last one -> its first line.
 _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
+#: Length of a word -> its header.
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
 
 #: A cache of parsed commands by their bytes. It is used for commands that end in ``>``: readers repeat an XREADGROUP.

@@ -26,14 +26,18 @@ from streamwire import digits
 from streamwire.digits import Ints, Words
 from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 
-#: Minimum and maximum number of bytes examined together.
-_LEAST, _MOST = 1 << 16, 1 << 19
+#: Minimum number of bytes examined together.
+_LEAST = 1 << 16
+#: Maximum number of bytes examined together.
+_MOST = 1 << 19
 #: Number of commands below which the caller's other parsers are faster.
 _FEW = 64
 #: Maximum number of calls to skip after failed attempts.
 _LONGEST_REST = 63
-#: Maximum number of digits of an ID's milliseconds, and of its sequence number.
-_MS_DIGITS, _SEQ_DIGITS = 16, 7
+#: Maximum number of digits of an ID's milliseconds.
+_MS_DIGITS = 16
+#: Maximum number of digits of an ID's sequence number.
+_SEQ_DIGITS = 7
 #: Number of bytes that must be readable after the commands, because an ID cut off by their end is parsed before it is
 #: dropped.
 _BEHIND = AFTER + _MS_DIGITS

@@ -276,7 +276,8 @@ class Accounts:
             try:
                 user.apply(rule, self.all_channels)
             except RuleError as error:
-                # Every unknown name is reported. Of all other errors, only the first is: it may have caused the rest.
+                # Every unknown name is reported. Of the other errors only the first is reported, because it may have
+                # caused the rest.
                 if error.unknown:
                     errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
                 elif not said:

@@ -1,7 +1,7 @@
 """Channels: their subscribers, and the keyspace events published to them.
 
-Subscriptions are stored twice, by channel and in the session. So the cost of publishing depends only on the channel's
-subscribers, and the cost of closing a session only on its own subscriptions.
+Subscriptions are stored twice, by channel and in the session. So the cost of publishing depends only on the number of
+receivers and of distinct patterns, and the cost of closing a session only on its own subscriptions.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class AsReplica:
     """Settings of a client that is about to become a replica. The defaults apply without REPLCONF."""
 
-    #: Announced port and address; 0 and empty if those of the connection apply.
+    #: Announced port; 0 if the port of the connection applies.
     port: int = 0
+    #: Announced address; empty if the address of the connection applies.
     address: bytes = b""
     #: Capabilities: ``eof`` (snapshots of unknown length), ``psync2``, ``psb`` (snapshots in the engine's own format),
     #: ``rdb-any`` (RDB files of any existing version), ``rdb-channel-repl`` (shows that the client is Redis 8).

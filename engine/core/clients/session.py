@@ -87,12 +87,14 @@ class Session:
         self.lib_name = b""
         self.lib_ver = b""
         self.proto = 2
-        #: The user; whether the client has logged in; whether it may run commands (also without a login, if the default
-        #: user needs no password); and whether its commands must be checked. ``engine.core.clients.accounts`` maintains
-        #: all four.
+        # The next four attributes are maintained by ``engine.core.clients.accounts``.
+        #: The user.
         self.user = NOBODY
+        #: Whether the client has logged in.
         self.logged_in = False
+        #: Whether the client may run commands; true also without a login if the default user needs no password.
         self.authenticated = True
+        #: Whether the rules of the user must be checked for each command.
         self.limited = False
         #: Commands queued since MULTI, None outside a transaction; many XADDs at once are queued as one run.
         self.multi: list[Queued] | None = None
@@ -114,21 +116,24 @@ class Session:
         self.monitor = False
         #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that command runs.
         self.reply_mode = "on"
-        #: REPLCONF settings of a client that will become a replica; and whether it is a replica now.
+        #: REPLCONF settings of a client that will become a replica.
         self.as_replica: AsReplica | None = None
+        #: Whether the client is a replica.
         self.is_replica = False
         #: Whether the client is this server's master, whose commands are never refused.
         self.is_master = False
-        #: Whether the shell must close the connection immediately; and whether it must do so after sending queued data.
+        #: Whether the shell must close the connection immediately.
         self.close_requested = False
+        #: Whether the shell must close the connection after sending queued data.
         self.close_after_reply = False
         self.addr = b""
         self.laddr = b""
         self.fd = -1
         self.created_ms = now_ms
         self.last_ms = now_ms
-        #: The last command's full name (NULL if unknown); and the number of completed commands.
+        #: The last command's full name; NULL if unknown.
         self.last_command = b"NULL"
+        #: Number of completed commands.
         self.calls = 0
         self.no_evict = False
         self.no_touch = False

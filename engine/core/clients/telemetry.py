@@ -149,7 +149,7 @@ class Telemetry:
         self.latency_ms = 0
         #: Called for each latency event with its kind, its cause and its milliseconds.
         self.on_latency: Callable[[bytes, bytes, int], None] = lambda *_: None
-        #: Duration from which a command must be reported with ``note``.
+        #: A command that took at least this many nanoseconds must be reported with ``note``.
         self.threshold_ns = NEVER_NS
         #: Whether each command must be measured separately, even in a run.
         self.wants_each = False

@@ -38,20 +38,21 @@ RunQueued = Callable[[Session, Queued], "list[Reply | Several]"]
 class Context:
     """The context of commands: caller, database and time, and the parts of the core that commands use."""
 
-    #: The call: these attributes change with every command.
+    # The call: these attributes change with every command.
     session: Session
     db: Database
-    #: Current time since the epoch, in milliseconds and in microseconds.
+    #: Current time in milliseconds since the epoch.
     now: int = 0
+    #: Current time in microseconds since the epoch.
     now_us: int = 0
     #: The blocked command that is running again; None on a command's first run.
     retry: Waiter | None = None
 
-    #: The data.
+    # The data.
     changes: Changes
     databases: list[Database]
     streams: Streams
-    #: The clients.
+    # The clients.
     sessions: Sessions
     accounts: Accounts
     pubsub: PubSub
@@ -62,13 +63,15 @@ class Context:
     run_queued: RunQueued
     #: Whether the caller of the core accepts Steps, and runs them one by one.
     allows_steps: bool = False
-    #: Lua scripts and functions; set by the core.
+    #: Lua scripts; set by the core.
     scripts: ScriptCache = field(init=False)
+    #: Libraries of Lua functions; set by the core.
     functions: FunctionLibraries = field(init=False)
-    #: Settings, and interfaces to the outside of the core.
+    # Settings, and interfaces to the outside of the core.
     config: Config
-    #: Current values of the directives that limit small hashes and sorted sets, for fast access by HSET and ZADD.
+    #: Current values of the directives that limit small hashes, for fast access by HSET.
     hash_limits: tuple[int, int] = field(init=False)
+    #: Current values of the directives that limit small sorted sets, for fast access by ZADD.
     sorted_set_limits: SortedSetLimits = field(init=False)
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)

@@ -24,8 +24,9 @@ class ProcessFacts:
     run_id: str = "0" * 40
     #: The TCP port without TLS.
     port: int = 0
-    #: Microseconds since the epoch: the current time, and the start of the process.
+    #: Current time in microseconds since the epoch.
     now_us: int = 0
+    #: Start of the process in microseconds since the epoch.
     started_us: int = 0
     os: str = ""
     executable: str = ""
@@ -33,22 +34,27 @@ class ProcessFacts:
     python: str = ""
     #: The event loop's library.
     loop: str = ""
-    #: Resident memory now, at its peak, and at startup; and the machine's memory.
+    #: Current resident memory in bytes.
     memory: int = 0
+    #: Peak of the resident memory in bytes.
     memory_peak: int = 0
+    #: Resident memory at startup in bytes.
     memory_start: int = 0
+    #: The machine's memory in bytes.
     memory_system: int = 0
     cpu_sys: float = 0.0
     cpu_user: float = 0.0
     cpu_sys_children: float = 0.0
     cpu_user_children: float = 0.0
-    #: Number of accepted connections, and of those that were then rejected.
+    #: Number of accepted connections, including those that were rejected afterwards.
     accepted: int = 0
+    #: Number of connections that were rejected after they had been accepted.
     rejected: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Number of clients disconnected because of client-query-buffer-limit, and of client-output-buffer-limit.
+    #: Number of clients disconnected because of client-query-buffer-limit.
     query_overruns: int = 0
+    #: Number of clients disconnected because of client-output-buffer-limit.
     output_overruns: int = 0
     #: Number of clients disconnected because of maxmemory-clients.
     evicted: int = 0

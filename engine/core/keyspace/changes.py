@@ -67,8 +67,9 @@ class Changes:
 
     def __init__(self, pick: Callable[[int], int]) -> None:
         self.pick = pick
-        #: Current time since the epoch, in milliseconds and in microseconds.
+        #: Current time in milliseconds since the epoch.
         self.now = 0
+        #: Current time in microseconds since the epoch.
         self.now_us = 0
         #: Number of changes since the last snapshot.
         self.dirty = 0

@@ -11,8 +11,10 @@ import heapq
 
 #: Number of former deadlines moved per new deadline.
 _MOVED = 4
-#: Size of an entry's deadline in bytes, and the number that is added to it, so that no deadline is negative.
-_TIME_BYTES, _OFFSET = 8, 1 << 63
+#: Size of an entry's deadline in bytes.
+_TIME_BYTES = 8
+#: Number added to each entry's deadline, because deadlines can be negative.
+_OFFSET = 1 << 63
 #: Heap size up to which any number of stale deadlines is tolerated.
 _SMALL = 64
 

@@ -15,8 +15,10 @@ T = TypeVar("T")
 V = TypeVar("V")
 E = TypeVar("E", bound="Elements[Any]")
 
-#: Number of words per part of a long value, and number of parts per step.
-_PART, _PARTS = 2000, 6
+#: Number of words per part of a long value.
+_PART = 2000
+#: Number of parts per step.
+_PARTS = 6
 #: Places checked per removal, so that removing half of the names checks all places.
 _CHECKS_PER_REMOVAL = 2
 

@@ -32,9 +32,12 @@ _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 #: Bytes per member of a sorted set, besides the member: its score, and its places in the order.
 _PER_SCORE = 24 + 8 + 8
 
-#: Minimum sample sizes: segments of a stream; groups of a stream, and idempotent IDs of a producer; consumers of a
-#: group, and blocks of its pending entries.
-_SEGMENTS, _GROUPS, _MEMBERS = 200, 50, 20
+#: Minimum number of sampled segments of a stream.
+_SEGMENTS = 200
+#: Minimum number of sampled groups of a stream, and of sampled idempotent IDs of a producer.
+_GROUPS = 50
+#: Minimum number of sampled consumers of a group, and of sampled blocks of its pending entries.
+_MEMBERS = 20
 T = TypeVar("T")
 _Groups = list[tuple[bytes, Group]]
 

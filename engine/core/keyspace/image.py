@@ -28,8 +28,12 @@ from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Approximate microseconds of copying per step, per key regardless of its value, and per deadline of a key.
-_AT_ONCE, _KEY_US, _DEADLINE_US = 2000, 0.2, 0.4
+#: Approximate duration of a step in microseconds.
+_AT_ONCE = 2000
+#: Approximate microseconds to copy a key, without its value.
+_KEY_US = 0.2
+#: Approximate microseconds to copy the deadline of a key.
+_DEADLINE_US = 0.4
 #: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
 #: Number of names processed together.

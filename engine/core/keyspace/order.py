@@ -19,8 +19,10 @@ Pair = tuple[float, bytes]
 #: Scores and members, in order.
 Block = tuple["array[float]", list[bytes]]
 
-#: Number of pairs above which a block is divided, and number below which it is joined with the next block.
-_LARGEST, _SMALLEST = 1000, 250
+#: Number of pairs above which a block is divided.
+_LARGEST = 1000
+#: Number of pairs below which a block is joined with the next block.
+_SMALLEST = 250
 
 
 def block_of(pairs: list[Pair]) -> Block:

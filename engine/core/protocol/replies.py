@@ -167,10 +167,14 @@ class Steps:
         return reply
 
 
-#: Number of words per page, and maximum number of words in a reply without pages.
-_WORDS, _SHORT = 4000, 10_000
-#: Number of rows per page, and maximum number of rows in a reply without pages.
-_ROWS, _FEW_ROWS = 500, 20
+#: Number of words per page.
+_WORDS = 4000
+#: Maximum number of words in a reply without pages.
+_SHORT = 10_000
+#: Number of rows per page.
+_ROWS = 500
+#: Maximum number of rows in a reply without pages.
+_FEW_ROWS = 20
 
 
 def paged(items: list[Reply]) -> Reply:

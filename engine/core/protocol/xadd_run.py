@@ -16,8 +16,9 @@ class XaddRun:
     head: list[bytes]
     #: Number of words (fields and values) of each entry.
     words: int
-    #: Each command's bytes from its first field on, and their lengths.
+    #: Each command's bytes from its first field on.
     bodies: list[bytes]
+    #: Length of each of ``bodies``.
     sizes: list[int]
     #: Each command's key as a bulk string (``$1\r\ns\r\n``); None: all use the first command's key.
     keys: list[bytes] | None = None
@@ -46,10 +47,13 @@ class FramedRun:
 
     key: bytes
     count: int
-    #: The frames back to back, the size of each, and the IDs in two columns.
+    #: The frames back to back.
     frames: bytes | bytearray
+    #: Size of each frame in bytes.
     sizes: list[int]
+    #: Milliseconds of each ID.
     ms: array[int]
+    #: Sequence number of each ID.
     seq: array[int]
     #: Offset in the parsed buffer at which the commands end.
     end: int

@@ -38,10 +38,13 @@ _BYTES = frozenset({bytes})
 _EXACT = 1 << 53
 
 
-#: A tick is a call of Lua's hook. ``_FIRST`` is the number of instructions before the first tick (as in the sandbox).
-#: If the time since the last tick exceeds ``_SLOW_NS`` nanoseconds, ticks become ten times as frequent. If the time is
-#: below ``_FAST_NS`` nanoseconds, ticks become a tenth as frequent.
-_FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
+# A tick is a call of Lua's hook.
+#: Number of instructions before the first tick, as in the sandbox.
+_FIRST = 1000
+#: Ticks become ten times as frequent if the time since the last tick exceeds this number of nanoseconds.
+_SLOW_NS = 10_000_000
+#: Ticks become a tenth as frequent if the time since the last tick is below this number of nanoseconds.
+_FAST_NS = 1_000_000
 
 
 class RaisedError(Exception):
@@ -55,8 +58,10 @@ class WordsError(CommandError):
     """Invalid arguments of a call. Nothing was called, and no error is counted."""
 
 
-#: Names of the functions of `redis` below: those that return a result, and the others.
-_WITH_RESULT, _WITHOUT_RESULT = ["call", "pcall"], list[str]()
+#: Names of the functions of `redis` below that return a result.
+_WITH_RESULT = ["call", "pcall"]
+#: Names of the functions of `redis` below that return no result.
+_WITHOUT_RESULT = list[str]()
 
 
 def _offered(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,8 +135,10 @@ class Calls:
         major, minor, patch = map(int, REDIS_VERSION.split("."))
         self.version_number = major << 16 | minor << 8 | patch
         self.on_tick: Callable[[], None] = lambda: None
-        #: Stopwatch time of the last hook call, and number of instructions until the next one.
-        self._ticked_ns, self._every = 0, _FIRST
+        #: Stopwatch time of the last tick, in nanoseconds.
+        self._ticked_ns = 0
+        #: Number of instructions between two ticks.
+        self._every = _FIRST
 
     # -- interpreter ------------------------------------------------------------------------------------------------
 

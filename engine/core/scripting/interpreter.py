@@ -29,8 +29,10 @@ _SLACK = 4096
 _MANY = 200
 #: Number of references to Lua objects for which space is allocated in advance, because calls must not allocate it.
 _NAMED_AHEAD = 8200
-#: Result codes of a run, as in sandbox.lua, and of loading a library.
-_FAILED, _OUT_OF_MEMORY, _REGISTER = 1, 3, 2
+#: Result codes of a run, as in sandbox.lua.
+_FAILED, _OUT_OF_MEMORY = 1, 3
+#: Result code of loading a library.
+_REGISTER = 2
 
 
 class Interpreter:

@@ -52,9 +52,10 @@ class Scripts:
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
         #: Scripts that only EVAL has loaded, least recently used first.
         self._evaluated: dict[bytes, None] = {}
-        #: The interpreter that ran last, and the random generator's state saved from an earlier one. All interpreters
-        #: continue one sequence of random numbers.
+        # All interpreters continue one sequence of random numbers.
+        #: The interpreter that ran last.
         self._drawn_from: Interpreter | None = None
+        #: The random generator's state, saved from an earlier interpreter.
         self._chance: tuple[float, float] | None = None
         #: The stack of the current run, if the run can be suspended.
         self._stack: Stack | None = None

@@ -14,7 +14,7 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
 
-#: Count from which ``counted`` uses numpy, which is then faster.
+#: ``counted`` uses numpy, which is then faster, if it returns at least this many numbers.
 _MANY = 64
 
 

@@ -1,4 +1,4 @@
-"""Plain entries: frames in ID order, back to back in one buffer, with an index. Every segment starts with them.
+"""Plain entries: frames in ID order, back to back in one buffer, with an index. A new segment holds plain entries.
 
 Frames (``streamwire.frames``) are only sliced here, never parsed. When a segment becomes cold, its entries are replaced
 with packed entries (``engine.core.streams.compressed.packed.Packed``), which have the same methods. The fields of both

@@ -40,7 +40,7 @@ _MANY = 32
 _AT_ONCE = 2000
 #: Maximum number of segments of a stream whose nodes are counted exactly.
 COUNTED_SEGMENTS = 4
-#: Number of nodes from which the nodes of a longer stream are estimated.
+#: For a stream with more segments, the number of nodes is estimated from a sample of this many nodes.
 _SAMPLE = 20
 
 

@@ -17,13 +17,18 @@ Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
 
-#: A reply is divided into pages if it has more than ``_MANY_RUNS`` runs and more than ``_MANY_ENTRIES`` entries.
-_MANY_RUNS, _MANY_ENTRIES = 10, 20_000
+#: A reply is divided into pages if it has more runs than this, and more than ``_MANY_ENTRIES`` entries.
+_MANY_RUNS = 10
+#: See ``_MANY_RUNS``.
+_MANY_ENTRIES = 20_000
 #: Number of IDs in a run below which the IDs are looked up one by one.
 _MANY_IDS = 32
-#: A page ends when it has ``_PAGE_BYTES`` bytes or ``_PAGE_RUNS`` buffers. In reverse order, it ends when it has
-#: ``_PAGE_ENTRIES`` entries, because each entry is a slice of its own.
-_PAGE_BYTES, _PAGE_RUNS, _PAGE_ENTRIES = 512 * 1024, 1000, 4000
+#: A page ends when it has this many bytes.
+_PAGE_BYTES = 512 * 1024
+#: A page ends when it has this many buffers.
+_PAGE_RUNS = 1000
+#: A page in reverse order ends when it has this many entries, because each entry is a slice of its own.
+_PAGE_ENTRIES = 4000
 
 
 def frames_of(runs: list[Run]) -> Frames:

@@ -28,9 +28,9 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain, Sizes
 from engine.core.streams.nodes import SegmentNodes
 
-#: Size of the frames from which a segment is sealed.
+#: A segment is sealed if its frames have at least this many bytes.
 SEGMENT_BYTES = 256 * 1024
-#: Number of entries from which a segment is sealed.
+#: A segment is sealed if it has at least this many entries.
 SEGMENT_ENTRIES = 8000
 #: A segment is sealed only at a multiple of this number of entries, where Redis's nodes usually end, unless its size is
 #: ``_TOO_LARGE`` times ``SEGMENT_BYTES``.

@@ -21,8 +21,10 @@ from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.log_lines import LOG
 from streamwire import bootstrap
 
-#: Seconds before a process that ended by itself is restarted: first and maximum. The pause doubles each time.
-_FIRST_REST, _LONGEST_REST = 1.0, 60.0
+#: Seconds before a process that ended by itself is restarted. The pause doubles each time.
+_FIRST_REST = 1.0
+#: Maximum of this pause in seconds.
+_LONGEST_REST = 60.0
 _LINE_BYTES = 1000
 _LINES = 100  # maximum number of logged lines per process
 _STOP_SECONDS = 2.0

@@ -26,9 +26,10 @@ from engine.shell.observation.log_lines import LOG
 
 #: Seconds between two checks of whether a new base of the log would free segment files.
 _CHECK_EVERY = 10.0
-#: Pause after moving records to another segment file: as a multiple of the move's duration, and in seconds if the disk
-#: has rejected the move.
-_REST, _REST_AFTER_ERROR = 4, 1.0
+#: Pause after moving records to another segment file, as a multiple of the move's duration.
+_REST = 4
+#: Pause in seconds after the disk has rejected such a move.
+_REST_AFTER_ERROR = 1.0
 #: Maximum number of sealed segments that wait while data is loaded (one to two hundred megabytes of frames).
 MOST_WAITING = 512
 #: Number of segments to store at a time if more wait. Storing takes as long as replaying the commands that fill them.

@@ -62,8 +62,10 @@ _STORED_AT_ONCE = 64
 _REST = 10
 #: Minimum number of searches between two returns of memory to the system.
 _TRIM_EVERY = 10
-#: The interpreter's switch interval in seconds, while the thread works and otherwise.
-_SHORT_INTERVAL, _USUAL_INTERVAL = 2e-5, sys.getswitchinterval()
+#: The interpreter's switch interval in seconds while the thread works.
+_SHORT_INTERVAL = 2e-5
+#: The interpreter's switch interval in seconds while the thread does not work.
+_USUAL_INTERVAL = sys.getswitchinterval()
 
 
 class Shelf(Protocol):
@@ -125,15 +127,16 @@ class ColdPacker:
         self._queued: deque[int] = deque()
         #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False
-        #: Whether packing or storing has freed memory that was not returned yet, and the number of searches since
-        #: memory was returned.
+        #: Whether packing or storing has freed memory that was not returned yet.
         self._freed = False
+        #: Number of searches since memory was returned.
         self._searches_since_trim = 0
         self._shelf = shelf
         storage.sealed.stores = shelf is not None
         storage.sealed.relieve = self._pack_at_once
-        #: Packed segments to be stored, and the number of searches until the next attempt.
+        #: Packed segments to be stored.
         self._unstored: deque[weakref.ref[Segment]] = deque()
+        #: Number of searches until the next attempt to store them.
         self._rest = 0
 
     @property

@@ -17,9 +17,10 @@ from engine.shell.clock import now_us
 from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.watchdog import Watchdog
 
-#: Minimum and maximum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled
-#: together, and a system clock that was set forward is noticed.
-_SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
+#: Minimum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled together.
+_SHORTEST_US = 1000
+#: Maximum delay of an expiry timer in microseconds: a system clock that was set forward is noticed.
+_LONGEST_US = 3_600_000_000
 #: Seconds after which to check again whether a slow script has ended.
 _BUSY_S = 0.05
 

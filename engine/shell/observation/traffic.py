@@ -11,13 +11,15 @@ class Traffic:
 
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Number of accepted connections, and number of connections that were rejected after that.
+    #: Number of accepted connections, including those that were rejected afterwards.
     accepted: int = 0
+    #: Number of connections that were rejected after they had been accepted.
     rejected: int = 0
     #: Number of connected clients whose TLS handshake is not complete.
     handshaking: int = 0
-    #: Number of clients dropped because of client-query-buffer-limit and of client-output-buffer-limit.
+    #: Number of clients dropped because of client-query-buffer-limit.
     query_overruns: int = 0
+    #: Number of clients dropped because of client-output-buffer-limit.
     output_overruns: int = 0
     #: Number of clients dropped because of maxmemory-clients.
     evicted: int = 0

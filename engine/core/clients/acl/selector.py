@@ -108,9 +108,9 @@ class Selector:
         self.first_words: dict[bytes, dict[bytes, None]] = {}
         #: The rules about commands in display order, ``@all`` first: name -> whether it is allowed.
         self.rules: dict[bytes, bool] = {b"@all": False}
-        #: The denied names in ``rules``, except ``@all``; and the names ``container|subcommand`` in ``rules``, by
-        #: container.
+        #: The denied names in ``rules``, except ``@all``.
         self._denied: set[bytes] = set()
+        #: Container command -> its names ``container|subcommand`` in ``rules``.
         self._parts: dict[bytes, set[bytes]] = {}
         self.all_keys = False
         #: Patterns of keys with READ, WRITE or both.

@@ -35,15 +35,17 @@ T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
 #: Maximum idle time in seconds that Redis's 24-bit clock can represent.
 _LONGEST_IDLE = (1 << 24) - 1
-#: Number of entries plus pending entries from which DUMP writes a stream in steps.
+#: DUMP writes a stream in steps if the number of its entries plus pending entries is at least this.
 _LONG = 2000
-#: Number of elements from which DUMP writes a value of another type in steps.
+#: DUMP writes a value of another type in steps if it has at least this many elements.
 _MANY = 5000
 #: Size in bytes above which DUMP and RESTORE process any payload in steps.
 _LONG_PAYLOAD = 200_000
-#: Number of pieces of an encoded value that DUMP writes per step, and number of a reader's steps that RESTORE combines.
+#: Number of pieces of an encoded value that DUMP writes per step. RESTORE reads a payload with
+#: ``value_reader.load``, and runs this many steps of that function in each step of the command.
 _NODES = 4
-#: Minimum size of a chunk of DUMP's reply, and number of bytes added to the checksum per step.
+#: Minimum size in bytes of the chunks of DUMP's reply, except the last ones. Also the maximum number of bytes added
+#: to the checksum per step.
 _CHECKED = 256 * 1024
 
 
@@ -218,7 +220,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         if ttl:
             deadline = ttl if absolute else ttl + now
             if deadline >= 1 << 63:
-                # Redis lets this sum overflow, so it deletes the key immediately.
+                # An error, unlike in Redis: there the sum overflows, and the key is deleted immediately.
                 raise CommandError(data.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline, idle)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of arguments of a subcommand that accepts any number.
 _MANY = 1 << 30
-#: Number of seconds from which DEBUG SLEEP returns immediately, as in Redis.
+#: DEBUG SLEEP returns immediately if the duration is at least this many seconds, as in Redis.
 _MOST_SECONDS = 1 << 31
 
 

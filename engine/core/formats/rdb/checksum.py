@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 _Words = npt.NDArray[np.uint64]
 _POLYNOMIAL = 0x95AC9329AC4BC9B5
-#: Length of a lane in words of eight bytes, and number of lanes below which the data is processed byte by byte.
-_LANE_WORDS, _FEWEST_LANES = 8, 16
+#: Length of a lane in words of eight bytes.
+_LANE_WORDS = 8
+#: Number of lanes below which the data is processed byte by byte.
+_FEWEST_LANES = 16
 _LANE_BYTES = 8 * _LANE_WORDS
 #: Maximum number of parallel lanes: their words fit into the processor's cache.
 _MOST_LANES = 4096

@@ -22,8 +22,10 @@ import pyarrow as pa
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
-#: Lowest first byte of a copy, and of a long copy.
-_COPY, _LONG_COPY = 32, 224
+#: Lowest first byte of a copy.
+_COPY = 32
+#: Lowest first byte of a long copy.
+_LONG_COPY = 224
 #: Size of a piece by its first byte.
 _SIZES = np.array([*range(2, _COPY + 2), *[2] * (_LONG_COPY - _COPY), *[3] * 32])
 #: Number of pieces walked in each string before checking whether all strings have ended.

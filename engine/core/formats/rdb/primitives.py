@@ -102,9 +102,11 @@ def element(word: bytes | int) -> bytes:
     return bare + _back_length(len(bare))
 
 
-#: Precomputed elements of small integers, and the bytes before and after a short string, by its size.
+#: Precomputed elements of small integers.
 SMALL_ELEMENTS = [element(value) for value in range(4096)]
+#: Size of a short string -> the bytes before it.
 SHORT_HEADS = [bytes((0x80 | size,)) for size in range(64)]
+#: Size of a short string -> the bytes after it.
 SHORT_TAILS = [_back_length(size + 1) for size in range(64)]
 
 

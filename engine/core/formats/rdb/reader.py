@@ -181,10 +181,11 @@ class Loading:
         self._source = _Source()
         self._merge = merge
         self._is_valkey = self._is_hungry = False
-        #: Offset of the current item; and its key, if it has one.
+        #: Offset of the current item.
         self._began = 0
+        #: Key of the current item; None if it has none.
         self._key: bytes | None = None
-        #: Properties of the next key.
+        # Properties of the next key.
         self._deadline: int | None = None
         self._idle: int | None = None
         self._rest_of_stream = b""

@@ -5,13 +5,18 @@ from __future__ import annotations
 STRING, LIST, SET, SORTED_SET, HASH, SORTED_SET_2, MODULE = 0, 1, 2, 3, 4, 5, 7
 HASH_ZIPMAP, LIST_ZIPLIST, INTSET, SORTED_SET_ZIPLIST, HASH_ZIPLIST, QUICKLIST = 9, 10, 11, 12, 13, 14
 HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
-#: Hashes with expiring fields: Redis's two encodings, and Valkey's.
-EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH = 24, 25, 22
+#: Redis's encodings of hashes with expiring fields.
+EXPIRING_HASH, EXPIRING_LISTPACK = 24, 25
+#: Valkey's encoding of hashes with expiring fields.
+VALKEY_HASH = 22
 #: The file version that introduced expiring hash fields.
 EXPIRING_SINCE = 12
-#: The newest version of Redis's files, the version of Valkey 9's own files, and the version of Redis's files whose
-#: encodings are the same as Valkey 9's.
-NEWEST_VERSION, VALKEY_VERSION, _LIKE = 14, 80, 11
+#: The newest version of Redis's files.
+NEWEST_VERSION = 14
+#: The version of Valkey 9's own files.
+VALKEY_VERSION = 80
+#: The version of Redis's files whose encodings are the same as Valkey 9's.
+_LIKE = 11
 
 
 def forms_version(version: int) -> int:
@@ -19,7 +24,9 @@ def forms_version(version: int) -> int:
     return _LIKE if version == VALKEY_VERSION else version
 
 
-#: Encodings of a list's nodes: one element, or a listpack of several.
-PLAIN, PACKED = 1, 2
+#: Encoding of a list's node with one element.
+PLAIN = 1
+#: Encoding of a list's node with several elements in a listpack.
+PACKED = 2
 #: Elements per step.
 ELEMENTS = 64

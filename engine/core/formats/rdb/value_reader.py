@@ -45,8 +45,14 @@ from engine.settings.config import Config
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
 #: Elements per step if the elements are already in memory.
 _IN_MEMORY = 1024
-#: Opcodes in a module's value: end, string, two kinds of integers, two kinds of floating-point numbers -> size.
-_MODULE_END, _MODULE_STRING, _MODULE_NUMBERS, _MODULE_FLOATS = 0, 5, (1, 2), {3: 4, 4: 8}
+#: Opcode of the end of a module's value.
+_MODULE_END = 0
+#: Opcode of a string in a module's value.
+_MODULE_STRING = 5
+#: Opcodes of integers in a module's value.
+_MODULE_NUMBERS = (1, 2)
+#: Opcodes of floating-point numbers in a module's value -> size of the number in bytes.
+_MODULE_FLOATS = {3: 4, 4: 8}
 
 
 @dataclass(frozen=True, slots=True)

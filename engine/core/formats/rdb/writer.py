@@ -23,9 +23,13 @@ from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
-#: Auxiliary fields of the engine: the time of the data in milliseconds since the epoch; unsupported parts of a stream;
-#: deadlines of a hash's fields. Binary content is in hexadecimal digits, because tools print these fields.
-TAKEN_AT, REST_OF_STREAM, FIELDS_OF_HASH = b"pystreams-ms", b"pystreams-stream", b"pystreams-hash"
+# Auxiliary fields of the engine. Binary content is in hexadecimal digits, because tools print these fields.
+#: Auxiliary field with the time of the data in milliseconds since the epoch.
+TAKEN_AT = b"pystreams-ms"
+#: Auxiliary field with the parts of a stream that RDB files do not support.
+REST_OF_STREAM = b"pystreams-stream"
+#: Auxiliary field with the deadlines of a hash's fields.
+FIELDS_OF_HASH = b"pystreams-hash"
 
 EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
 #: Approximate size of pieces into which short values are combined.

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 _ID, _OFFSET, _DB = b"repl-id", b"repl-offset", b"repl-stream-db"
 _IS_ID = re.compile(rb"[0-9a-f]{40}")
 _LINE = re.compile(rb"#PR ([0-9a-f]{40}) ([0-9a-f]{16}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
-#: Sizes in bytes of a line, and of `Position.packed`.
-LINE_SIZE, PACKED_SIZE = 81, 28
+#: Size in bytes of a line.
+LINE_SIZE = 81
+#: Size in bytes of `Position.packed`.
+PACKED_SIZE = 28
 #: Sizes in bytes of the fields of `Position.packed`.
 _ID_BYTES, _OFFSET_BYTES, _DB_BYTES = 20, 6, 2
 #: Maximum number of digits accepted for an offset.

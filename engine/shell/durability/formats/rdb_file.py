@@ -22,9 +22,10 @@ from engine.shell.observation.log_lines import LOG
 _PIECE = 1 << 18
 #: Bytes between two syncs while a file is written, so that the last sync is short.
 _SYNC_EVERY = 64 << 20
-#: Seconds for which a background thread works before it yields the GIL to the event loop, and seconds for which it then
-#: sleeps. Without the sleep, it would reacquire the GIL before the event loop does.
-_WORK, _REST = 0.0004, 0.00005
+#: Seconds for which a background thread works before it yields the GIL to the event loop.
+_WORK = 0.0004
+#: Seconds for which the thread then sleeps. Without the sleep, it would reacquire the GIL before the event loop does.
+_REST = 0.00005
 
 
 def is_rdb(data: memoryview) -> bool:

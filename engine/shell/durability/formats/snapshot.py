@@ -40,16 +40,19 @@ from engine.shell.durability.segments.store import SegmentFiles
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
-#: Format version of a file without references to segment files, and of a file with such references.
-_VERSION, _VERSION_NAMING = 4, 5
+#: Format version of a file without references to segment files.
+_VERSION = 4
+#: Format version of a file with references to segment files.
+_VERSION_NAMING = 5
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28sI")
 _FOOTER = struct.Struct("<16sQQIQ16xI")
 _RECORDS, _FILES = 1 << 32, 1 << 33
 _SUM = (1 << 32) - 1
 
-#: Approximate sizes in bytes at which gathered records become a part, and gathered parts are written.
+#: Approximate size in bytes at which gathered records become a part.
 _RECORD_PART = 1 << 20
+#: Approximate size in bytes at which gathered parts are written.
 _WRITE = 4 << 20
 #: Maximum size in bytes of a part whose buffers are joined: the part of a small stream has a dozen tiny buffers.
 _JOINED = 16 << 10

@@ -30,8 +30,9 @@ class Commands:
         self._core = core
         self._session = session
         self.now_us = now_us
-        #: Commands since MULTI with their places, None outside a transaction; and the place of MULTI.
+        #: Commands since MULTI with their places; None outside a transaction.
         self._queue: list[tuple[int, list[bytes]]] | None = None
+        #: The place of MULTI.
         self.began = 0
         #: Number of commands that have run.
         self.count = 0
@@ -104,9 +105,13 @@ class Commands:
         self._core.changes.record(db.index, argv)
 
 
-#: Redis records a delivery as XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID. These are
-#: the number of words, the index of the claimed ID, and the index of the next word.
-_CLAIM_WORDS, _CLAIMED, _BEHIND_IDS = 14, 5, 6
+# Redis records a delivery as XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID.
+#: Number of words of this XCLAIM.
+_CLAIM_WORDS = 14
+#: Index of the claimed ID in this XCLAIM.
+_CLAIMED = 5
+#: Index of the word after the claimed ID.
+_BEHIND_IDS = 6
 
 
 def _merged_claims(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, list[bytes]]]:

@@ -23,8 +23,10 @@ from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrit
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.log_lines import LOG
 
-#: Seconds between automatic attempts after a failure: first and maximum.
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+#: Seconds before the first automatic attempt after a failure.
+_FIRST_PAUSE = 1.0
+#: Maximum number of seconds between automatic attempts after a failure.
+_LONGEST_PAUSE = 60.0
 #: Number of checks (ten per second) after which a rewrite starts although the log is still being synced.
 _MAX_CHECKS = 50
 

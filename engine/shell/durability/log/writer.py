@@ -52,8 +52,9 @@ class Log:
         self.appended = self.written = self.synced = 0
         #: Error of the last write or fsync; None if it succeeded.
         self.error: OSError | None = None
-        #: Number of writes that stopped waiting for an fsync, and number of fsyncs.
+        #: Number of writes that stopped waiting for an fsync.
         self.delayed = 0
+        #: Number of fsyncs.
         self.syncs = 0
         self._file = log_file()
         self._fd = -1

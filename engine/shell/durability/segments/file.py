@@ -128,8 +128,9 @@ class SegmentPlace:
     def __init__(self, file: SegmentFile, offset: int, size: int, total: int) -> None:
         #: File and offset of the record. They change together when the record is moved.
         self.location = file, offset
-        #: Number of bytes after the head, and their CRC-32.
+        #: Number of bytes after the head.
         self.size = size
+        #: CRC-32 of the bytes after the head.
         self.total = total
 
     def read(self) -> bytes:

@@ -45,14 +45,19 @@ from engine.shell.observation.log_lines import LOG
 
 FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")
-#: Maximum number of bytes and of records to move at a time.
-_MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
+#: Maximum number of bytes to move at a time.
+_MOVED_AT_ONCE = 16 << 20
+#: Maximum number of records to move at a time.
+_MOST_MOVED = 1000
 #: Number of bits of a file's number in the header of the file.
 _NUMBER_BITS = 32
 #: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
-#: Share of dead bytes in a file above which it is emptied, and share in all files from which the worst file is emptied.
-_DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
+#: A file is emptied if its share of dead bytes exceeds this.
+_DEAD_SHARE = 0.5
+#: The file with the largest share of dead bytes is also emptied if all files together have at least this share, and if
+#: their dead bytes would fill a file.
+_DEAD_SHARE_OF_ALL = 0.25
 
 
 class SegmentFiles:
@@ -69,9 +74,11 @@ class SegmentFiles:
         #: Files by number. The newest file is written to, if this process created it.
         self._by_number: dict[int, SegmentFile] = {}
         self._last_number = 0
-        #: The file that is written to, and its descriptor; descriptors of the files with unsynced bytes, by number.
+        #: The file that is written to, if any.
         self._current: SegmentFile | None = None
+        #: Descriptor of `_current`; -1 if there is no such file.
         self._fd = -1
+        #: Number of a file with unsynced bytes -> its descriptor.
         self._unsynced: dict[int, int] = {}
         self._directory_changed = False
         #: Numbers of the files that are being synced.

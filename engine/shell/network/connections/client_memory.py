@@ -16,9 +16,10 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.traffic import Traffic
 
-#: Minimum interval between two checks in microseconds. The interval is ``_PART`` times the duration of a check, and at
-#: most ``_PART`` times the minimum.
-_EVERY_US, _PART = 100_000, 20
+#: Minimum interval between two checks in microseconds.
+_EVERY_US = 100_000
+#: The interval is the duration of a check times this factor, and at most the minimum times this factor.
+_PART = 20
 
 
 class ClientMemory:

@@ -38,16 +38,20 @@ from engine.wire.parser import RequestParser
 _COPY_LIMIT = 64 * 1024
 #: Minimum size of input that is searched for a pipeline of XADDs although it does not start with an XADD.
 BULK_BYTES = 256
-#: First byte of the name XADD, and the size in bytes up to which input cannot contain a whole XADD.
-_X, _NAME_END = b"X"[0], 20
+#: First byte of the name XADD.
+_X = b"X"[0]
+#: Size in bytes up to which input cannot contain a whole XADD.
+_NAME_END = 20
 #: Number of bytes to parse per event-loop iteration, for a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
 #: Number of bytes received in one call after which other clients are served.
 _LARGE_INPUT = 128 * 1024
 #: Number of commands in a row that start no pipeline of XADDs, after which the rest of the input is not searched.
 _MISSES = 3
-#: Bytes of unread replies at which a client's commands stop, and at which they continue.
-_WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
+#: Bytes of unread replies at which a client's commands stop.
+_WRITE_HIGH = 1 << 20
+#: Bytes of unread replies at which a client's commands continue.
+_WRITE_LOW = 1 << 18
 
 
 class CommandRunner(Protocol):
@@ -138,11 +142,13 @@ class Connection(asyncio.Protocol):
         self.timer: asyncio.TimerHandle | None = None
         #: Time in milliseconds at which the unread replies exceeded the soft limit; 0 if they are below it.
         self.over_soft_since = 0
-        #: Replies that wait for the end of the event-loop iteration, and their size in bytes.
+        #: Replies that wait for the end of the event-loop iteration.
         self.held: Out = []
+        #: Size of ``held`` in bytes.
         self.held_size = 0
-        #: Remaining pieces of a long reply, and bytes to be sent after them.
+        #: Remaining pieces of a long reply.
         self.pieces: Iterator[Out] | None = None
+        #: Buffers to be sent after ``pieces``.
         self.behind: Out = []
         #: Total bytes received and sent.
         self.received = self.sent = 0

@@ -8,8 +8,9 @@ from engine.core.clients.session import Session
 from engine.settings.config import Config
 from engine.settings.special_kinds import OutputLimit
 
-#: Limits before login: bytes of unprocessed input, and bytes of unread replies.
+#: Limit of unprocessed input before login, in bytes.
 _BEFORE_LOGIN = 1 << 20
+#: Limit of unread replies before login.
 _REPLIES_BEFORE_LOGIN = OutputLimit(1 << 10, 0, 0)
 
 

@@ -54,10 +54,11 @@ class ReplyBatch:
         #: Connections with waiting bytes, in order. A dictionary, because thousands may close in one iteration.
         self._held: dict[Held, None] = {}
         self._closing: set[Held] = set()
-        #: Connections with recent replies, number of these replies, and whether they went to more than a few
-        #: connections.
+        #: Connections with recent replies.
         self._served: set[Held] = set()
+        #: Number of these replies.
         self._replies = 0
+        #: Whether these replies went to more than a few connections.
         self._crowded = False
         #: Whether a call of `end_iteration` is scheduled.
         self._end_due = False

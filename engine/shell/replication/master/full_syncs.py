@@ -28,13 +28,18 @@ from engine.shell.replication.master.transfer import Form, Transfer
 
 #: Seconds after which to check again whether the running script has ended.
 _BUSY_S = 0.05
-#: Capabilities: reading files that end with a mark, the engine's snapshots, and RDB files of any version. Only engines
-#: have the last two.
-_BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
+#: Capability of reading files that end with a mark.
+_BY_MARK = b"eof"
+#: Capability of reading the engine's snapshots. Only engines have it.
+_OWN = b"psb"
+#: Capability of reading RDB files of any version. Only engines have it.
+_ANY_VERSION = b"rdb-any"
 #: Capability that only Redis 8.0 and later announce.
 _BY_CHANNEL = b"rdb-channel-repl"
-#: RDB versions that Redis 8.0 and Valkey 8 read.
-_VERSION_OF_REDIS_8, _VERSION_OF_VALKEY_8 = 12, 11
+#: Newest RDB version that Redis 8.0 reads.
+_VERSION_OF_REDIS_8 = 12
+#: Newest RDB version that Valkey 8 reads.
+_VERSION_OF_VALKEY_8 = 11
 #: First major version of Valkey that announces its version.
 _OF_VALKEY = 8
 _MARK_DIGITS = 40

@@ -26,8 +26,10 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.master.replica import Replica
 
-#: Maximum duration in seconds, and size in bytes, of a slice made in the event loop.
-_SLICE, _SLICE_BYTES = 0.001, 1 << 18
+#: Maximum duration in seconds of making a slice in the event loop.
+_SLICE = 0.001
+#: Maximum size in bytes of a slice made in the event loop.
+_SLICE_BYTES = 1 << 18
 #: Approximate number of bytes to send per event-loop iteration, to all receivers together.
 _TURN_BYTES = 1 << 20
 #: Seconds after which to check again whether slow receivers have read more.
@@ -69,9 +71,11 @@ class Transfer:
         self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
-        #: The current slice, whether it is the last one, and the receivers to send it to, in reverse order.
+        #: The current slice.
         self._stretch = b""
+        #: Whether the current slice is the last one.
         self._is_last = False
+        #: Receivers to send the current slice to, in reverse order.
         self._unsent: list[Replica] = []
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:

@@ -50,8 +50,9 @@ class Intake:
         self._commands.on_error = self._leave_out if skip_unknown else refuse
         self._parser = RequestParser()
         self._scanner = Scanner()
-        #: Input: bytes to parse, and parsed commands to run.
+        #: Bytes to parse.
         self._pieces: deque[bytes] = deque()
+        #: Parsed commands to run.
         self._parsed: list[list[bytes]] = []
         self._at = 0
         #: Offsets of the end of the commands that have run, of the parsed bytes, and of the bytes passed on.

@@ -29,8 +29,9 @@ class Payload:
         #: Length announced by the master; -1 if unknown.
         self.size = -1
         self._begun = False
-        #: Number of received bytes of the file, and whether the file is complete.
+        #: Number of received bytes of the file.
         self.received = 0
+        #: Whether the file is complete.
         self.is_complete = False
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:

@@ -46,10 +46,14 @@ from engine.text.messages import server
 
 #: Seconds between two rounds of periodic work: acknowledgements, keepalives, timeouts.
 _PERIOD = 1.0
-#: Seconds before an attempt to reach the master: first and maximum. The pause doubles each time.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-#: Pauses after a failed full synchronisation, in seconds: longer, because another one is expensive for the master.
-_SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
+#: First pause in seconds before an attempt to reach the master. The pause doubles each time.
+_SHORTEST_PAUSE = 0.1
+#: Maximum pause in seconds before an attempt to reach the master.
+_LONGEST_PAUSE = 5.0
+#: First pause in seconds after a failed full synchronisation: longer, because another one is expensive for the master.
+_SHORTEST_COSTLY_PAUSE = 1.0
+#: Maximum pause in seconds after failed full synchronisations.
+_LONGEST_COSTLY_PAUSE = 60.0
 #: Maximum number of the master's bytes waiting to be processed; above that, reading pauses.
 _MOST_WAITING = 8 << 20
 #: Version that this replica announces to its master. Valkey's masters choose the file by it: if hash fields have
@@ -85,8 +89,9 @@ class ReplicaRole:
         #: The failover in which this server, the former master, hands over to the server that it follows.
         self._handover: Handover | None = None
         self._lines = b""
-        #: The full synchronisation in progress, and the application of the stream after it.
+        #: The full synchronisation in progress, if any.
         self._sync: FullSync | None = None
+        #: The application of the stream after the full synchronisation, if any.
         self._applying: Applier | None = None
         #: Database selected for the master's next command, while there is no link.
         self._db = 0
@@ -99,8 +104,9 @@ class ReplicaRole:
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
-        #: Reason why the link is down, if known, and time of the loss; -1 if the link was never up.
+        #: Reason why the link is down; empty if unknown.
         self.trouble = ""
+        #: Time when the link was lost; -1 if the link was never up.
         self._down_since = -1.0
         self._logged = LogOffset()
         config = core.config

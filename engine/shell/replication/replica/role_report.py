@@ -39,8 +39,9 @@ class RoleReport:
     #: Whether the old data is served until the new data is complete.
     keeps_old_data: bool
     intake: Intake | None
-    #: Reason why the link is down, if known, and time of the loss; -1 if the link was never up.
+    #: Reason why the link is down; empty if unknown.
     trouble: str
+    #: Time when the link was lost; -1 if the link was never up.
     down_since: float
     now: float
 

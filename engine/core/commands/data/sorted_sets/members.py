@@ -72,7 +72,7 @@ def _score(word: bytes) -> float:
 
 
 def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
-    """Return whether ZADD adds the member with ``score`` or changes the member's score to it."""
+    """Return whether ZADD adds the member or changes its score."""
     former = None if members is None else members.get(member)
     if former is None:
         return not when.only_existing

@@ -52,8 +52,9 @@ class _Range:
     find: Finder
     reverse: bool
     with_scores: bool
-    #: LIMIT: number of members skipped at the start, and maximum number of members (negative: all).
+    #: First number of LIMIT: number of members skipped at the start.
     offset: int
+    #: Second number of LIMIT: maximum number of members; negative: all.
     count: int
 
     def span(self, members: SortedSet) -> Span:

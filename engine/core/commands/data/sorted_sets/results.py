@@ -79,7 +79,7 @@ def store(
 
 
 def _small(members: SortedSet) -> SortedSet:
-    """Return the set without negative zeros, as Redis stores it in a listpack."""
+    """Return the set with each score -0 replaced by 0, as Redis stores it in a listpack."""
     return SortedSet(((member, score or 0.0) for member, score in members.items()))
 
 

@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of pairs from which MSETEX returns an error.
+#: MSETEX returns an error if there are at least this many pairs.
 _TOO_MANY = 1 << 31
 
 

@@ -37,7 +37,8 @@ _cache: dict[tuple[bytes, ...], Read] = {}
 _CACHE_MAX = 1024
 #: Maximum number of words of a cached call.
 _CACHE_WORDS = 32
-#: BLOCK from which calls are not cached, in milliseconds: whether such a timeout is valid depends on the current time.
+#: A call whose BLOCK is at least this many milliseconds is not cached: whether such a timeout is valid depends on the
+#: current time.
 _CACHE_BLOCK_MS = 1 << 40
 
 

@@ -31,9 +31,12 @@ from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16
-#: Maximum nodes read at once, their approximate maximum total size in bytes, and the number of nodes below which nodes
-#: are read one by one.
-_NODES, _NODES_BYTES, _FEWEST = 64, 1 << 17, 8
+#: Maximum number of nodes read at once.
+_NODES = 64
+#: Approximate maximum total size in bytes of the nodes read at once.
+_NODES_BYTES = 1 << 17
+#: Number of nodes below which nodes are read one by one.
+_FEWEST = 8
 
 Defaults = Callable[[], tuple[int, int]]
 

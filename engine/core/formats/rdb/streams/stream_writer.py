@@ -26,8 +26,9 @@ from streamwire.frames import fields_of
 
 #: Maximum number of entries to write one by one: the fast path takes at least 0.35 ms.
 _FEW = 120
-#: Maximum entries of a node, and approximate maximum size of its frames in bytes.
+#: Maximum entries of a node.
 _NODE_ENTRIES = 100
+#: Approximate maximum size of a node's frames in bytes.
 _NODE_BYTES = 6144
 #: Bytes of frames converted to nodes at once.
 _BATCH_BYTES = 1 << 17

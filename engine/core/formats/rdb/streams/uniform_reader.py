@@ -28,10 +28,14 @@ _Bools = npt.NDArray[np.bool_]
 #: Arguments of Stream.extend: frames, their sizes, and the IDs' two columns.
 Entries = tuple[bytearray, _Ints, "array[int]", "array[int]"]
 
-#: Maximum elements and fields of a node; larger nodes are declined.
-_MOST_ELEMENTS, _MOST_FIELDS = 8192, 120
-#: Number of elements of each node walked per step, and maximum number of entries in a batch.
-_AT_ONCE, _ENTRIES = 64, 2048
+#: A node with more elements is declined.
+_MOST_ELEMENTS = 8192
+#: A node with more fields is declined.
+_MOST_FIELDS = 120
+#: Number of elements of each node walked per step.
+_AT_ONCE = 64
+#: Maximum number of entries in a batch.
+_ENTRIES = 2048
 #: Approximate maximum size of the table for a batch's values, in bytes.
 _TABLE_BYTES = 1 << 20
 #: Size of an empty listpack in bytes.
@@ -78,9 +82,11 @@ class UniformNodes:
         self._names: list[bytes] = []
         #: For each node, whether it is uniform.
         self.are = np.zeros(len(nodes), np.bool_)
-        #: The entries of uniform nodes: for each entry, the offsets of its elements, its node's index, and its ID.
+        #: For each entry of uniform nodes, the offsets of its elements.
         self._rows = np.zeros((0, 0), np.int64)
+        #: For each of these entries, the index of its node.
         self._node_of = np.zeros(0, np.int64)
+        #: For each of these entries, the two parts of its ID.
         self._ms = self._seq = np.zeros(0, np.uint64)
 
     def find(self, keys: Sequence[bytes]) -> Steps[None]:
