@@ -40,8 +40,9 @@ class Stream:
     groups: int
     bytes: int | None = None
     rate: float | None = None
-    #: None for streams with large entries: only XINFO STREAM reports these two, and it is not called for such streams.
+    #: None for streams with large entries, because XINFO STREAM, which reports this number, is not called for them.
     radix_keys: int | None = field(default=None, compare=False)
+    #: None for the same streams as `radix_keys`.
     radix_nodes: int | None = field(default=None, compare=False)
 
     @property

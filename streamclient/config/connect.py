@@ -14,7 +14,7 @@ from streamclient.config.kinds import TEXT, Kind, choice, duration
 from streamclient.config.option import check_exclusive, option, parsed, refuse
 from streamwire.errors import InvalidTextError
 
-#: Environment variables.
+#: Names of environment variables.
 URL, USER, PASSWORD = "PYSTREAMS_URL", "PYSTREAMS_USER", "PYSTREAMS_PASSWORD"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from engine.core.keyspace.elements import Elements
 
-#: Number of elements above which tables are freed in pieces, and elements per piece. A piece takes a few milliseconds.
+#: Tables with more elements than this are freed in pieces of this many elements. A piece takes a few milliseconds.
 _LARGE = 10_000
 Table = dict[Any, Any] | list[Any] | deque[Any]
 #: The types of values that are freed in pieces.

@@ -69,7 +69,7 @@ class Makers:
     new_stream: Callable[[], Stream]
     #: stream-idmp-duration and stream-idmp-maxsize.
     idmp_defaults: Callable[[], tuple[int, int]]
-    #: Maximum fields and maximum word length of a small hash.
+    #: Returns the maximum number of fields and the maximum length of a word of a small hash.
     hash_limits: Callable[[], tuple[int, int]]
     set_limits: Callable[[], SetLimits]
     sorted_set_limits: Callable[[], SortedSetLimits]

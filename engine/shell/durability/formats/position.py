@@ -18,8 +18,12 @@ _LINE = re.compile(rb"#PR ([0-9a-f]{40}) ([0-9a-f]{16}) ([0-9a-f]{8}) ([0-9a-f]{
 LINE_SIZE = 81
 #: Size in bytes of `Position.packed`.
 PACKED_SIZE = 28
-#: Sizes in bytes of the fields of `Position.packed`.
-_ID_BYTES, _OFFSET_BYTES, _DB_BYTES = 20, 6, 2
+#: Size in bytes of the ID in `Position.packed`.
+_ID_BYTES = 20
+#: Size in bytes of the offset in `Position.packed`.
+_OFFSET_BYTES = 6
+#: Size in bytes of the database number in `Position.packed`.
+_DB_BYTES = 2
 #: Maximum number of digits accepted for an offset.
 _MOST_DIGITS = 18
 

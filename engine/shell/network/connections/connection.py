@@ -150,8 +150,10 @@ class Connection(asyncio.Protocol):
         self.pieces: Iterator[Out] | None = None
         #: Buffers to be sent after ``pieces``.
         self.behind: Out = []
-        #: Total bytes received and sent.
-        self.received = self.sent = 0
+        #: Total bytes received.
+        self.received = 0
+        #: Total bytes sent.
+        self.sent = 0
         #: Number of bytes that the client had read at the last call of `has_taken`.
         self.taken = 0
         self._reading = True

@@ -60,10 +60,14 @@ class Replica:
         self._over_soft_since: float | None = None
         #: Whether the replica has acknowledged something, which means that it has found the end of its file.
         self.has_answered = False
-        #: Offset up to which the replica has applied the stream, and up to which it has synced it; -1 if unknown.
-        self.offset = self.on_disk = -1
-        #: Time of the last acknowledgement, and of the last progress in reading the file.
-        self.last_ack = self.last_progress = now
+        #: Offset up to which the replica has applied the stream; -1 if unknown.
+        self.offset = -1
+        #: Offset up to which the replica has synced the stream to disk; -1 if unknown.
+        self.on_disk = -1
+        #: Time of the last acknowledgement.
+        self.last_ack = now
+        #: Time of the last progress in reading the file.
+        self.last_progress = now
 
     @property
     def state(self) -> Sync:

@@ -55,8 +55,12 @@ class Intake:
         #: Parsed commands to run.
         self._parsed: list[list[bytes]] = []
         self._at = 0
-        #: Offsets of the end of the commands that have run, of the parsed bytes, and of the bytes passed on.
-        self._position = self._end = self._passed = offset
+        #: Offset of the end of the commands that have run.
+        self._position = offset
+        #: Offset of the end of the parsed bytes.
+        self._end = offset
+        #: Offset of the end of the bytes passed on.
+        self._passed = offset
         #: Bytes that arrived and were not passed on.
         self._raw: deque[bytes] = deque()
         #: Number of bytes waiting to be parsed.

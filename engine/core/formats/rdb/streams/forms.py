@@ -20,8 +20,10 @@ RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_6: 13, V8_8: 14}
 #: The encodings that can be read, including the encoding of 5.0.
 FORMS = (V5_0, V7_0, V7_2, V8_6, V8_8)
 
-#: Flags of an entry in a node.
-DELETED, SAME_FIELDS = 1, 2
+#: Flag of an entry in a node: the entry is deleted.
+DELETED = 1
+#: Flag of an entry in a node: the entry has the fields of the node's first entry, and stores only values.
+SAME_FIELDS = 2
 #: Pending records written or read per step.
 RECORDS = 256
 

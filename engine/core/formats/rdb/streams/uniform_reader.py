@@ -86,8 +86,10 @@ class UniformNodes:
         self._rows = np.zeros((0, 0), np.int64)
         #: For each of these entries, the index of its node.
         self._node_of = np.zeros(0, np.int64)
-        #: For each of these entries, the two parts of its ID.
-        self._ms = self._seq = np.zeros(0, np.uint64)
+        #: For each of these entries, the milliseconds of its ID.
+        self._ms = np.zeros(0, np.uint64)
+        #: For each of these entries, the sequence number of its ID.
+        self._seq = np.zeros(0, np.uint64)
 
     def find(self, keys: Sequence[bytes]) -> Steps[None]:
         """Determine which nodes are uniform; ``keys`` are the nodes' IDs."""
