@@ -113,7 +113,7 @@ class SortedSet(Elements[float]):
         return pairs
 
     def expect(self, count: int, limits: SortedSetLimits) -> None:
-        """Choose a new sorted set's encoding for ``count`` members, as Redis does before adding them."""
+        """Choose the encoding before ``count`` members are added, as Redis does."""
         if count > limits.entries:
             self.big = True
 

@@ -271,3 +271,11 @@ def test_arguments_of_scanning_and_random_members(server: Server) -> None:
             ("ZRANDMEMBER z 2 WITHSCORES", Scored("a 1")),
         ],
     )
+
+
+@since("8.0")
+def test_a_large_zadd_keeps_negative_zeros(server: Server) -> None:
+    """A ZADD of more members than a listpack holds keeps scores of -0 in a small set too."""
+    server.given("ZADD z 1 a", "ZADD z " + " ".join(f"-0 m{number}" for number in range(200)))
+    server.expect("ZSCORE z m0", Score("-0"))
+    server.expect("ZSCORE z m199", Score("-0"))

@@ -92,8 +92,8 @@ def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hin
         if when.only_existing:
             return 0, 0
         members = SortedSet()
-        members.expect(hint, limits)
         ctx.db.add(key, members, changes=0)
+    members.expect(hint, limits)
     added = updated = 0
     if when is _UNCONDITIONAL:
         put = members.put
