@@ -6,7 +6,7 @@ and broken links replaced, until the address's retry time ends. Callers need not
 
 Invariant: a command whose link broke may have been executed. Only idempotent commands are sent again
 (`commands.is_idempotent`). For other commands the failure is raised, unless the caller provides a continuation
-(`Resume`). A refused command was not executed, so it is always sent again.
+(`Resume`). A temporarily refused command was not executed, so it is always sent again.
 
 The module is one file because the decisions about resending depend on the state of the links.
 """

@@ -246,7 +246,7 @@ class Core:
         return reply
 
     def _note_refused_form(self, session: Session, argv: list[bytes]) -> None:
-        """Record a command that `look_up` refused: its name for CLIENT LIST and, if it exists, its rejection."""
+        """Record a command that `look_up` refused: its name for CLIENT LIST, and a rejection if the command exists."""
         command = called_by(argv)
         session.last_command = b"NULL" if command is None else command.full_name
         if command is not None:
@@ -385,7 +385,10 @@ class Core:
         return self._call(session, command, argv, retry)
 
     def _run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
-        """Run a queued command or run of XADDs; return one reply per command, or one `Several` with all replies."""
+        """Execute a queued command, or a queued run of XADDs.
+
+        Return one reply per command, or one `Several` with all replies.
+        """
         command, words = queued
         if isinstance(words, list):
             return [self._call_late(session, command, words)]

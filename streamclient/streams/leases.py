@@ -1,4 +1,4 @@
-"""Leases of queries: a key with a time to live next to a stream, in the stream's slot."""
+"""Leases of queries. A lease is a key in the slot of the stream that expires unless the query renews it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ state that the command can change:
 * All other commands (writing commands, EXEC, and administrative commands that change something) may have left data,
   users, settings or files inconsistent. A ``FatalError`` is raised to the process, which stops. The command's effects
   are dropped. The effects of earlier commands are complete and belong in the log.
-* Errors in expiry and in serving blocked clients, which run outside commands, also raise a ``FatalError``.
+* Errors in the expiry of a key, even during a command that only reads, and in serving blocked clients also raise a
+  ``FatalError``.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Replication(Protocol):
     def publish(self, argv: list[bytes], *, within: bool) -> None:
         """Send a published message to the subscribers of replicas. ``argv`` is the PUBLISH or SPUBLISH command.
 
-        The message follows earlier writes in the stream. ``within`` a transaction, it follows all of the transaction's
-        writes.
+        The message follows earlier writes in the stream. With ``within``, the command runs in a transaction, and the
+        message follows all of the transaction's writes.
         """
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
@@ -99,7 +99,7 @@ class Replication(Protocol):
         """Stop following a master (REPLICAOF NO ONE)."""
 
     def tell_master(self) -> None:
-        """Send the replica's offset to the master (REPLCONF GETACK)."""
+        """Send this replica's offset to the master, which requested it with REPLCONF GETACK."""
 
     # -- information ------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Sessions: for each login, the user, the server's address with the user's password, and the secrets of the session.
 
-A session's commands run as the user of the server who logged in, or as the dashboard's own user after a login by token.
+A session's commands run as the Redis user who logged in or, after a login by token, as the dashboard's own user.
 The browser stores only a random number in a cookie. Passwords are kept only in memory, until the session ends.
 """
 
@@ -30,7 +30,7 @@ _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 @dataclass
 class Planned:
-    """A change that was shown and awaits confirmation. `record`: ID in the audit log, empty until the start."""
+    """A change that was shown and awaits confirmation. `record`: ID in the audit log; empty until the change starts."""
 
     action: str
     given: dict[str, Any]
@@ -48,7 +48,7 @@ class Planned:
 
 @dataclass
 class Session:
-    """A login. `whole`: whether the session may see all names, as for the dashboard's own user.
+    """A login. `whole`: whether the session may see all streams that the dashboard's own user may see.
 
     `csrf`: token required with every change, in a header that other sites cannot send. Times are on the clock of
     `Sessions`.

@@ -45,8 +45,8 @@ def departures() -> pa.Table:
     """Return all departures in the order of their scheduled times; within a minute, in the order of the file."""
     with zipfile.ZipFile(data_directory() / FLIGHTS_FILE) as archive:
         table = read_text_table(archive.read("flights.csv"))
-    # time_hour is the scheduled hour in UTC, as text in the order of time. Local hours would be wrong when clocks
-    # change.
+    # time_hour is the scheduled hour in UTC, as text that sorts chronologically. Local hours would be wrong when
+    # clocks change.
     keys = pa.table({"time_hour": table["time_hour"], "minute": pc.cast(table["minute"], pa.int32())})
     return table.take(pc.sort_indices(keys, sort_keys=[("time_hour", "ascending"), ("minute", "ascending")]))
 

@@ -1,10 +1,10 @@
-"""Detection of lost data from a stream's state, for entries that the query has not read yet.
+"""Detection of entries that were lost before the query read them, from a stream's state.
 
-In a stream that only grows, the last ID is at or after every position ever read, and all entries after the position
-still exist. The number of entries ever added is at least the number in the query's offset. Any contradiction means that
-entries were deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID never
-decrease. Pure: computes losses from states and positions. The caller decides whether a loss is an error or a warning
-(`raise_or_warn`).
+In a stream that only grows, the last ID is at or after every position ever read, and all entries after the query's
+position still exist. The number of entries ever added is at least the number in the query's offset. Any contradiction
+means that entries were deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID
+never decrease. Pure: computes losses from states and positions. The caller decides whether a loss is an error or a
+warning (`raise_or_warn`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Known(NamedTuple):
     def upto(self, upto: StreamId, added: int | None) -> Known:
         """Return the facts at the ID `upto`, up to which the stream is read. `added`: entries ever added up to `upto`.
 
-        Later entries are left to the next batch: a failover may lose them, and other clients may write them again.
+        Entries after `upto` are not part of the facts: a failover may lose them, and other entries may get their IDs.
         """
         return self._replace(last=upto, added=self.added if added is None and upto >= self.last else added)
 

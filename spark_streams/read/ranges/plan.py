@@ -137,9 +137,9 @@ class BatchPlan:
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
     `losses`: losses to report before the batch is read. `quiet`: states of the streams without entries for the batch.
     `noted`: those streams in `quiet` that change the next offset nevertheless. `seen`: states of the streams whose
-    positions in `end` this plan set. `moved`: streams with entries in the batch. `is_limited`: whether entries are left
-    for the next batch. `question`: search for the next batch's end, to start while the tasks read; None if a search
-    does not pay off.
+    positions in `end` were set by this plan. `moved`: streams with entries in the batch. `is_limited`: whether entries
+    are left for the next batch. `question`: search for the next batch's end, to start while the tasks read; None if a
+    search does not pay off.
     """
 
     end: Offsets
@@ -214,7 +214,10 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
 def plan_without_begin(
     starts: Ids, states: States, source: Source, limits: LimitOptions, *, counts_cheaply: bool, cores: int
 ) -> Planning[Offsets]:
-    """Return the end of a batch whose start is unknown: the end of the streams. A new query begins after `starts`."""
+    """Return the end of a batch whose start is unknown: the end of the streams.
+
+    `starts`: the positions after which the batch begins if the query is new.
+    """
     ends = {stream: last_id_of(state) for stream, state in states.items()}
     wholes = {stream: whole_from(state) for stream, state in states.items()}
     cuts = yield from planning.cuts(wholes, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
@@ -337,8 +340,8 @@ def _offset(
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
     cuts, heads = yield from _parts(begin, facts, limits, admitted, seen, added)
-    # The largest deleted ID is recorded if it is after these IDs: after the batch's start for a stream with a head, and
-    # after the batch's end for any other stream.
+    # For each stream, the largest deleted ID is recorded if it is after this ID: the batch's start if the stream has a
+    # head (see `_parts`), otherwise the batch's end.
     aheads = {stream: facts.starts[stream] if stream in heads else ends[stream] for stream in seen}
     end = Offsets(
         streams,
@@ -407,8 +410,8 @@ def _parts(
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
     """Return the cuts of streams into partitions, and the heads.
 
-    Cuts and heads record required contents that do not follow from the two offsets. A known number of entries is
-    recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head.
+    Cuts and heads record what a range must contain, as far as the batch's two offsets do not show it. A known number of
+    entries is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head.
     """
     several = yield from planning.cuts(
         facts.starts,
@@ -451,8 +454,8 @@ def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...
 
 
 def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:
-    """Return the search for the next batch's end, if that batch will have as many entries of the same stream as this
-    batch.
+    """Return the search for the next batch's end; None unless both batches have the same number of entries, all of
+    them from one stream.
     """
     limit = limits.max_entries
     waiting = [stream for stream, reach in facts.reach.items() if end.of(stream) < reach]
@@ -464,7 +467,8 @@ def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offs
         return None
     total = state.entries_added if facts.targets is None else facts.targets[stream][1]
     parts = planning.parts({stream: limit}, limits.min_partitions, limits.max_per_partition)[stream]
-    # If the next batch has all remaining entries, its end is known. A delivery also finds its cuts.
+    # If the next batch has all remaining entries, its end is known without a search. With acknowledgements, the search
+    # also finds the batch's cuts, so it still pays off.
     least = limit if parts > 1 and facts.acknowledges else limit + 1
     if total is None or total - added < least:
         return None

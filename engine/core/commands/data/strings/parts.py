@@ -81,7 +81,10 @@ def append(ctx: Context, argv: list[bytes]) -> Reply:
 
 @string_command("setrange key offset value", "write denyoom", since="2.2.0", complexity="O(length)")
 def setrange(ctx: Context, argv: list[bytes]) -> Reply:
-    """Overwrites a part of the string at a key, padded with zero bytes, and returns its new length."""
+    """Overwrites a part of the string at a key and returns the new length.
+
+    A string shorter than the offset is first padded with zero bytes.
+    """
     key, part = argv[1], argv[3]
     offset = parse_int(argv[2])
     if offset < 0:

@@ -10,7 +10,7 @@ from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 
-#: Number of rows up to which they are built at once. More rows are built in pages, from copied blocks.
+#: Maximum number of rows that are built together. More rows are built in pages, from copied blocks.
 _MANY = 1000
 #: Number of blocks searched at a time for consumers' records.
 _BLOCKS_PER_STEP = 20
