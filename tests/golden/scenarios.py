@@ -106,7 +106,7 @@ def _atomic(url: str) -> None:
 
 
 def _staged(url: str) -> None:
-    """Leave a staged write after the driver's death: both tasks have staged their rows, none of which is published."""
+    """Leave a staged write after the driver's death: both tasks have staged their rows, and no row is published."""
     Attempt(url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
 
 

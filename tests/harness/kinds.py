@@ -47,7 +47,7 @@ class Server(abc.ABC):
         self.main.expect_error(command, text)
 
     def given(self, *commands: Any) -> None:
-        """Run preparing commands, none of which may fail."""
+        """Run commands that prepare a test; none of them may fail."""
         for command in commands:
             reply = self.run(*(command if isinstance(command, tuple) else (command,)))
             assert type(reply).__name__ != "Error", f"{command}: {reply}"

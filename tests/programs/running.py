@@ -1,4 +1,4 @@
-"""Running a small program with two workers, one of which is killed in the middle, and returning the driver's report."""
+"""Runs of a small program with two workers. One worker is killed in the middle; the result is the driver's report."""
 
 from __future__ import annotations
 

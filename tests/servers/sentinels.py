@@ -131,7 +131,7 @@ class Member:
 
 @contextmanager
 def members(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> Iterator[list[Member]]:
-    """Yield servers, each of which is a master; ``first`` are flags of the first one only."""
+    """Yield servers that are all masters; ``first`` are flags of the first one only."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-family-")))
         found = [

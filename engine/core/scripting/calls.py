@@ -272,9 +272,7 @@ class Calls:
         Return an error reply as a CommandError. Raise CommandError if the command may not run.
         """
         # A single function, because a script may make thousands of calls.
-        argv = [word if type(word) is bytes else _shown(word) for word in words]
-        if not argv:
-            raise WordsError(scripting.NO_ARGUMENTS)
+        argv = self._words(words)
         ctx, running = self._ctx, self.running
         if running is None or running.verdict:
             raise CommandError(scripting.KILLED)

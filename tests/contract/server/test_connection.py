@@ -276,7 +276,7 @@ def test_info_counts_keys_per_database(server: Server) -> None:
 
 @pytest.mark.parametrize("name", ["get", "xadd", "xread", "xreadgroup", "mset", "xgroup"])
 def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
-    """COMMAND INFO has ten elements, of which arity, key positions and subcommands are as expected."""
+    """COMMAND INFO has ten elements, with the expected arity, key positions and subcommands."""
     (told,) = server.run(f"COMMAND INFO {name}")
     expected = {
         "get": (2, 1, 1, 1),

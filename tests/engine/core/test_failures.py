@@ -35,7 +35,7 @@ SETUP = (
     "XREADGROUP GROUP g a COUNT 3 STREAMS stream >",
     "XADD idempotent IDMP producer iid * f v",
 )
-#: Write commands, each of which changes something.
+#: Write commands that change something.
 WRITES = """
     SET string v2 IFEQ value | DELEX string IFNE v | MSETEX 2 a 1 b 2 EX 100 | MSETEX 2 a 1 b 2
     EXPIRE string 100 | PEXPIRE string 100000 | EXPIREAT string 1700001000 | PEXPIREAT string 1700001000000

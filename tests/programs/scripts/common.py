@@ -1,5 +1,4 @@
-"""Shared parts of the small programs, each of which is run as ``python NAME.py worker URL`` or ``python NAME.py drive
-URL``.
+"""Shared parts of the small programs. Each is run as ``python NAME.py worker URL`` or ``python NAME.py drive URL``.
 
 A driver submits jobs, prints ``half`` when half of them are done (so that the test kills a worker), and prints the
 results as one line of JSON. If a job is lost with a killed worker and the program does not deliver it again, the driver

@@ -30,7 +30,7 @@ def _small_segments() -> Iterator[None]:
 
 
 def filled(directory: Path, **settings: str) -> Engine:
-    """Return an engine with 30 pending entries, of which 25 are on disk in five segments."""
+    """Return an engine with 30 pending entries: 25 on disk in five segments, and 5 in memory."""
     engine = Engine(directory, Disk(), **{**DISK, **settings})
     for number in range(1, 31):
         engine.run(f"XADD s {number}-1 a {number} b {'v' * 40}")

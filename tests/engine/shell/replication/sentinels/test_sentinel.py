@@ -35,7 +35,7 @@ def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Membe
 
 
 def written(client: Any, connection: ConnectorConnection, number: int) -> None:
-    """Add an entry with each client, both of which must find the master."""
+    """Add an entry with each client; both clients must find the master."""
 
     def add() -> bool:
         try:
