@@ -147,7 +147,7 @@ def lag(
 
     \b
     STATUS, as Burrow judges Kafka's groups:
-      ok       no entry has waited for more than a minute, or the group advances
+      ok       no entry has been pending for more than a minute, and the group advances or keeps up
       warning  the group advances, but its lag grew at every sample (--watch)
       stop     entries have waited for more than a minute, and no consumer has called for a minute
       stall    consumers call, but entries stay pending, or the position unchanged, for more than a minute

@@ -1,6 +1,6 @@
 """Status of a consumer group, judged by changes of position and lag over a period, as Burrow does for Kafka.
 
-    ok        nothing is left to deliver or acknowledge, or the group advances, or entries have waited only briefly
+    ok        none of the others: no entry has been pending for too long, and the group advances or keeps up
     warning   the group advances, but its lag grew at every sample
     stop      no consumer has called for longer than the limit, although entries wait for delivery or acknowledgement
     stall     consumers call, but undelivered entries wait and the position has not changed for longer than the limit;

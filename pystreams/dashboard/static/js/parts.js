@@ -13,7 +13,7 @@ export function panelWith(title, right, ...children) {
 }
 
 const MEANINGS = {
-  ok: "No entry has waited for more than a minute, or the group advances.",
+  ok: "No entry has been pending for more than a minute, and the group advances or keeps up.",
   warning: "The group advances, but its lag grew with every sample.",
   stall: "Consumers call, but entries stay pending, or the position unchanged, for more than a minute.",
   stop: "Entries have waited for more than a minute, and no consumer has called for a minute.",
