@@ -161,16 +161,16 @@ def engine_process() -> Iterator[servers.Running]:
 
 
 @pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
-def place(request: pytest.FixtureRequest) -> servers.Running:
+def instance(request: pytest.FixtureRequest) -> servers.Running:
     """The process of a real redis-server, then that of the engine."""
     running: servers.Running = request.getfixturevalue(f"{request.param}_process")
     return running
 
 
 @pytest.fixture
-def client(place: servers.Running) -> Iterator[redis.Redis]:
+def client(instance: servers.Running) -> Iterator[redis.Redis]:
     """A client of that server, which has no keys before and after the test."""
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as made:
+    with redis.Redis(host=instance.host, port=instance.port, protocol=2) as made:
         made.flushall()
         try:
             yield made

@@ -86,18 +86,18 @@ _ROWS = {
 @pytest.mark.parametrize("name", scenarios.WRITES)
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_replay_completes_a_release_s_write(
-    client: redis.Redis, place: servers.Running, release: str, name: str
+    client: redis.Redis, instance: servers.Running, release: str, name: str
 ) -> None:
     """A replay adds only the missing rows, repeating it adds none, and the next batch works."""
     scenarios.put_write(client, _stored(release, "writes", name))
     batch, mode, tasks, wanted = _ROWS[name]
     for attempt in ("second", "third"):
-        replay = Attempt(place.url, attempt, mode, batch)
+        replay = Attempt(instance.url, attempt, mode, batch)
         for partition, rows in enumerate(tasks):
             replay.task(partition, rows)
         replay.commit()
         assert sorted(numbers(client)) == [*wanted]
-    Attempt(place.url, "next", mode, batch + 1).task(0, [7000]).commit()
+    Attempt(instance.url, "next", mode, batch + 1).task(0, [7000]).commit()
     assert numbers(client)[-1] == 7000
     assert client.keys("*staged*") == []
 
@@ -105,13 +105,13 @@ def test_a_replay_completes_a_release_s_write(
 @pytest.mark.redis
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_replay_with_other_rows_than_in_a_release_s_fence_fails(
-    client: redis.Redis, place: servers.Running, release: str
+    client: redis.Redis, instance: servers.Running, release: str
 ) -> None:
     """A replay whose rows differ from the digest in a release's fence fails and writes nothing."""
     scenarios.put_write(client, _stored(release, "writes", "direct"))
     before = numbers(client)
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-        Attempt(place.url, "second", batch=1).task(0, range(100, 120)).task(1, range(121, 141)).commit()
+        Attempt(instance.url, "second", batch=1).task(0, range(100, 120)).task(1, range(121, 141)).commit()
     assert numbers(client) == before
 
 

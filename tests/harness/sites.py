@@ -22,14 +22,14 @@ def client(client: redis.Redis) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def site(place: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
+def site(instance: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
     """Return the server as an address, a client and its kind."""
-    return Site(place.url, client, request.node.callspec.params["place"])
+    return Site(instance.url, client, request.node.callspec.params["instance"])
 
 
 @pytest.fixture
-def connection(place: servers.Running) -> Iterator[Connection]:
+def connection(instance: servers.Running) -> Iterator[Connection]:
     """Return a connection of the connector to the server."""
-    made = Connection(Address(place.url))
+    made = Connection(Address(instance.url))
     yield made
     made.close()

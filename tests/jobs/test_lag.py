@@ -26,8 +26,8 @@ _WRONG = [
 
 
 @pytest.fixture
-def connection(place: servers.Running, client: redis.Redis) -> Iterator[Connection]:
-    address = options.server({"url": place.url})
+def connection(instance: servers.Running, client: redis.Redis) -> Iterator[Connection]:
+    address = options.server({"url": instance.url})
     assert isinstance(address, Address)
     with borrow(address) as made:
         yield made

@@ -72,6 +72,6 @@ def engine_client(engine_process: servers.Running) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def cli_of(client: redis.Redis, place: servers.Running, tmp_path: Path) -> Cli:
+def cli_of(client: redis.Redis, instance: servers.Running, tmp_path: Path) -> Cli:
     """The command line for the server of the test."""
-    return Cli(place.url, tmp_path)
+    return Cli(instance.url, tmp_path)

@@ -23,11 +23,11 @@ from tests.pystreams.conftest import Cli
 from tests.suite.tools import needed
 from tests.suite.waiting import DEADLINE
 
-_ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
+_ENGINE = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 def test_a_shell_completes_names(
-    cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+    cli_of: Cli, client: redis.Redis, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups of a stream are suggested from the server named on the line; nothing is suggested if it is unreachable."""
     for name in ("orders", "orders*", "other"):
@@ -42,11 +42,11 @@ def test_a_shell_completes_names(
     def completed(*words: str) -> list[str]:
         return sorted(item.value for item in completion.get_completions(list(words[:-1]), words[-1]))
 
-    assert completed("tail", "--url", place.url, "ord") == ["orders", "orders*"]
-    assert completed("info", "--url", place.url, "orders*") == ["orders*"]
+    assert completed("tail", "--url", instance.url, "ord") == ["orders", "orders*"]
+    assert completed("info", "--url", instance.url, "orders*") == ["orders*"]
     assert completed("info", "--option", "retryTimeoutMs=0", "ord") == []
     assert completed("gro") == ["groups"]
-    at = ("--url", place.url)
+    at = ("--url", instance.url)
     assert completed("groups", "describe", *at, "orders", "b") == ["b:2", "billing"]
     assert completed("consume", *at, "orders", "-g", "a") == ["audit"]
     assert completed("groups", "seek", *at, "orders", "audit", "--to-group", "bi") == ["billing"]
@@ -55,7 +55,7 @@ def test_a_shell_completes_names(
 
 
 @pytest.fixture
-def shell(client: redis.Redis, place: servers.Running, tmp_path: Path) -> dict[str, str]:
+def shell(client: redis.Redis, instance: servers.Running, tmp_path: Path) -> dict[str, str]:
     """The environment of a shell that has the command, with a server whose streams have unusual names."""
     for name in ("sensors:{0}", "sensors:one", "other", "a,b", "odd name; $(reboot)", "odd\n\x1b[2J"):
         client.xadd(name, {"f": 1})
@@ -68,11 +68,11 @@ def shell(client: redis.Redis, place: servers.Running, tmp_path: Path) -> dict[s
 
 
 @_ENGINE
-def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], place: servers.Running) -> None:
+def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], instance: servers.Running) -> None:
     """Bash completes names with colons, at which it splits words, and neither executes names nor prints their control
     characters.
     """
-    server = f"pystreams --url {place.url}"
+    server = f"pystreams --url {instance.url}"
     lines = [f"{server} tail sensors:", f"{server} info odd", f"{server} info sens"]
     script = 'eval "$(_PYSTREAMS_COMPLETE=bash_source pystreams)"\n' + "".join(
         f"COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}; _pystreams_completion pystreams; "
@@ -90,9 +90,9 @@ def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], plac
 
 
 @_ENGINE
-def test_fish_completes_names_with_commas_and_spaces(shell: dict[str, str], place: servers.Running) -> None:
+def test_fish_completes_names_with_commas_and_spaces(shell: dict[str, str], instance: servers.Running) -> None:
     """Fish gets complete names without control characters."""
-    server = f"pystreams --url {place.url}"
+    server = f"pystreams --url {instance.url}"
     lines = [f"{server} tail sensors:", f"{server} info odd", f"{server} info a"]
     script = "env _PYSTREAMS_COMPLETE=fish_source pystreams | source\n" + "".join(
         f"string join '|' : (complete -C {shlex.quote(line)})\n" for line in lines
@@ -150,9 +150,9 @@ def zsh(shell: dict[str, str]) -> Iterator[_Terminal]:
 
 
 @_ENGINE
-def test_zsh_completes_names_with_colons_and_spaces(zsh: _Terminal, place: servers.Running) -> None:
+def test_zsh_completes_names_with_colons_and_spaces(zsh: _Terminal, instance: servers.Running) -> None:
     """Zsh inserts a unique completion, escaped, or the common prefix of several."""
-    begin = f"pystreams --url {place.url} info "
+    begin = f"pystreams --url {instance.url} info "
 
     def completed(begun: str) -> str:
         zsh.send(f"{begin}{begun}\t\x18s")

@@ -25,22 +25,24 @@ def _profiles(home: Path, text: str) -> None:
 
 
 def test_the_server_comes_from_url_profile_or_environment(
-    cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
+    cli_of: Cli, client: redis.Redis, instance: servers.Running, tmp_path: Path
 ) -> None:
     """`--url` takes precedence over `--profile`, the environment, and the default profile, in this order."""
     client.xadd("s", {"f": 1})
     nowhere = "redis://127.0.0.1:1"
-    _profiles(tmp_path, f'default = "here"\n[here]\nurl = "{place.url}"\n[no]\nurl = "{nowhere}"\nretryTimeoutMs = 0\n')
+    _profiles(
+        tmp_path, f'default = "here"\n[here]\nurl = "{instance.url}"\n[no]\nurl = "{nowhere}"\nretryTimeoutMs = 0\n'
+    )
     for words, environment in [
-        (("--url", place.url, "ls"), {"PYSTREAMS_URL": nowhere}),
+        (("--url", instance.url, "ls"), {"PYSTREAMS_URL": nowhere}),
         (("ls", "--profile", "here"), {"PYSTREAMS_URL": nowhere}),
-        (("ls",), {"PYSTREAMS_URL": place.url, "PYSTREAMS_PROFILE": "no"}),
+        (("ls",), {"PYSTREAMS_URL": instance.url, "PYSTREAMS_PROFILE": "no"}),
         (("ls",), {"PYSTREAMS_URL": None, "PYSTREAMS_PROFILE": "here"}),
         (("ls",), {"PYSTREAMS_URL": None}),
     ]:
         result = cli_of.result(*words, "--json", **environment)
         assert (result.exit_code, len(json.loads(result.stdout)["streams"])) == (0, 1)
-    result = cli_of.result("ls", "--profile", "no", PYSTREAMS_URL=place.url)
+    result = cli_of.result("ls", "--profile", "no", PYSTREAMS_URL=instance.url)
     assert (result.exit_code, "[SERVER_UNREACHABLE]" in result.stderr) == (5, True)
 
 
@@ -49,35 +51,37 @@ def _engine(url: str, data: str | None = None) -> launcher.Running:
 
 
 def test_embedded_engines_are_used_by_flag(
-    cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+    cli_of: Cli, client: redis.Redis, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--embedded` uses the only running embedded engine. Several engines, which are listed, or none are an error."""
     client.xadd("s", {"f": 1})
     nowhere = "redis://127.0.0.1:1"
-    monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
+    monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url)])
     for words in (("--embedded", "ls"), ("ls", "--embedded")):
         result = cli_of.result(*words, "--json", PYSTREAMS_URL=nowhere)
         assert (result.exit_code, len(json.loads(result.stdout)["streams"])) == (0, 1)
-    assert "--embedded excludes --url and --profile" in cli_of.failure("ls", "--embedded", "--url", place.url, status=2)
-    monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url), _engine("unix:///tmp/a/socket", "/data")])
+    assert "--embedded excludes --url and --profile" in cli_of.failure(
+        "ls", "--embedded", "--url", instance.url, status=2
+    )
+    monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url), _engine("unix:///tmp/a/socket", "/data")])
     said = cli_of.failure("ls", "--embedded", status=2)
     assert "[MANY_EMBEDDED] 2 embedded engines" in said
-    assert f"\n  {place.url} (in memory, of process {os.getpid()}: " in said
+    assert f"\n  {instance.url} (in memory, of process {os.getpid()}: " in said
     assert f"\n  unix:///tmp/a/socket (in /data, of process {os.getpid()}: " in said
     monkeypatch.setattr(launcher, "running", list)
     assert "[NO_EMBEDDED]" in cli_of.failure("ls", "--embedded", status=5)
 
 
 def test_running_embedded_engines_are_a_hint_without_a_server(
-    cli_of: Cli, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+    cli_of: Cli, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the default address does not answer, the error lists running embedded engines; for other addresses it does
     not.
     """
     monkeypatch.setattr(target, "LOCAL", "redis://127.0.0.1:1")
-    monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
+    monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url)])
     result = cli_of.result("ls", PYSTREAMS_URL=None)
-    assert (result.exit_code, f"(--embedded): \n  {place.url} (in memory" in result.stderr) == (5, True)
+    assert (result.exit_code, f"(--embedded): \n  {instance.url} (in memory" in result.stderr) == (5, True)
     result = cli_of.result("ls", PYSTREAMS_URL="redis://127.0.0.1:2")
     assert (result.exit_code, "--embedded" in result.stderr) == (5, False)
     monkeypatch.setattr(launcher, "running", list)
@@ -155,17 +159,17 @@ def test_errors_are_json_with_the_json_flag(cli_of: Cli) -> None:
     assert (error["id"], error["message"][:18]) == ("NO_SUCH_STREAM", "There is no stream")
 
 
-def test_a_missing_permission_names_the_rules(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_a_missing_permission_names_the_rules(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """NOPERM exits with 6 and names the command and ACL rules; a wrong password exits with 5 and is not shown."""
     client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+scan", "+xinfo"], keys=["s*"])
     try:
         client.xadd("s", {"f": 1})
-        url = f"redis://poor:hush@{place.host}:{place.port}"
+        url = f"redis://poor:hush@{instance.host}:{instance.port}"
         assert json.loads(cli_of("ls", "s*", "--json", "--url", url))["streams"][0]["bytes"] is None
         client.xadd("other", {"f": 1})
         said = cli_of.failure("info", "other", "--url", url, status=6)
         assert ("[NOT_PERMITTED]" in said, "+memory|usage" in said, "hush" in said) == (True, True, False)
-        wrong = f"redis://poor:wrongpass@{place.host}:{place.port}"
+        wrong = f"redis://poor:wrongpass@{instance.host}:{instance.port}"
         said = cli_of.failure("ls", "--url", wrong, status=5)
         assert ("[LOGIN_REFUSED]" in said, "wrongpass" in said) == (True, False)
     finally:

@@ -24,16 +24,16 @@ pytestmark = long_only
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[servers.Running]:
+def instance() -> Iterator[servers.Running]:
     """An engine shared by all tests of the module, because filling it takes most of a minute."""
     with servers.engine() as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def many(place: servers.Running) -> Iterator[redis.Redis]:
+def many(instance: servers.Running) -> Iterator[redis.Redis]:
     """Streams whose group is behind, and one stream whose group has read everything and acknowledged nothing."""
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as client:
+    with redis.Redis(host=instance.host, port=instance.port, protocol=2) as client:
         _fill(client)
         yield client
 
@@ -61,9 +61,9 @@ def _cost(client: redis.Redis) -> tuple[int, int]:
     return stats["total_commands_processed"], stats["total_net_output_bytes"]
 
 
-def test_a_sample_costs_a_few_commands_per_stream(many: redis.Redis, place: servers.Running) -> None:
+def test_a_sample_costs_a_few_commands_per_stream(many: redis.Redis, instance: servers.Running) -> None:
     """A sample costs fewer than ten commands per stream at first, then fewer than six, and less than 3,000 bytes."""
-    connection = connect(Wanted(place.url), "")
+    connection = connect(Wanted(instance.url), "")
     samples = ServerSamples()
     for most in (10, 6):
         before = _cost(many)
@@ -75,9 +75,9 @@ def test_a_sample_costs_a_few_commands_per_stream(many: redis.Redis, place: serv
     connection.close()
 
 
-def test_a_scrape_costs_in_proportion_to_its_limit(many: redis.Redis, place: servers.Running) -> None:
+def test_a_scrape_costs_in_proportion_to_its_limit(many: redis.Redis, instance: servers.Running) -> None:
     """Streams beyond the limit of a scrape cost nothing except scanning the key space."""
-    collector = Collector(Wanted(place.url), Chosen(limit=200))
+    collector = Collector(Wanted(instance.url), Chosen(limit=200))
     for _ in range(2):
         before = _cost(many)
         found = exposed(collector.collect(60))
@@ -88,11 +88,11 @@ def test_a_scrape_costs_in_proportion_to_its_limit(many: redis.Redis, place: ser
     collector.close()
 
 
-def test_pages_about_half_a_million_pending_entries_are_small(many: redis.Redis, place: servers.Running) -> None:
+def test_pages_about_half_a_million_pending_entries_are_small(many: redis.Redis, instance: servers.Running) -> None:
     """Streams, groups and pending entries are read in pages, and a preview gives a minimum instead of counting all
     entries.
     """
-    with dashboard_of(Wanted(place.url), changes=True) as dashboard:
+    with dashboard_of(Wanted(instance.url), changes=True) as dashboard:
         dashboard.log_in()
         before = _cost(many)[1]
         assert dashboard.get("streams", size=50)["total"] == _STREAMS + 1

@@ -60,7 +60,7 @@ def _verb(words: list[str]) -> click.Command:
     return command.commands[words[1]] if isinstance(command, click.Group) else command
 
 
-def test_the_named_rules_suffice(cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path) -> None:
+def test_the_named_rules_suffice(cli_of: Cli, client: redis.Redis, instance: servers.Running, tmp_path: Path) -> None:
     """Each command succeeds for a user with only the rules listed for its verb."""
     for number in (1, 2):
         client.xadd("s", {"n": 1}, id=f"{number}-0")
@@ -69,7 +69,7 @@ def test_the_named_rules_suffice(cli_of: Cli, client: redis.Redis, place: server
     for group in ("g", "p"):
         client.xgroup_create("s", group, 0)
     client.xreadgroup("p", "c", {"s": ">"})
-    url = f"redis://narrow:pass@{place.host}:{place.port}"
+    url = f"redis://narrow:pass@{instance.host}:{instance.port}"
     try:
         for line in _LINES.strip().splitlines():
             words = shlex.split(line.replace("file.jsonl", str(tmp_path / "file.jsonl")))
@@ -82,10 +82,10 @@ def test_the_named_rules_suffice(cli_of: Cli, client: redis.Redis, place: server
         client.acl_deluser("narrow")
 
 
-def test_a_missing_permission_is_named(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_a_missing_permission_is_named(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """The error names a key that the user may not read, and the rules for the options that were used."""
     client.xadd("orders", {"n": 1})
-    url = ("--url", f"redis://narrow:pass@{place.host}:{place.port}")
+    url = ("--url", f"redis://narrow:pass@{instance.host}:{instance.port}")
     try:
         client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~visits", "+@read", "+echo")
         refusal = cli_of.failure("info", "orders", *url, status=6)

@@ -32,11 +32,11 @@ for line in {_LINES.splitlines()}:
 """
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_simple_verbs_do_not_import_spark_and_arrow(place: servers.Running, client: redis.Redis, tmp_path) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_simple_verbs_do_not_import_spark_and_arrow(instance: servers.Running, client: redis.Redis, tmp_path) -> None:
     """Verbs that need neither Spark nor Arrow do not import them, because that would dominate the startup time."""
     (tmp_path / "entries.jsonl").write_text('{"n": 2}\n')
-    environment = {"PYSTREAMS_URL": place.url, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)}
+    environment = {"PYSTREAMS_URL": instance.url, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)}
     command = [sys.executable, "-c", _PROGRAM]
     result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -22,9 +22,9 @@ from tests.spark_streams.driver import add_entries as add
 from tests.suite.waiting import wait_for
 
 
-def test_a_connection_is_reused(client: redis.Redis, place: servers.Running) -> None:
+def test_a_connection_is_reused(client: redis.Redis, instance: servers.Running) -> None:
     """A process reuses one connection, and replaces it if it failed midway or the server closed it."""
-    address = Address(place.url)
+    address = Address(instance.url)
     with borrow(address) as first:
         number = first.command("CLIENT", "ID")
     with borrow(address) as second:
@@ -111,10 +111,10 @@ def test_commands_without_a_key_go_with_those_that_have_one() -> None:
     assert [is_idempotent(read), is_idempotent((*read[:-1], "0"))] == [False, True]
 
 
-def test_a_page_is_complete_wherever_a_connection_is_cut(client: redis.Redis, place: servers.Running) -> None:
+def test_a_page_is_complete_wherever_a_connection_is_cut(client: redis.Redis, instance: servers.Running) -> None:
     """Wherever a connection is cut, idempotent requests are repeated, and the reply is complete."""
     add(client, "s", 20)
-    with proxy(place.port) as between:
+    with proxy(instance.port) as between:
         made = Connection(Address(f"redis://127.0.0.1:{between.port}", retry_ms=5000))
         for count in range(1, 900, 23):
             between.cut_after(count)

@@ -23,8 +23,8 @@ from tests import servers
 from tests.servers import certificates
 
 
-def opened(place: servers.Running, **login: Any) -> Link:
-    return Link(Endpoint(place.host, place.port), Login(**login))
+def opened(instance: servers.Running, **login: Any) -> Link:
+    return Link(Endpoint(instance.host, instance.port), Login(**login))
 
 
 @contextmanager
@@ -44,31 +44,31 @@ def replying(*replies: bytes) -> Iterator[Endpoint]:
         thread.join(10)
 
 
-def test_a_login_selects_user_and_database(client: redis.Redis, place: servers.Running) -> None:
+def test_a_login_selects_user_and_database(client: redis.Redis, instance: servers.Running) -> None:
     """A password without a user logs in the default user; a rejected password is an error that does not show it."""
     client.acl_setuser("job", enabled=True, passwords=["+pass"], keys=["*"], commands=["+@all"])
     try:
-        link = opened(place, username="job", password="pass", database=3)
+        link = opened(instance, username="job", password="pass", database=3)
         who, info = link.pipeline([("ACL", "WHOAMI"), ("CLIENT", "INFO")])
         assert (who, b" db=3 " in info) == (b"job", True)
         assert (b"lib-name=pystreams" in info) == (b"lib-name=" in info)
         for said in ({"username": "job", "password": "s3cret"}, {"username": "nobody", "password": "s3cret"}):
             with pytest.raises(LoginRefusedError) as caught:
-                opened(place, **said)
+                opened(instance, **said)
             assert "s3cret" not in str(caught.value)
         with pytest.raises(HandshakeError, match="SELECT 99999: ERR"):
-            opened(place, database=99999)
+            opened(instance, database=99999)
     finally:
         client.acl_deluser("job")
 
 
-def test_a_user_without_rights_to_the_handshake_is_connected(client: redis.Redis, place: servers.Running) -> None:
+def test_a_user_without_rights_to_the_handshake_is_connected(client: redis.Redis, instance: servers.Running) -> None:
     """A user without the right to CLIENT SETINFO is connected; without the right to SELECT, only to database 0."""
     client.acl_setuser("job", enabled=True, passwords=["+pass"], keys=["*"], commands=["+ping"])
     try:
-        assert opened(place, username="job", password="pass").pipeline([("PING",)]) == [b"PONG"]
+        assert opened(instance, username="job", password="pass").pipeline([("PING",)]) == [b"PONG"]
         with pytest.raises(HandshakeError, match="SELECT 1: NOPERM"):
-            opened(place, username="job", password="pass", database=1)
+            opened(instance, username="job", password="pass", database=1)
     finally:
         client.acl_deluser("job")
 
@@ -122,9 +122,9 @@ def test_files_of_tls_that_cannot_be_loaded_are_invalid_options(tmp_path: Path) 
             Link(Endpoint("127.0.0.1", servers.free_port()), Login(tls=tls))
 
 
-def test_a_forked_process_leaves_the_connection_open(place: servers.Running) -> None:
+def test_a_forked_process_leaves_the_connection_open(instance: servers.Running) -> None:
     """A forked child that ends, or closes its copy of a link, does not close the parent's connection."""
-    link = opened(place)
+    link = opened(instance)
     child = os.fork()
     if not child:
         link.close()

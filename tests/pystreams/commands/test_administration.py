@@ -21,13 +21,13 @@ from tests.servers import sentinels, topologies
 from tests.suite.waiting import wait_for
 
 
-def test_clients_are_listed_and_disconnected(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_clients_are_listed_and_disconnected(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """`--kill` needs a confirmation and disconnects only the client with the given ID."""
-    with redis.Redis(port=place.port, protocol=2, client_name="to-go") as other:
+    with redis.Redis(port=instance.port, protocol=2, client_name="to-go") as other:
         other.ping()
         wanted = [each for each in cli_of.json("server", "clients")["clients"] if each["name"] == "to-go"]
         (one,) = wanted
-        assert (one["user"], one["node"]) == ("default", f"{place.host}:{place.port}")
+        assert (one["user"], one["node"]) == ("default", f"{instance.host}:{instance.port}")
         assert "to-go" in cli_of("server", "clients", "--sort", "age")
         assert cli_of.json("server", "clients", "--limit", "1", "--user", "default")["clients"]
         kill = ("server", "clients", "--kill", str(one["id"]))
@@ -80,7 +80,7 @@ def test_settings_are_shown_and_changed(cli_of: Cli, client: redis.Redis) -> Non
 
 
 def test_users_are_shown_changed_and_removed(
-    cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
+    cli_of: Cli, client: redis.Redis, instance: servers.Running, tmp_path: Path
 ) -> None:
     """The password is read from a file, is not shown, and replaces passwords given in the rules."""
     assert cli_of.json("server", "acl", "default")["users"][0]["commands"] == "+@all"
@@ -92,7 +92,7 @@ def test_users_are_shown_changed_and_removed(
     assert "[NOT_CONFIRMED]" in cli_of.failure(*change, status=2)
     try:
         cli_of(*change, "--yes")
-        with redis.Redis(port=place.port, username="reader", password="hush") as reader:
+        with redis.Redis(port=instance.port, username="reader", password="hush") as reader:
             assert reader.ping()
         (user,) = cli_of.json("server", "acl", "reader")["users"]
         assert (user["enabled"], user["passwords"], user["needs_password"]) == (True, 1, True)
@@ -135,7 +135,7 @@ def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched
     wait_for(of_both, "the Sentinels to list the old master as a replica", 40)
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_failover_without_a_replica_is_refused(cli_of: Cli, client: redis.Redis) -> None:
     """A failover without a replica fails with NO_REPLICA, and so does its preview."""
     for how in ("--yes", "--dry-run"):
@@ -154,10 +154,12 @@ def test_a_replica_is_promoted_without_sentinels(kind: str, tmp_path: Path) -> N
         assert (found["role"], found["state"]) == ("replica", f"up, of 127.0.0.1:{replica.port}")
 
 
-def test_a_failover_that_does_not_happen_is_an_error(place: servers.Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failover_that_does_not_happen_is_an_error(
+    instance: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command fails with FAILOVER_UNFINISHED if the server is still the master at the timeout."""
     monkeypatch.setattr(questions, "ask_one", lambda *_: b"role:master")
-    connection = Connection(Address(place.url))
+    connection = Connection(Address(instance.url))
     try:
         with pytest.raises(PystreamsError, match="FAILOVER_UNFINISHED"):
             questions.fail_over(connection, 0.01)
@@ -195,7 +197,7 @@ def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Pat
     cli.failure("server", "replication", "--failover", "--yes", status=2)
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_removing_ones_own_user_causes_a_warning(cli_of: Cli, place: servers.Running) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_removing_ones_own_user_causes_a_warning(cli_of: Cli, instance: servers.Running) -> None:
     """The preview warns if the command would remove the user that it is logged in as."""
     assert "the user default, your own login, of " in cli_of("server", "acl", "default", "--rm", "--dry-run")

@@ -48,9 +48,9 @@ def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch
     assert "pip install 'pystreams[otel]'" in cli_of.failure("metrics", "--otlp", "http://h", "--once", status=1)
 
 
-def test_an_occupied_port_is_an_error(cli_of: Cli, place: servers.Running) -> None:
+def test_an_occupied_port_is_an_error(cli_of: Cli, instance: servers.Running) -> None:
     """A port that another process listens on is an error."""
-    assert "[PORT_UNUSABLE]" in cli_of.failure("metrics", "--port", str(place.port), status=1)
+    assert "[PORT_UNUSABLE]" in cli_of.failure("metrics", "--port", str(instance.port), status=1)
 
 
 def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
@@ -84,10 +84,10 @@ class Pipe:
         self.reader.close()
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_the_exporter_serves_until_it_is_stopped(place: servers.Running) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_the_exporter_serves_until_it_is_stopped(instance: servers.Running) -> None:
     """The exporter listens on the loopback interface, prints its address, and stops on SIGINT."""
-    command = [sys.executable, "-m", "pystreams", "metrics", "--port", "0", "--url", place.url]
+    command = [sys.executable, "-m", "pystreams", "metrics", "--port", "0", "--url", instance.url]
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
     ) as process:

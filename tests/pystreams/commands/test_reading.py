@@ -178,8 +178,8 @@ def _answers(client: redis.Redis) -> bool:
         return False
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_closed_pipe_ends_the_command_quietly(place: servers.Running, client: redis.Redis) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_a_closed_pipe_ends_the_command_quietly(instance: servers.Running, client: redis.Redis) -> None:
     """`tail` exits with 0 and without a message when the reader closes the pipe, as in `pystreams
     tail ... | head -1`.
     """
@@ -187,7 +187,7 @@ def test_a_closed_pipe_ends_the_command_quietly(place: servers.Running, client: 
         for number in range(1, 6001):
             pipe.xadd("s", {"n": number, "text": "x" * 100}, id=f"{number}-0")
         pipe.execute()
-    with _started("tail", "s", "--from", "start", url=place.url) as process:
+    with _started("tail", "s", "--from", "start", url=instance.url) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith(b"1-0")

@@ -29,23 +29,23 @@ def _findings(text: str) -> dict[str, list[str]]:
     return found
 
 
-def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """`doctor` reports only missing persistence, as a warning, for the tests' servers, and leaves no key behind."""
-    found = _findings(cli_of("doctor", place.url, "--json"))
+    found = _findings(cli_of("doctor", instance.url, "--json"))
     assert {"server", "role", "clock", "commands", "user", "scripts", "databases", "eviction"} <= set(found)
     assert (found["user"], found["eviction"], found["persistence"]) == (["ok"], ["ok"], ["warning"])
     assert client.dbsize() == 0
     assert "All data is lost when the server stops" in cli_of("doctor")
 
 
-def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """`doctor` reports missing permissions and an eviction policy, exits with 3, and shows no password."""
     client.acl_setuser(
         "poor", enabled=True, passwords=["+hush"], commands=["+@all", "-xreadgroup", "-config", "-eval"], keys=["s*"]
     )
     client.config_set("maxmemory-policy", "allkeys-lru")
     try:
-        result = cli_of.result("doctor", "--json", "--url", f"redis://poor:hush@{place.host}:{place.port}")
+        result = cli_of.result("doctor", "--json", "--url", f"redis://poor:hush@{instance.host}:{instance.port}")
         assert (result.exit_code, "hush" in result.output) == (3, False)
         found = _findings(result.stdout)
         assert (found["eviction"], found["settings"], found["keys"], found["scripts"]) == (
@@ -61,9 +61,9 @@ def test_problems_exit_with_3(cli_of: Cli, client: redis.Redis, place: servers.R
         client.acl_deluser("poor")
 
 
-def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """`bench` measures every workload on both servers and deletes its stream."""
-    words = ("bench", "--entries", "200", "--pipeline", "50", "--beside", place.url)
+    words = ("bench", "--entries", "200", "--pipeline", "50", "--beside", instance.url)
     results = cli_of.json(*words)["results"]
     assert [each["entries"] for each in results] == [20, 200, 220, 220] * 2
     assert all(each["per_second"] > 0 and each["p50_ms"] <= each["p99_ms"] for each in results)
@@ -71,17 +71,17 @@ def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: ser
     assert len(cli_of(*words).splitlines()) == 9
 
 
-def test_a_load_test_measures_no_empty_replies(client: redis.Redis, place: servers.Running) -> None:
+def test_a_load_test_measures_no_empty_replies(client: redis.Redis, instance: servers.Running) -> None:
     """Reading 1,100 entries in batches of 100 has eleven durations: the empty reply at the end is not counted."""
-    with closing(connect(Wanted(place.url), "")) as connection:
+    with closing(connect(Wanted(instance.url), "")) as connection:
         found = list(load.measure(connection, 1000, 10, 100))
     assert [(each.entries, len(each.seconds)) for each in found] == [(100, 100), (1000, 10), (1100, 11), (1100, 11)]
     assert client.dbsize() == 0
 
 
-def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, place: servers.Running) -> None:
+def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, instance: servers.Running) -> None:
     """SIGTERM ends the load test, which deletes its stream."""
-    words = ["-m", "pystreams", "--url", place.url, "bench", "--entries", "10000000"]
+    words = ["-m", "pystreams", "--url", instance.url, "bench", "--entries", "10000000"]
     with subprocess.Popen([sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
         try:
             wait_for(lambda: client.dbsize() == 1, "the load test to begin")
@@ -141,10 +141,10 @@ def test_options_become_engine_arguments(
     assert found == [places.get(word, word) for word in settings]
 
 
-def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """Without ECHO, `doctor` advises adding only this permission, and completes once it is granted."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass")
-    url = f"redis://narrow:pass@{place.host}:{place.port}"
+    url = f"redis://narrow:pass@{instance.host}:{instance.port}"
     try:
         told = cli_of.failure("doctor", url, status=6)
         assert "ACL SETUSER narrow +echo" in told

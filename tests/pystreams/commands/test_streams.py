@@ -120,7 +120,7 @@ def test_notes_escape_control_characters(cli_of: Cli, client: redis.Redis) -> No
 
 
 def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
-    cli_of: Cli, client: redis.Redis, place: servers.Running
+    cli_of: Cli, client: redis.Redis, instance: servers.Running
 ) -> None:
     """Commands leave out forbidden streams with a warning. A forbidden stream that is named, or in a `--fail-...`
     check, is an error.
@@ -130,7 +130,7 @@ def test_streams_that_a_user_may_not_read_are_left_out_with_a_warning(
         client.xgroup_create(name, "g", "0")
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~open:*", "+@all")
     try:
-        as_user = ("--url", f"redis://narrow:pass@{place.host}:{place.port}")
+        as_user = ("--url", f"redis://narrow:pass@{instance.host}:{instance.port}")
         for order in ((), ("--sort", "length"), ("--sort", "bytes")):
             result = cli_of.result("ls", *order, "--json", *as_user)
             assert result.exit_code == 0, result.output

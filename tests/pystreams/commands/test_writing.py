@@ -216,12 +216,12 @@ def test_a_refused_row_names_the_added_rows_before_and_after_it() -> None:
 
 
 def test_a_user_without_permission_to_add_gets_its_own_status(
-    cli_of: Cli, client: redis.Redis, place: servers.Running
+    cli_of: Cli, client: redis.Redis, instance: servers.Running
 ) -> None:
     """A missing permission exits with 6, unlike a row rejected by the server."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+echo")
     try:
-        url = f"redis://narrow:pass@{place.host}:{place.port}"
+        url = f"redis://narrow:pass@{instance.host}:{instance.port}"
         assert "[NOT_PERMITTED]" in cli_of.failure("produce", "s", "n=1", "--url", url, status=6)
     finally:
         client.acl_deluser("narrow")

@@ -109,7 +109,7 @@ Started = Callable[..., Dashboard]
 
 
 @pytest.fixture
-def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
+def started(instance: servers.Running, client: redis.Redis) -> Iterator[Started]:
     """A function that starts a dashboard of the server, without logging in. Add data before calling it.
 
     The fixture fails if the dashboards leave connections open when they end.
@@ -117,7 +117,7 @@ def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
     before = _connections(client)
     with ExitStack() as stack:
 
-        def start(url: str = place.url, *, changes: bool = False, open_here: bool = True) -> Dashboard:
+        def start(url: str = instance.url, *, changes: bool = False, open_here: bool = True) -> Dashboard:
             return stack.enter_context(dashboard_of(Wanted(url), changes=changes, open_here=open_here))
 
         yield start

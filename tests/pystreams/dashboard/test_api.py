@@ -149,7 +149,7 @@ def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, das
     assert dashboard.refused("pending/entries", stream="s", group="g", idle="soon") == (400, "INVALID_VALUE")
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_returned_entries_are_shown(client: redis.Redis, dashboard: Dashboard) -> None:
     """Entries returned with XNACK match every filter by idle time and are counted separately from
     ages and consumers.
@@ -205,7 +205,7 @@ def test_a_sample_reads_a_limited_number_of_consumers(client: redis.Redis, start
 
 
 @pytest.mark.parametrize("order", ["rising", "falling"])
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_search_is_done_in_bounded_steps(client: redis.Redis, dashboard: Dashboard, order: str) -> None:
     """A search scans at most 5,000 entries per step, scans each entry of the range once, and
     reports rising progress.

@@ -16,7 +16,7 @@ from tests import servers
 from tests.pystreams.dashboard.browser.conftest import fill
 from tests.pystreams.dashboard.conftest import dashboard_of
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 #: One change of each kind, ordered so that each is possible after the previous ones.
 EACH = [
@@ -34,11 +34,11 @@ EACH = [
 ]
 
 
-def test_every_kind_of_change_is_recorded(place: servers.Running, client: redis.Redis, tmp_path: Path) -> None:
+def test_every_kind_of_change_is_recorded(instance: servers.Running, client: redis.Redis, tmp_path: Path) -> None:
     """A record has the user, time, client, plan, and positions before and after, but no values of entries."""
     fill(client)
     assert {action for action, _ in EACH} == set(CHANGES)
-    with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
+    with dashboard_of(Wanted(instance.url), changes=True, state=tmp_path) as dashboard:
         dashboard.log_in()
         for action, given in EACH:
             dashboard.change(action, **given)
@@ -56,11 +56,11 @@ def test_every_kind_of_change_is_recorded(place: servers.Running, client: redis.
     assert "secret-value" not in path.read_text()
 
 
-def test_a_change_without_a_record_is_not_made(place: servers.Running, client: redis.Redis, tmp_path: Path) -> None:
+def test_a_change_without_a_record_is_not_made(instance: servers.Running, client: redis.Redis, tmp_path: Path) -> None:
     """If the log cannot be written, the change is refused and the server is not changed."""
     fill(client)
     (tmp_path / "audit.jsonl").mkdir()
-    with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
+    with dashboard_of(Wanted(instance.url), changes=True, state=tmp_path) as dashboard:
         dashboard.log_in()
         plan = dashboard.post("seek", stream="orders", group="billing", to="start").json()
         answer = dashboard.post("seek", stream="orders", group="billing", to="start", confirm=plan["confirm"])
@@ -69,11 +69,11 @@ def test_a_change_without_a_record_is_not_made(place: servers.Running, client: r
 
 
 def test_a_change_that_fails_is_recorded_with_its_error(
-    place: servers.Running, client: redis.Redis, tmp_path: Path
+    instance: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
     """The record of a failed change has the state `failed` and the error."""
     fill(client)
-    with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
+    with dashboard_of(Wanted(instance.url), changes=True, state=tmp_path) as dashboard:
         dashboard.log_in()
         plan = dashboard.post("seek", stream="orders", group="billing", to="start").json()
         client.xgroup_destroy("orders", "billing")
@@ -83,13 +83,13 @@ def test_a_change_that_fails_is_recorded_with_its_error(
 
 
 def test_a_user_sees_only_changes_of_readable_streams(
-    place: servers.Running, client: redis.Redis, tmp_path: Path
+    instance: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
     """A user sees only changes of streams that the user may read, and not the path of the log."""
     fill(client)
     client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["orders"])
     try:
-        with dashboard_of(Wanted(place.url), changes=True, state=tmp_path) as dashboard:
+        with dashboard_of(Wanted(instance.url), changes=True, state=tmp_path) as dashboard:
             dashboard.log_in()
             for action, given in EACH[-3:]:
                 dashboard.change(action, **given)
@@ -100,9 +100,9 @@ def test_a_user_sees_only_changes_of_readable_streams(
     assert ([row["action"] for row in found["rows"]], found["file"]) == (["trim"], None)
 
 
-def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Running, tmp_path: Path) -> None:
+def test_pages_are_read_backwards_and_rotation_is_a_rename(instance: servers.Running, tmp_path: Path) -> None:
     """Pages contain each complete record once, newest first. If the file is renamed, a new one is created."""
-    assert place.port
+    assert instance.port
     path = tmp_path / "audit.jsonl"
     log = Audit(path)
     for number in range(250):
@@ -121,7 +121,7 @@ def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Runnin
     assert [record["n"] for record in log.page(None, 10, lambda _: True)[0]] == [1]
 
 
-def test_an_offset_beyond_the_end_of_the_log_means_its_end(place: servers.Running, tmp_path: Path) -> None:
+def test_an_offset_beyond_the_end_of_the_log_means_its_end(instance: servers.Running, tmp_path: Path) -> None:
     """An offset beyond the end of the log means its end, as after a rotation."""
     audit = Audit(tmp_path / "audit.jsonl")
     number = audit.record_start({"action": "trim"})
@@ -129,7 +129,7 @@ def test_an_offset_beyond_the_end_of_the_log_means_its_end(place: servers.Runnin
     assert ([record["id"] for record in found], following) == ([number], None)
 
 
-def test_a_truncated_line_is_skipped(place: servers.Running, tmp_path: Path) -> None:
+def test_a_truncated_line_is_skipped(instance: servers.Running, tmp_path: Path) -> None:
     """A record after a truncated line starts on a new line, and the truncated line is skipped."""
     log = Audit(tmp_path / "audit.jsonl")
     log.record_start({"action": "first"})

@@ -18,7 +18,7 @@ def _filled(client: redis.Redis, count: int = 10) -> None:
 
 
 @pytest.mark.parametrize("action", list(CHANGES))
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_dashboard_is_read_only_by_default(started: Started, client: redis.Redis, action: str) -> None:
     """Without `--allow-changes` every action is rejected, and the error names the option."""
     _filled(client)

@@ -19,12 +19,12 @@ from tests.pystreams.conftest import Cli
 from tests.suite.waiting import wait_for
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_the_dashboard_serves_until_sigterm(place: servers.Running, tmp_path: Path) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_the_dashboard_serves_until_sigterm(instance: servers.Running, tmp_path: Path) -> None:
     """The printed URL has the token after '#', SIGTERM ends the dashboard with status 0, and the output has no
     password.
     """
-    url = place.url.replace("redis://", "redis://default:hush-hush@")
+    url = instance.url.replace("redis://", "redis://default:hush-hush@")
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -44,8 +44,8 @@ def test_the_dashboard_serves_until_sigterm(place: servers.Running, tmp_path: Pa
     assert (process.returncode, "hush" in line + errors) == (0, False)
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_companion_ends_on_sigterm(place: servers.Running, tmp_path: Path) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_a_companion_ends_on_sigterm(instance: servers.Running, tmp_path: Path) -> None:
     """A dashboard started by a parent process ends on SIGTERM with status 0 and without output."""
     command = [sys.executable, "-m", "pystreams", "ui", "--from-parent", "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -54,7 +54,7 @@ def test_a_companion_ends_on_sigterm(place: servers.Running, tmp_path: Path) -> 
         try:
             assert process.stdin is not None
             assert process.stderr is not None
-            process.stdin.write(f'{{"url": "{place.url}"}}\n')
+            process.stdin.write(f'{{"url": "{instance.url}"}}\n')
             process.stdin.flush()
             assert process.stderr.readline().startswith("Dashboard of redis://")
             process.terminate()
@@ -63,7 +63,7 @@ def test_a_companion_ends_on_sigterm(place: servers.Running, tmp_path: Path) -> 
             servers.stop(process)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_errors_at_startup(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """An occupied port, a token that is too short, and missing packages are errors at startup."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

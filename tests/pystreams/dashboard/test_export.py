@@ -27,7 +27,7 @@ from tests.pystreams.dashboard.conftest import Dashboard, Started
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for
 
-_ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
+_ENGINE = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 def _open_files() -> list[str]:

@@ -65,9 +65,9 @@ def test_inactive_connections_are_closed() -> None:
     assert cut_at == {0: 1, 2: 3, 4: 5}
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_samples_and_entries_are_sent_as_events(
-    place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    instance: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each sample is sent once, a followed stream sends the entries that match, and a browser that never reads is
     disconnected.
@@ -77,7 +77,7 @@ def test_samples_and_entries_are_sent_as_events(
     client.xadd("s", {"n": 0})
     made = listen("127.0.0.1", 0)
     port = made.getsockname()[1]
-    address = address_of(place.url)
+    address = address_of(instance.url)
     sampler = Sampler(address, 0.05)
     server = Server(site(Rules(address, TOKEN, False, True), sampler, cookie="c"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
@@ -101,7 +101,7 @@ def test_samples_and_entries_are_sent_as_events(
         with _asked(port, "/api/tail?stream=s", cookie, buffer=4096):
             wait_for(lambda: len(server.server_state.connections) == 1, "the others' end")
             ended = threading.Event()
-            thread_of_entries = threading.Thread(target=_flood, args=(place, ended))
+            thread_of_entries = threading.Thread(target=_flood, args=(instance, ended))
             thread_of_entries.start()
             try:
                 wait_for(lambda: not server.server_state.connections, "the cut")
@@ -114,8 +114,8 @@ def test_samples_and_entries_are_sent_as_events(
         made.close()
 
 
-def _flood(place: servers.Running, ended: threading.Event) -> None:
-    with redis.Redis(host=place.host, port=place.port) as client:
+def _flood(instance: servers.Running, ended: threading.Event) -> None:
+    with redis.Redis(host=instance.host, port=instance.port) as client:
         while not ended.is_set():
             pipe = client.pipeline(transaction=False)
             for _ in range(100):

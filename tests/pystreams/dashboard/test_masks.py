@@ -82,12 +82,12 @@ def test_values_without_masked_fields_stay_as_they_are(value: bytes) -> None:
     assert Masks(RULES).of(b"s").words([b"v", value]) == [b"v", value]
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_no_answer_about_dead_letters_holds_a_masked_value(place: servers.Running, client: redis.Redis) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_no_answer_about_dead_letters_holds_a_masked_value(instance: servers.Running, client: redis.Redis) -> None:
     """The rules of the original stream apply to its dead letters in every response, and a reason can be masked."""
     letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6, "_reason": f"no {SECRET}"}
     client.xadd("failed", {**letter, "card": SECRET}, id="1-0")
-    with dashboard_of(Wanted(place.url), masks=("orders:card", "failed:_reason")) as dashboard:
+    with dashboard_of(Wanted(instance.url), masks=("orders:card", "failed:_reason")) as dashboard:
         dashboard.log_in()
         asked = {"stream": "failed"}
         answers = [
@@ -105,8 +105,8 @@ def test_no_answer_about_dead_letters_holds_a_masked_value(place: servers.Runnin
         assert dashboard.get("entries", stream="failed", where=f"card == '{SECRET}'")["rows"] == []
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_no_answer_holds_a_masked_value(place: servers.Running, client: redis.Redis) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_no_answer_holds_a_masked_value(instance: servers.Running, client: redis.Redis) -> None:
     """Lists, single entries, conditions, statistics, dead letters, exports and slow commands
     contain no masked value.
     """
@@ -117,7 +117,7 @@ def test_no_answer_holds_a_masked_value(place: servers.Running, client: redis.Re
     letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6, "_reason": "why"}
     client.xadd("failed", {**letter, "email": SECRET, "card": json.dumps({"number": SECRET})}, id="1-0")
     client.config_set("slowlog-log-slower-than", 10_000)
-    with dashboard_of(Wanted(place.url), masks=RULES) as dashboard:
+    with dashboard_of(Wanted(instance.url), masks=RULES) as dashboard:
         dashboard.log_in()
         answers = [
             dashboard.web.get("/api/entries", params={"stream": "orders"}),

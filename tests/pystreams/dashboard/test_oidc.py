@@ -29,7 +29,7 @@ from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 _CLIENT = "dashboard"
 
@@ -121,9 +121,9 @@ def provider() -> Iterator[_Provider]:
 
 
 @contextmanager
-def _dashboard(place: servers.Running, provider: _Provider) -> Iterator[TestClient]:
+def _dashboard(instance: servers.Running, provider: _Provider) -> Iterator[TestClient]:
     """Run a dashboard that uses this provider, allows changes, and shows the same server under two names."""
-    address = address_of(place.url)
+    address = address_of(instance.url)
     parts = [Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05)) for name in ("one", "two")]
     oidc = Oidc(Provider(provider.issuer, _CLIENT), "pystreams")
     app = site(parts[0].rules, parts[0].sampler, others=parts[1:], oidc=oidc).app
@@ -147,11 +147,11 @@ def _produce(web: TestClient, path: str = "") -> int:
 
 
 def test_a_viewer_reads_and_an_operator_changes(
-    place: servers.Running, client: redis.Redis, provider: _Provider
+    instance: servers.Running, client: redis.Redis, provider: _Provider
 ) -> None:
     """Viewers and operators are logged in to all servers, and only operators may make changes."""
     client.xadd("s", {"a": 1})
-    with _dashboard(place, provider) as web:
+    with _dashboard(instance, provider) as web:
         assert web.get("/api/session").json()["oidc"] is True
         assert _log_in(web, provider) == "/"
         facts = web.get("/api/session").json()
@@ -164,9 +164,9 @@ def test_a_viewer_reads_and_an_operator_changes(
         assert (_produce(web), _produce(web, "/on/two")) == (200, 200)
 
 
-def test_a_login_without_a_password_gives_no_role(place: servers.Running, provider: _Provider) -> None:
+def test_a_login_without_a_password_gives_no_role(instance: servers.Running, provider: _Provider) -> None:
     """If a provider is configured, a login to a server without a password is rejected."""
-    with _dashboard(place, provider) as web:
+    with _dashboard(instance, provider) as web:
         _log_in(web, provider)
         for path in ("/api/login", "/api/on/two/login"):
             answer = web.post(path, json={"user": "", "password": ""})
@@ -189,7 +189,7 @@ def test_a_login_without_a_password_gives_no_role(place: servers.Running, provid
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else value,
 )
 def test_wrong_tokens_are_refused(
-    place: servers.Running, provider: _Provider, caplog: pytest.LogCaptureFixture, change: dict[str, Any], ends: str
+    instance: servers.Running, provider: _Provider, caplog: pytest.LogCaptureFixture, change: dict[str, Any], ends: str
 ) -> None:
     """Tokens that are expired, from another issuer, for another client or login, or without a known
     role are rejected.
@@ -201,29 +201,29 @@ def test_wrong_tokens_are_refused(
             del claims[name]
 
     provider.change = changed
-    with _dashboard(place, provider) as web, caplog.at_level(logging.WARNING):
+    with _dashboard(instance, provider) as web, caplog.at_level(logging.WARNING):
         assert _log_in(web, provider) == f"/#login={ends}"
         assert web.get("/api/session").json()["session"] is None
     assert "A login with OIDC was refused" in caplog.text
 
 
-def test_tokens_of_another_key_are_refused(place: servers.Running, provider: _Provider) -> None:
+def test_tokens_of_another_key_are_refused(instance: servers.Running, provider: _Provider) -> None:
     """A token that is not signed by one of the provider's keys is rejected."""
     provider.signer = RSAKey.generate_key(2048, {"kid": "one"})
-    with _dashboard(place, provider) as web:
+    with _dashboard(instance, provider) as web:
         assert _log_in(web, provider) == "/#login=refused"
 
 
-def test_a_provider_with_another_issuer_is_refused(place: servers.Running, provider: _Provider) -> None:
+def test_a_provider_with_another_issuer_is_refused(instance: servers.Running, provider: _Provider) -> None:
     """A provider whose metadata names another issuer than the configured one is rejected."""
     provider.named = "http://127.0.0.1:1"
-    with _dashboard(place, provider) as web:
+    with _dashboard(instance, provider) as web:
         assert _log_in(web, provider) == "/#login=provider"
 
 
-def test_an_unexpected_callback_is_rejected(place: servers.Running, provider: _Provider) -> None:
+def test_an_unexpected_callback_is_rejected(instance: servers.Running, provider: _Provider) -> None:
     """A callback fails without the browser's cookie, with another state or code, and if it is repeated."""
-    with _dashboard(place, provider) as web, _dashboard(place, provider) as other:
+    with _dashboard(instance, provider) as web, _dashboard(instance, provider) as other:
         begun = web.get("/oidc/login")
         back = provider.authorize(begun.headers["location"])
         assert other.get(back).headers["location"] == "/#login=refused"
@@ -240,18 +240,18 @@ def test_an_unexpected_callback_is_rejected(place: servers.Running, provider: _P
         assert web.get(back).headers["location"] == "/#login=refused"
 
 
-def test_an_unreachable_provider_is_reported(place: servers.Running, provider: _Provider) -> None:
+def test_an_unreachable_provider_is_reported(instance: servers.Running, provider: _Provider) -> None:
     """If the provider is unreachable, the login page says so, and a login with the token still works."""
     provider.shutdown()
     provider.server_close()
-    with _dashboard(place, provider) as web:
+    with _dashboard(instance, provider) as web:
         assert web.get("/oidc/login").headers["location"] == "/#login=provider"
         assert web.post("/api/login", json={"token": TOKEN}).status_code == 200
 
 
-def test_roles_are_found_in_claims_of_several_forms(place: servers.Running) -> None:
+def test_roles_are_found_in_claims_of_several_forms(instance: servers.Running) -> None:
     """Roles may be a list, a space-separated text, a nested claim, or a claim whose name has dots."""
-    assert place.port
+    assert instance.port
     assert roles({"roles": ["a", 1, "b"]}, "roles") == ["a", "b"]
     assert roles({"scope": "a b"}, "scope") == ["a", "b"]
     assert roles({"realm_access": {"roles": ["a"]}}, "realm_access.roles") == ["a"]

@@ -28,13 +28,13 @@ def test_a_rate_is_over_the_last_seconds() -> None:
     assert rates.of(500, {"a": 99}) == {}
 
 
-def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Running) -> None:
+def test_groups_have_a_rate_of_delivery(client: redis.Redis, instance: servers.Running) -> None:
     """A group's rate counts delivered entries, and its stream's rate counts added entries."""
     for number in range(100):
         client.xadd("s", {"n": number})
     for group in ("busy", "idle"):
         client.xgroup_create("s", group, 0)
-    connection = connect(Wanted(place.url), "")
+    connection = connect(Wanted(instance.url), "")
     samples = ServerSamples()
     first = samples.sample(connection)
     assert {row.group.rate for row in first.groups.values()} == {None}
@@ -46,26 +46,26 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Runn
     connection.close()
 
 
-def test_a_sample_leaves_out_streams_that_the_user_may_not_read(client: redis.Redis, place: servers.Running) -> None:
+def test_a_sample_leaves_out_streams_that_the_user_may_not_read(client: redis.Redis, instance: servers.Running) -> None:
     """A sample contains only streams that the user may read, with their groups."""
     for name in ("open", "secret"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", 0)
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~open", "+@all")
     try:
-        with closing(connect(Wanted(f"redis://narrow:pass@{place.host}:{place.port}"), "")) as connection:
+        with closing(connect(Wanted(f"redis://narrow:pass@{instance.host}:{instance.port}"), "")) as connection:
             found = ServerSamples().sample(connection)
     finally:
         client.acl_deluser("narrow")
     assert (set(found.streams), set(found.groups)) == ({b"open"}, {(b"open", b"g")})
 
 
-def test_commands_of_the_dashboard_are_counted_separately(client: redis.Redis, place: servers.Running) -> None:
+def test_commands_of_the_dashboard_are_counted_separately(client: redis.Redis, instance: servers.Running) -> None:
     """The commands of the dashboard's samples and scrapes are counted separately from those of other clients."""
     for number in range(200):
         client.xadd(f"s{number}", {"n": number})
-    connection = Connection(connect(Wanted(place.url), "").address)
-    collector = Collector(Wanted(place.url))
+    connection = Connection(connect(Wanted(instance.url), "").address)
+    collector = Collector(Wanted(instance.url))
     samples = ServerSamples(lambda: collector.sent)
     collector.collect(5.0)  # the first scrape runs scripts, whose commands Redis counts as well
     first = samples.sample(connection)

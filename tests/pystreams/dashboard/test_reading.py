@@ -59,12 +59,12 @@ def rules(tmp_path: Path) -> list[str]:
     return [f"avro*=avro:{tmp_path}/payment.avsc", f"protobuf*=protobuf:{tmp_path}/payment.proto"]
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 @pytest.mark.parametrize("form", list(VALUES))
-def test_values_are_decoded(place: servers.Running, client: redis.Redis, rules: list[str], form: str) -> None:
+def test_values_are_decoded(instance: servers.Running, client: redis.Redis, rules: list[str], form: str) -> None:
     """An entry shows the decoded value with all digits, and conditions can use its members."""
     client.xadd(form, {"payload": VALUES[form], "n": 1}, id="1-0")
-    with dashboard_of(Wanted(place.url), decodes=rules) as dashboard:
+    with dashboard_of(Wanted(instance.url), decodes=rules) as dashboard:
         dashboard.log_in()
         decoded, other = dashboard.get("entry", stream=form, id="1-0")["decoded"]
         assert (decoded["format"], other) == (form, None)
@@ -80,14 +80,14 @@ def test_values_are_decoded(place: servers.Running, client: redis.Redis, rules: 
         assert dashboard.get("entries", stream=form, where="card == 'x'")["rows"] == []
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 @pytest.mark.parametrize("form", list(VALUES))
 def test_masked_fields_of_encoded_values_are_not_sent(
-    place: servers.Running, client: redis.Redis, rules: list[str], form: str
+    instance: servers.Running, client: redis.Redis, rules: list[str], form: str
 ) -> None:
     """An encoded value with masked fields is sent as JSON without them, and its bytes are not sent."""
     client.xadd(form, {"payload": VALUES[form]}, id="1-0")
-    with dashboard_of(Wanted(place.url), decodes=rules, masks=["card"]) as dashboard:
+    with dashboard_of(Wanted(instance.url), decodes=rules, masks=["card"]) as dashboard:
         dashboard.log_in()
         for answer in (
             dashboard.web.get("/api/entry", params={"stream": form, "id": "1-0"}),
@@ -100,9 +100,11 @@ def test_masked_fields_of_encoded_values_are_not_sent(
         assert dashboard.get("entries", stream=form, where=f"card == '{SECRET}'")["rows"] == []
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 @pytest.mark.parametrize("form", ["avro", "protobuf", "auto"])
-def test_undecodable_values_are_shown(place: servers.Running, client: redis.Redis, tmp_path: Path, form: str) -> None:
+def test_undecodable_values_are_shown(
+    instance: servers.Running, client: redis.Redis, tmp_path: Path, form: str
+) -> None:
     """Pages and searches include entries whose values cannot be decoded, with and without masks."""
     (tmp_path / "row.avsc").write_text(json.dumps(fuzz.AVRO))
     (tmp_path / "row.proto").write_text(fuzz.PROTO)
@@ -112,7 +114,7 @@ def test_undecodable_values_are_shown(place: servers.Running, client: redis.Redi
     for at in range(50):
         client.xadd(form, {"v": fuzz.value_of(draw, makes[at % len(makes)])}, id=f"{at + 1}-0")
     for masks in ([], ["note"]):
-        with dashboard_of(Wanted(place.url), decodes=rules, masks=masks) as dashboard:
+        with dashboard_of(Wanted(instance.url), decodes=rules, masks=masks) as dashboard:
             dashboard.log_in()
             assert len(dashboard.get("entries", stream=form)["rows"]) == 50
             for at in range(0, 50, 10):

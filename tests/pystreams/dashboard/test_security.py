@@ -109,7 +109,7 @@ def test_a_configured_name_has_hsts(url: str, strict: bool) -> None:
     assert ("strict-transport-security" in web.get("/").headers) == strict
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> None:
     """Requests are rejected by Host, Origin, Sec-Fetch-Site, CSRF token, content type, method and size, even when
     logged in.
@@ -138,7 +138,7 @@ def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> 
     assert told(web.post(path, content=iter([large]), headers=json)) == (413, "TOO_LARGE")
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_every_response_has_security_headers(started: Started) -> None:
     """Every response has a strict content security policy and forbids frames, content sniffing and caching."""
     web = started().web
@@ -151,7 +151,7 @@ def test_every_response_has_security_headers(started: Started) -> None:
         assert "server" not in headers
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_nothing_is_sent_without_a_login(started: Started, client: redis.Redis) -> None:
     """Without a login, and after logout, every request for data, events or changes is rejected."""
     client.xadd("secret", {"a": 1})
@@ -182,7 +182,7 @@ def test_nothing_is_sent_without_a_login(started: Started, client: redis.Redis) 
 
 
 def test_a_user_of_the_server_is_limited_by_the_acl(
-    started: Started, client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+    started: Started, client: redis.Redis, instance: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A user sees only streams that the ACL allows, forbidden changes are rejected, and no password is logged."""
     caplog.set_level(logging.DEBUG)
@@ -218,7 +218,7 @@ def test_a_user_of_the_server_is_limited_by_the_acl(
         client.acl_deluser("reader")
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_login_without_a_password_is_accepted_on_loopback_only(started: Started, client: redis.Redis) -> None:
     """If the server needs no password, a login without one is accepted on loopback only."""
     client.ping()
@@ -229,7 +229,7 @@ def test_a_login_without_a_password_is_accepted_on_loopback_only(started: Starte
     assert outside.log_in().status_code == 200
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_wrong_tokens_are_limited_and_the_right_one_works(started: Started) -> None:
     """After eight wrong tokens in a minute, further wrong tokens get 429; the right token is still accepted."""
     dashboard = started()
@@ -278,8 +278,10 @@ def test_only_configured_proxies_name_the_client(proxies: tuple[str, ...], clien
     assert web.get("/", headers={"x-forwarded-for": "6.6.6.6, 1.2.3.4"}).text == client
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_session_ends_when_its_user_is_removed(started: Started, client: redis.Redis, place: servers.Running) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_a_session_ends_when_its_user_is_removed(
+    started: Started, client: redis.Redis, instance: servers.Running
+) -> None:
     """A session ends when its user has been removed from the server."""
     client.xadd("s", {"a": 1})
     client.acl_setuser("guest", enabled=True, passwords=["+guest-pass"], commands=["+@all"], keys=["*"])
@@ -291,7 +293,7 @@ def test_a_session_ends_when_its_user_is_removed(started: Started, client: redis
     assert dashboard.web.get("/api/session").json()["session"] is None
 
 
-def test_the_documented_acl_rules_suffice(started: Started, client: redis.Redis, place: servers.Running) -> None:
+def test_the_documented_acl_rules_suffice(started: Started, client: redis.Redis, instance: servers.Running) -> None:
     """The ACL rules named by the command suffice for the sampler and all pages, and allow no changes."""
     client.xadd("s", {"a": 1}, id="1-0")
     client.xgroup_create("s", "g", "0")
@@ -299,7 +301,7 @@ def test_the_documented_acl_rules_suffice(started: Started, client: redis.Redis,
     rules = NEEDS[cli.commands["ui"]].split()
     client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~*", *rules)
     try:
-        dashboard = started(f"redis://viewer:view-pass@{place.host}:{place.port}", changes=True)
+        dashboard = started(f"redis://viewer:view-pass@{instance.host}:{instance.port}", changes=True)
         dashboard.wait_for_sample()
         assert dashboard.sampler.state.problem is None
         dashboard.log_in(user="viewer", password="view-pass")
@@ -322,7 +324,7 @@ def test_the_documented_acl_rules_suffice(started: Started, client: redis.Redis,
 
 
 def test_streams_that_the_dashboard_may_not_read_are_counted(
-    started: Started, client: redis.Redis, place: servers.Running
+    started: Started, client: redis.Redis, instance: servers.Running
 ) -> None:
     """The overview shows the number of streams that the dashboard's user may not read."""
     client.xadd("mine", {"a": 1})
@@ -330,7 +332,7 @@ def test_streams_that_the_dashboard_may_not_read_are_counted(
     rules = NEEDS[cli.commands["ui"]].split()
     client.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">view-pass", "~mine", *rules)
     try:
-        dashboard = started(f"redis://viewer:view-pass@{place.host}:{place.port}")
+        dashboard = started(f"redis://viewer:view-pass@{instance.host}:{instance.port}")
         dashboard.log_in()
         dashboard.wait_for_sample()
         totals = dashboard.get("overview")["totals"]

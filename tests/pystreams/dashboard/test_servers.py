@@ -50,8 +50,8 @@ def _change(web: TestClient, path: str, csrf: str) -> int:
     return web.post(f"/api{path}/changes/produce", json=given, headers={"x-csrf-token": csrf}).status_code
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_each_server_has_its_own_pages_and_permissions(place: servers.Running, client: redis.Redis) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_each_server_has_its_own_pages_and_permissions(instance: servers.Running, client: redis.Redis) -> None:
     """The token logs in to all servers. Each has its own streams and permissions, and an unknown
     server is not found.
     """
@@ -59,7 +59,7 @@ def test_each_server_has_its_own_pages_and_permissions(place: servers.Running, c
     with servers.redis() as other, redis.Redis(port=other.port) as data:
         for stream in ("s", "t"):
             data.xadd(stream, {"a": 1})
-        with _dashboard(_part(place.url, "one", changes=True), _part(other.url, "other/1", changes=False)) as web:
+        with _dashboard(_part(instance.url, "one", changes=True), _part(other.url, "other/1", changes=False)) as web:
             assert web.get("/api/servers").status_code == 401
             first = web.post("/api/login", json={"token": TOKEN}).json()
             assert [(each["name"], each["path"], each["here"]) for each in first["servers"]] == [
@@ -85,14 +85,14 @@ def test_each_server_has_its_own_pages_and_permissions(place: servers.Running, c
             assert {web.get(f"/api{each}/overview").status_code for each in ("", path)} == {401}
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_a_user_of_one_server_is_not_logged_in_to_others(place: servers.Running, client: redis.Redis) -> None:
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
+def test_a_user_of_one_server_is_not_logged_in_to_others(instance: servers.Running, client: redis.Redis) -> None:
     """A login with a password is valid for its server only and does not reveal the names of others."""
     client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["*"])
     try:
         with (
             servers.redis() as other,
-            _dashboard(_part(place.url, "one", changes=True), _part(other.url, "two", changes=True)) as web,
+            _dashboard(_part(instance.url, "one", changes=True), _part(other.url, "two", changes=True)) as web,
         ):
             login = web.post("/api/login", json={"user": "ada", "password": "lovelace"}).json()
             assert [each["name"] for each in login["servers"]] == ["one"]
@@ -104,9 +104,9 @@ def test_a_user_of_one_server_is_not_logged_in_to_others(place: servers.Running,
         client.acl_deluser("ada")
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_hanging_server_does_not_delay_others(
-    place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    instance: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While all threads of one server wait, requests to other servers and to the list are answered."""
     monkeypatch.setattr(access, "_PATIENCE", 5.0)
@@ -114,7 +114,7 @@ def test_a_hanging_server_does_not_delay_others(
     with ExitStack() as stack:
         url = stack.enter_context(_hanging())
         web = stack.enter_context(
-            _dashboard(_part(place.url, "one", changes=False), _part(url, "hangs", changes=False))
+            _dashboard(_part(instance.url, "one", changes=False), _part(url, "hangs", changes=False))
         )
         web.post("/api/login", json={"token": TOKEN})
         waiting = [

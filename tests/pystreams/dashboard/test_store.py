@@ -121,9 +121,9 @@ def test_the_state_directory_is_private(tmp_path: Path) -> None:
     assert os.fspath(folder.default({})).endswith("/.local/state/pystreams/dashboard")
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_restarted_dashboard_shows_earlier_history(
-    place: servers.Running, client: redis.Redis, tmp_path: Path
+    instance: servers.Running, client: redis.Redis, tmp_path: Path
 ) -> None:
     """After a restart, charts combine minutes from disk with new samples."""
     client.xadd("s", {"a": 1})
@@ -133,7 +133,7 @@ def test_a_restarted_dashboard_shows_earlier_history(
     for minutes in (300, 30):
         before.add(now - minutes * STEP_MS, {("entries",): float(minutes)})
     before.stop()
-    sampler = Sampler(address_of(place.url), 0.05, store=Store(tmp_path))
+    sampler = Sampler(address_of(instance.url), 0.05, store=Store(tmp_path))
     sampler.start()
     try:
         wait_for(lambda: sampler.state.problem is None, "the first sample")

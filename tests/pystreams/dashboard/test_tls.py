@@ -21,7 +21,7 @@ from tests.pystreams.conftest import Cli
 from tests.servers.certificates import authority, certificate
 from tests.suite.waiting import wait_for
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 @contextmanager
@@ -70,12 +70,12 @@ def _name(port: int, authority_file: Path) -> str | None:
         return None
 
 
-def test_a_renewed_certificate_is_loaded(place: servers.Running, tmp_path: Path) -> None:
+def test_a_renewed_certificate_is_loaded(instance: servers.Running, tmp_path: Path) -> None:
     """A changed certificate is loaded on SIGHUP and automatically. An unusable file leaves the previous certificate in
     use.
     """
     _installed(tmp_path, "first", tmp_path)
-    with _served(place.url, tmp_path) as (process, port, scheme):
+    with _served(instance.url, tmp_path) as (process, port, scheme):
         assert scheme == "https"
         assert _name(port, tmp_path / "root-first.crt") == "first"
         _installed(tmp_path, "second", tmp_path)
@@ -89,9 +89,9 @@ def test_a_renewed_certificate_is_loaded(place: servers.Running, tmp_path: Path)
         wait_for(lambda: _name(port, tmp_path / "root-third.crt") == "third", "the certificate of the changed file")
 
 
-def test_only_changed_files_are_loaded(place: servers.Running, tmp_path: Path) -> None:
+def test_only_changed_files_are_loaded(instance: servers.Running, tmp_path: Path) -> None:
     """Unchanged files, and files that are missing for a moment, are not reloaded."""
-    assert place.port
+    assert instance.port
     _installed(tmp_path, "first", tmp_path)
     loaded: list[object] = []
     found = Certificate(tmp_path / "dashboard.pem", tmp_path / "dashboard.key")

@@ -54,7 +54,7 @@ def test_an_item_above_the_limit_is_queued_alone() -> None:
     assert not waiting.is_alive()
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_produce_holds_a_few_large_rows_in_memory(
     cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

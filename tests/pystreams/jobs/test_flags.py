@@ -136,11 +136,11 @@ LETTER = {"_original_stream": "orders", "_original_id": "1-0", "_original_delive
 
 
 def test_redrive_filters_letters_and_a_dry_run_changes_nothing(
-    client: redis.Redis, place: Running, capsys: pytest.CaptureFixture[str]
+    client: redis.Redis, instance: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for n in range(7):
         client.xadd("failed", {**LETTER, "_reason": "timeout" if n % 2 else "malformed", "n": n})
-    words = ["--stream", "failed", "--url", place.url, "--reason", "TIME"]
+    words = ["--stream", "failed", "--url", instance.url, "--reason", "TIME"]
     assert redrive.main([*words, "--dry-run"], standalone_mode=False) is None
     assert "3 letters would go to orders: timeout" in capsys.readouterr().out
     assert (client.xlen("failed"), client.exists("orders")) == (7, 0)
@@ -152,7 +152,7 @@ def test_redrive_filters_letters_and_a_dry_run_changes_nothing(
     redrive.main([*words[:4], "--to", "elsewhere"], standalone_mode=False)
     assert "put back: 5 letters\n" in capsys.readouterr().out
     assert (client.xlen("failed"), client.xlen("elsewhere"), client.xlen("orders")) == (1, 5, 2)
-    assert redrive.main(["--stream", "none", "--url", place.url], standalone_mode=False) == Status.MISSING
+    assert redrive.main(["--stream", "none", "--url", instance.url], standalone_mode=False) == Status.MISSING
 
 
 @pytest.fixture
@@ -164,36 +164,36 @@ def no_connection_is_kept() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_connection_is_kept")
 def test_lag_writes_to_the_console_a_stream_and_a_file(
-    client: redis.Redis, place: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    client: redis.Redis, instance: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for n in range(5):
         client.xadd("orders", {"n": n})
     client.xgroup_create("orders", 'a"b', 0)
     client.xreadgroup('a"b', "c", {"orders": ">"}, count=2)
-    assert lag.main(["--url", place.url], standalone_mode=False) is None
+    assert lag.main(["--url", instance.url], standalone_mode=False) is None
     out = capsys.readouterr().out
     assert 'orders  a"b  lag 3' in out
     assert "pending 2" in out
-    lag.main(["--url", place.url, "--stream", "orders", "--to", "stream:lags"], standalone_mode=False)
+    lag.main(["--url", instance.url, "--stream", "orders", "--to", "stream:lags"], standalone_mode=False)
     ((_, fields),) = client.xrange("lags")
     assert (fields[b"stream"], fields[b"lag"], fields[b"pending"]) == (b"orders", b"3", b"2")
     file = tmp_path / "lag.prom"
-    lag.main(["--url", place.url, "--to", f"metrics:{file}"], standalone_mode=False)
+    lag.main(["--url", instance.url, "--to", f"metrics:{file}"], standalone_mode=False)
     assert 'redis_stream_group_lag{db="db0",stream="orders",group="a\\"b"} 3' in file.read_text().splitlines()
     assert [each.name for each in tmp_path.iterdir()] == ["lag.prom"]
-    assert lag.main(["--url", place.url, "--above", "2"], standalone_mode=False) == Status.FOUND
-    assert lag.main(["--url", place.url, "--above", "3"], standalone_mode=False) is None
+    assert lag.main(["--url", instance.url, "--above", "2"], standalone_mode=False) == Status.FOUND
+    assert lag.main(["--url", instance.url, "--above", "3"], standalone_mode=False) is None
 
 
-def test_the_metrics_file_of_lag_equals_the_exporter(client: redis.Redis, place: Running, tmp_path: Path) -> None:
+def test_the_metrics_file_of_lag_equals_the_exporter(client: redis.Redis, instance: Running, tmp_path: Path) -> None:
     """The metrics file of `lag` has the names, labels, types and values of `pystreams metrics`."""
     for n, name in enumerate(("plain", 'a "quoted" \\ name', "lines\nof two", b"\xff")):
         client.xadd(name, {"n": n})
         client.xgroup_create(name, name, 0)
     client.xreadgroup("plain", "c", {"plain": ">"})
     file = tmp_path / "lag.prom"
-    lag.main(["--url", place.url, "--to", f"metrics:{file}"], standalone_mode=False)
-    collector = Collector(Wanted(place.url), Chosen(("*",), 100, consumers=False))
+    lag.main(["--url", instance.url, "--to", f"metrics:{file}"], standalone_mode=False)
+    collector = Collector(Wanted(instance.url), Chosen(("*",), 100, consumers=False))
     page, _ = exposition(collector.collect(20))
     collector.close()
     pages = (file.read_text(), page.decode())

@@ -20,9 +20,9 @@ from tests.pystreams.metrics.exposed import Exposed, exposed, parsed, value
 
 
 @pytest.fixture
-def collector(client: redis.Redis, place: servers.Running) -> Iterator[Collector]:
+def collector(client: redis.Redis, instance: servers.Running) -> Iterator[Collector]:
     """A collector for all streams of the server."""
-    made = Collector(Wanted(place.url))
+    made = Collector(Wanted(instance.url))
     yield made
     made.close()
 
@@ -75,7 +75,7 @@ def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, cli
         assert value(found, f"redis_stream_radix_tree_{name}", db="db0", stream="s") == info[f"radix-tree-{name}"]
 
 
-def test_streams_and_consumers_are_selected(client: redis.Redis, place: servers.Running) -> None:
+def test_streams_and_consumers_are_selected(client: redis.Redis, instance: servers.Running) -> None:
     """Patterns, a limit and the option for consumers select what is collected. The number of streams left out is a
     metric.
     """
@@ -83,13 +83,13 @@ def test_streams_and_consumers_are_selected(client: redis.Redis, place: servers.
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", 0)
         client.xreadgroup("g", "c", {name: ">"})
-    collector = Collector(Wanted(place.url), Chosen(("a*", "b", "gone"), 10, consumers=False))
+    collector = Collector(Wanted(instance.url), Chosen(("a*", "b", "gone"), 10, consumers=False))
     found = _now(collector)
     assert value(found, "pystreams_exporter_streams") == 4
     assert value(found, "pystreams_exporter_streams_left_out") == 0
     assert not any("consumer" in dict(labels) for _, labels in found)
     collector.close()
-    few = Collector(Wanted(place.url), Chosen(("*",), 2))
+    few = Collector(Wanted(instance.url), Chosen(("*",), 2))
     found = _now(few)
     assert (value(found, "pystreams_exporter_streams"), value(found, "pystreams_exporter_streams_left_out")) == (2, 1)
     few.close()
@@ -125,12 +125,12 @@ def test_any_name_can_be_a_label(collector: Collector, client: redis.Redis) -> N
     assert len([name for name, _ in found if name == "redis_stream_group_consumer_idle_seconds"]) == len(hostile) ** 2
 
 
-def test_a_stream_that_disappears_is_left_out(client: redis.Redis, place: servers.Running) -> None:
+def test_a_stream_that_disappears_is_left_out(client: redis.Redis, instance: servers.Running) -> None:
     """A key that is deleted or changes its type after the scan is left out."""
     client.xadd("kept", {"n": 1})
     client.xadd("renamed", {"n": 1})
     client.xgroup_create("renamed", "g", 0)
-    chosen = Collector(Wanted(place.url), Chosen(("kept", "renamed", "other")))
+    chosen = Collector(Wanted(instance.url), Chosen(("kept", "renamed", "other")))
     assert value(_now(chosen), "pystreams_exporter_streams") == 2
     client.rename("renamed", "other")
     client.set("renamed", "text")
@@ -199,11 +199,11 @@ def test_a_scrape_sends_few_commands_per_stream(collector: Collector, client: re
     assert calls("cmdstat_scan") <= 3
 
 
-def test_a_user_with_few_permissions_gets_some_metrics(client: redis.Redis, place: servers.Running) -> None:
+def test_a_user_with_few_permissions_gets_some_metrics(client: redis.Redis, instance: servers.Running) -> None:
     """A user without permission for streams gets the metrics of INFO, and the missing permission as a scrape error."""
     client.acl_setuser("poor", enabled=True, passwords=["+hush"], commands=["+echo", "+info"], keys=["*"])
     try:
-        collector = Collector(Wanted(place.url, given={"user": "poor", "password": "hush"}))
+        collector = Collector(Wanted(instance.url, given={"user": "poor", "password": "hush"}))
         found = _now(collector)
         collector.close()
         assert value(found, "redis_up") == 1

@@ -44,14 +44,14 @@ def collected() -> Iterator[tuple[str, _Received]]:
         thread.join(20)
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_a_collector_receives_the_metrics(
-    place: servers.Running, client: redis.Redis, collected: tuple[str, _Received]
+    instance: servers.Running, client: redis.Redis, collected: tuple[str, _Received]
 ) -> None:
     """Labels become attributes, counters become monotonic sums, and all metrics of a request come from one scrape."""
     client.xadd("s", {"n": 1})
     endpoint, received = collected
-    collector = Collector(Wanted(place.url))
+    collector = Collector(Wanted(instance.url))
     push = Push(Exporter(collector), endpoint, 0.05, "redis://there")
     try:
         request = received.get(timeout=20)

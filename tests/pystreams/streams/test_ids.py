@@ -19,9 +19,9 @@ _LARGE = b"x" * 300_000
 
 
 @pytest.fixture
-def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connection]:
+def connection(client: redis.Redis, instance: servers.Running) -> Iterator[Connection]:
     """A connection without cached facts about streams."""
-    made = connect(Wanted(place.url), "")
+    made = connect(Wanted(instance.url), "")
     yield made
     made.close()
 
@@ -50,11 +50,11 @@ def _told(connection: Connection, names: list[bytes]) -> list[Stream | str]:
 
 
 @pytest.mark.parametrize("rules", ["+@all", "+@all -eval -ps.nth", "+@all -eval -command -memory"])
-def test_all_methods_return_the_same(client: redis.Redis, place: servers.Running, rules: str) -> None:
+def test_all_methods_return_the_same(client: redis.Redis, instance: servers.Running, rules: str) -> None:
     """XINFO STREAM, the script and the engine's own command return the same properties, on the first call and later."""
     names = _streams(client)
     wanted: list[Stream | str] = []
-    with redis.Redis(host=place.host, port=place.port, protocol=2) as plain:
+    with redis.Redis(host=instance.host, port=instance.port, protocol=2) as plain:
         plain.set_response_callback("XINFO STREAM", lambda reply, **_: reply)
         for name in names:
             try:
@@ -65,7 +65,7 @@ def test_all_methods_return_the_same(client: redis.Redis, place: servers.Running
         rules = rules.replace("-ps.nth", "")
     client.execute_command("ACL", "SETUSER", "asker", "reset", "on", ">pass", "~*", *rules.split())
     try:
-        connection = connect(Wanted(f"redis://asker:pass@{place.host}:{place.port}"), "")
+        connection = connect(Wanted(f"redis://asker:pass@{instance.host}:{instance.port}"), "")
         assert [_told(connection, names) for _ in range(3)] == [wanted] * 3
         connection.close()
     finally:

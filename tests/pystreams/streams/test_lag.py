@@ -19,9 +19,9 @@ _BEFORE, _AFTER = 300, 2_000
 
 
 @pytest.fixture
-def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connection]:
+def connection(client: redis.Redis, instance: servers.Running) -> Iterator[Connection]:
     """A connection to the server."""
-    made = connect(Wanted(place.url), "")
+    made = connect(Wanted(instance.url), "")
     yield made
     made.close()
 

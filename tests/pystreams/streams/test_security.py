@@ -35,11 +35,11 @@ def test_an_open_server_gets_warnings(cli_of: Cli, client: redis.Redis) -> None:
     assert found["eviction"] == ("ok", "noeviction")
 
 
-def test_a_server_whose_default_user_is_off_passes(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+def test_a_server_whose_default_user_is_off_passes(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
     """A server with a disabled default user, and a separate user per application, passes."""
     client.acl_setuser("admin", enabled=True, passwords=["+hush"], commands=["+@all"], keys=["*"], channels=["*"])
     client.execute_command("AUTH", "admin", "hush")
-    url = f"redis://admin:hush@{place.host}:{place.port}"
+    url = f"redis://admin:hush@{instance.host}:{instance.port}"
     client.execute_command("ACL", "SETUSER", "default", "off")
     try:
         assert _verdicts(cli_of, "--url", url)["password"] == ("ok", "the default user is off")

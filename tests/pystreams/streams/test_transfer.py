@@ -13,9 +13,9 @@ from streamclient.errors import PystreamsError
 from tests import servers
 
 
-def test_rows_refused_within_the_transaction_do_not_count(place: servers.Running, client: redis.Redis) -> None:
+def test_rows_refused_within_the_transaction_do_not_count(instance: servers.Running, client: redis.Redis) -> None:
     """If the key changes its type, the refused rows are not counted, and a resumed import starts with them."""
-    with closing(connect(Wanted(place.url), "")) as connection:
+    with closing(connect(Wanted(instance.url), "")) as connection:
         counted = Counted(connection, b"s", b"name")
         counted.add([[b"n", b"1"], [b"n", b"2"]])
         client.set("s", "text")

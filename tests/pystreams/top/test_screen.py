@@ -181,7 +181,7 @@ def test_the_filter_and_the_order_can_be_set_at_startup() -> None:
     _on_screen(Made(_snapshot(b=3, a=1, ab=2)), steps, view="streams", sort="rate", search="a")
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_top_needs_a_terminal(cli_of: Cli) -> None:
     """Without a terminal, `top` fails with NO_TERMINAL."""
     assert "[NO_TERMINAL]" in cli_of.failure("top", status=2)

@@ -142,13 +142,13 @@ FEATURES = {
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_the_printed_rules_are_sufficient_and_necessary(
-    client: redis.Redis, place: servers.Running, name: str, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, instance: servers.Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the rules that NOT_PERMITTED prints, the feature works; without any one of them, it fails or falls back."""
     monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
     monkeypatch.setattr(owned_group, "_MANY", 0)
     feature = FEATURES[name]
-    url = place.url.replace("://", "://job:x@")
+    url = instance.url.replace("://", "://job:x@")
     rules = feature.rules(url)
     problems: list[str] = []
     try:

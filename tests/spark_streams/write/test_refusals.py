@@ -139,17 +139,17 @@ def refusing(
 
 
 @pytest.fixture
-def url(client: redis.Redis, place: servers.Running) -> Iterator[str]:
+def url(client: redis.Redis, instance: servers.Running) -> Iterator[str]:
     """Address with a user `job` whose permissions can be revoked."""
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
-    yield place.url.replace("://", "://job:x@")
+    yield instance.url.replace("://", "://job:x@")
     client.acl_deluser("job")
 
 
 @contextmanager
-def failed_snapshot(client: redis.Redis, place: servers.Running) -> Iterator[None]:
+def failed_snapshot(client: redis.Redis, instance: servers.Running) -> Iterator[None]:
     """Let the server's last snapshot be a failed one; at the end, make a successful one."""
-    path = place.directory / "dump.rdb"
+    path = instance.directory / "dump.rdb"
     path.unlink(missing_ok=True)
     path.mkdir()
     snapshot(client, "err")
@@ -192,7 +192,7 @@ CASES = [
 @pytest.mark.parametrize(("refusal", "mode", "at_exec"), CASES)
 def test_the_next_attempt_completes_a_rejected_write(
     client: redis.Redis,
-    place: servers.Running,
+    instance: servers.Running,
     url: str,
     refusal: str,
     mode: str,
@@ -202,7 +202,7 @@ def test_the_next_attempt_completes_a_rejected_write(
     """If any request of an attempt is rejected, the next attempt writes the remaining rows, each once."""
     state = {**STATES, **LONG_STATES}[refusal]
     number, requests = 0, [1]
-    with failed_snapshot(client, place) if refusal == "MISCONF" else nullcontext():
+    with failed_snapshot(client, instance) if refusal == "MISCONF" else nullcontext():
         while number <= requests[0]:
             number += 1
             with refusing(monkeypatch, client, state, number, at_exec=at_exec) as requests:

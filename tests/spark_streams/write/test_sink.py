@@ -35,23 +35,25 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_overwriting_removes_only_the_previous_entries(client: redis.Redis, place: servers.Running, mode: str) -> None:
+def test_overwriting_removes_only_the_previous_entries(
+    client: redis.Redis, instance: servers.Running, mode: str
+) -> None:
     """Overwriting removes the previous entries when the write ends, and keeps entries that were
     added during the write.
     """
     client.xadd("s", {"n": -1})
-    sink = planned(place.url, mode=mode)
+    sink = planned(instance.url, mode=mode)
     message = wrote(sink, range(20))
     assert numbers(client)[0] == -1
     client.xadd("s", {"n": 100})
     sink.finish([message])
     assert sorted(numbers(client)) == [*range(20), 100]
-    planned(place.url, mode=mode).finish([])
+    planned(instance.url, mode=mode).finish([])
     assert numbers(client) == []
 
 
 def test_overwriting_warns_of_entries_that_groups_have_not_finished(
-    client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+    client: redis.Redis, instance: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Overwriting logs the unread and pending entries of each group, and nothing if all groups have finished."""
     for n in range(5):
@@ -59,40 +61,40 @@ def test_overwriting_warns_of_entries_that_groups_have_not_finished(
     client.xgroup_create("s", "slow", "0")
     client.xgroup_create("s", "done", "$")
     client.xreadgroup("slow", "c", {"s": ">"}, count=2)
-    planned(place.url)
+    planned(instance.url)
     assert (
         "Overwriting s removes entries that consumer groups have not read or acknowledged: slow (3 unread, 2 pending)."
         in caplog.text
     )
     client.xgroup_destroy("s", "slow")
     caplog.clear()
-    planned(place.url)
-    planned(place.url, stream="none")
-    planned(place.url, overwrite=False)
+    planned(instance.url)
+    planned(instance.url, stream="none")
+    planned(instance.url, overwrite=False)
     assert not caplog.text
 
 
-def test_overwriting_unread_entries_can_be_rejected(client: redis.Redis, place: servers.Running) -> None:
+def test_overwriting_unread_entries_can_be_rejected(client: redis.Redis, instance: servers.Running) -> None:
     """With overwriteUnread=false, a write fails at once if a group has unread or pending entries."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", "0")
     with pytest.raises(WriteError, match=r"\[OVERWRITE_UNREAD\] Overwriting 's' .*: g \(1 unread, 0 pending\)"):
-        planned(place.url, overwrites_unread=False)
+        planned(instance.url, overwrites_unread=False)
     client.xreadgroup("g", "c", {"s": ">"})
     with pytest.raises(WriteError, match=r"g \(0 unread, 1 pending\)"):
-        planned(place.url, overwrites_unread=False)
+        planned(instance.url, overwrites_unread=False)
     ((entry, _),) = client.xrange("s")
     client.xack("s", "g", entry)
-    sink = planned(place.url, overwrites_unread=False)
+    sink = planned(instance.url, overwrites_unread=False)
     sink.finish([wrote(sink, range(3))])
     assert numbers(client) == [0, 1, 2]
-    planned(place.url, stream="none", overwrites_unread=False)
+    planned(instance.url, stream="none", overwrites_unread=False)
     with pytest.raises(OptionsError, match="'overwriteUnread' is 'false', but it needs the option 'stream'"):
-        planned(place.url, stream=None, overwrites_unread=False)
+        planned(instance.url, stream=None, overwrites_unread=False)
 
 
 def test_removed_entries_do_not_count_as_unread(
-    client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+    client: redis.Redis, instance: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Trimmed and deleted entries do not count as unread or pending, so an empty stream can be overwritten."""
     entries = [client.xadd("s", {"n": n}) for n in range(6)]
@@ -101,33 +103,33 @@ def test_removed_entries_do_not_count_as_unread(
     client.xtrim("s", minid=entries[2], approximate=False)
     client.xdel("s", entries[3])
     with pytest.raises(WriteError, match=r"g \(2 unread, 1 pending\)"):
-        planned(place.url, overwrites_unread=False)
+        planned(instance.url, overwrites_unread=False)
     for _ in range(3):
-        sink = planned(place.url)
+        sink = planned(instance.url)
         sink.finish([wrote(sink, range(3))])
     assert "g (3 unread, 0 pending)" in caplog.text
     with pytest.raises(WriteError, match=r"g \(3 unread, 0 pending\)"):
-        planned(place.url, overwrites_unread=False)
-    planned(place.url).finish([])
-    sink = planned(place.url, overwrites_unread=False)
+        planned(instance.url, overwrites_unread=False)
+    planned(instance.url).finish([])
+    sink = planned(instance.url, overwrites_unread=False)
     sink.finish([wrote(sink, range(3))])
     assert numbers(client) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("mode", MODES[:3])
-def test_a_repeated_overwrite_keeps_its_rows(client: redis.Redis, place: servers.Running, mode: str) -> None:
+def test_a_repeated_overwrite_keeps_its_rows(client: redis.Redis, instance: servers.Running, mode: str) -> None:
     """Repeating an overwriting write with its writeId gives the same rows, even if it died before removing the old
     entries.
     """
     client.xadd("s", {"n": -1})
-    sink = planned(place.url, mode=mode, write_id="w")
+    sink = planned(instance.url, mode=mode, write_id="w")
     sink.commit([wrote(sink, range(20))])
     assert numbers(client) == [-1, *range(20)]
     for _ in range(2):
-        again = planned(place.url, mode=mode, write_id="w")
+        again = planned(instance.url, mode=mode, write_id="w")
         again.finish([wrote(again, range(20))])
         assert numbers(client) == [*range(20)]
-    other = planned(place.url, mode=mode, write_id="w")
+    other = planned(instance.url, mode=mode, write_id="w")
     message = wrote(other, range(5))
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
         other.finish([message])
@@ -136,10 +138,10 @@ def test_a_repeated_overwrite_keeps_its_rows(client: redis.Redis, place: servers
 
 @pytest.mark.parametrize("said", [{}, {"write_id": "w"}])
 def test_rows_staged_by_copies_of_a_task_are_published_once(
-    client: redis.Redis, place: servers.Running, said: dict[str, Any]
+    client: redis.Redis, instance: servers.Running, said: dict[str, Any]
 ) -> None:
     """If copies of a task stage the same rows, one set is published, and the others are removed."""
-    sink = planned(place.url, mode="staged", overwrite=False, **said)
+    sink = planned(instance.url, mode="staged", overwrite=False, **said)
     for _ in range(2):
         wrote(sink, range(20))
     assert len(client.keys("*staged*")) == 2
@@ -164,14 +166,14 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_staged_rows_equal_appended_rows(client: redis.Redis, place: servers.Running, name: str) -> None:
+def test_staged_rows_equal_appended_rows(client: redis.Redis, instance: servers.Running, name: str) -> None:
     """Staged rows equal appended rows, for any bytes and any number of fields."""
     found = []
     for mode in ("append", "staged"):
         batch = pa.RecordBatch.from_pydict(TABLES[name])
         options = WriteOptions(stream="s", mode=mode)  # type: ignore[arg-type]
         schema = WriteSchema(tuple(batch.schema.names), False, False, False)
-        sink = plan(Address(place.url), options, schema, streaming=False, overwrite=True)
+        sink = plan(Address(instance.url), options, schema, streaming=False, overwrite=True)
         sink.finish([sink.write(iter([batch]))])
         found.append([fields for _, fields in client.xrange("s")])
     assert len(found[0]) == len(next(iter(TABLES[name].values())))

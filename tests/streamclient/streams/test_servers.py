@@ -174,11 +174,11 @@ def test_the_engine_is_known_by_its_commands(connection: Connection, request: py
     """A server that has all commands of the engine is queried with them; any other server is queried with Redis's
     commands.
     """
-    is_engine = request.node.callspec.params["place"] == "engine"
+    is_engine = request.node.callspec.params["instance"] == "engine"
     assert open_server(connection).entries.counts_cheaply == is_engine
 
 
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("instance", ["engine"], indirect=True)
 def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connection: Connection) -> None:
     """On the engine, Redis's commands and the engine's own give the same counts, IDs, cuts and deliveries."""
     add(client, "s", 300)

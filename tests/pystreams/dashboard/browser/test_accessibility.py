@@ -17,7 +17,7 @@ from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, fill, se
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 _FOLDER = Path(__file__).parent
 _RUN = """() => axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations
@@ -45,12 +45,12 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def dashboard(client: redis.Redis, place: servers.Running, tmp_path: Path) -> Iterator[str]:
+def dashboard(client: redis.Redis, instance: servers.Running, tmp_path: Path) -> Iterator[str]:
     """The URL of a dashboard of two servers, with a history and an audit log."""
     fill(client)
     with (
         servers.redis() as second,
-        served(place.url, changes=True, other=second.url, state=tmp_path) as url,
+        served(instance.url, changes=True, other=second.url, state=tmp_path) as url,
     ):
         yield url
 

@@ -12,7 +12,7 @@ from pystreams.dashboard.api import letters, pending
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests.pystreams.dashboard.browser.conftest import Opened, Shown, fill, row
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 def test_long_values_are_clamped_copied_and_shown_as_trees(opened: Opened, client: redis.Redis) -> None:

@@ -14,7 +14,7 @@ from tests import servers
 from tests.pystreams.dashboard.browser.conftest import Opened, fill, row, served
 from tests.pystreams.dashboard.conftest import TOKEN
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def other() -> Iterator[servers.Running]:
 
 
 @pytest.fixture
-def dashboard(client: redis.Redis, place: servers.Running, other: servers.Running, tmp_path: Path) -> Iterator[str]:
+def dashboard(client: redis.Redis, instance: servers.Running, other: servers.Running, tmp_path: Path) -> Iterator[str]:
     """The URL of a dashboard of two servers, with a history and an audit log."""
     fill(client)
-    with served(place.url, changes=True, other=other.url, state=tmp_path) as url:
+    with served(instance.url, changes=True, other=other.url, state=tmp_path) as url:
         yield url
 
 

@@ -26,7 +26,7 @@ NEXT_LOOK = """(number) => new Promise((done) => {
   });
 })"""
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 def test_logging_in_and_out(opened: Opened, client: redis.Redis, steering: str) -> None:
@@ -215,13 +215,15 @@ def test_an_entry_is_added_and_a_stream_trimmed(shown: Shown, client: redis.Redi
     expect(page.get_by_text("Removed 9 entries.")).to_be_visible()
 
 
-def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis.Redis, place: servers.Running) -> None:
+def test_without_permission_nothing_can_be_changed(
+    opened: Opened, client: redis.Redis, instance: servers.Running
+) -> None:
     """Without permission, no screen has controls for changes, and a hand-made request is rejected.
 
     Exports are still available. Their errors appear in the dialog, which can be used with the keyboard alone.
     """
     fill(client)
-    with served(place.url, changes=False) as url:
+    with served(instance.url, changes=False) as url:
         page = opened(url)
         expect(page.get_by_text("read-only")).to_be_visible()
         for path in ("group/orders/billing", "pending/orders/billing", "letters/failed", "stream/orders"):
@@ -325,7 +327,7 @@ def test_keyboard_shortcuts(shown: Shown, client: redis.Redis) -> None:
     expect(page.get_by_role("heading", name="billing")).to_be_visible()
 
 
-def test_a_page_survives_a_restart_of_the_server(opened: Opened, place: servers.Running) -> None:
+def test_a_page_survives_a_restart_of_the_server(opened: Opened, instance: servers.Running) -> None:
     """When the server stops, a banner appears above the last data. After a restart, the page continues by itself."""
     with servers.redis() as first, redis.Redis(port=first.port) as data:
         data.xadd("kept", {"a": 1})
@@ -344,12 +346,12 @@ def test_a_page_survives_a_restart_of_the_server(opened: Opened, place: servers.
 
 @pytest.mark.parametrize("held", ["**/api/overview?*", "**/api/streams?*"])
 def test_a_sample_during_loading_is_not_missed(
-    opened: Opened, client: redis.Redis, place: servers.Running, held: str
+    opened: Opened, client: redis.Redis, instance: servers.Running, held: str
 ) -> None:
     """A sample that arrives while a screen is loading is shown without waiting for the next one."""
     client.ping()
-    sampler = Sampler(address_of(place.url), 3600.0)
-    with served(place.url, changes=False, sampler=sampler) as url:
+    sampler = Sampler(address_of(instance.url), 3600.0)
+    with served(instance.url, changes=False, sampler=sampler) as url:
         page = opened(url=url)
         expect(page.get_by_text("There are no streams.")).to_be_visible()
         before: list[tuple[Route, APIResponse]] = []

@@ -16,7 +16,7 @@ from tests.pystreams.dashboard.browser.conftest import Shown, row
 
 _MOST_TABS = 200
 
-pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 def _steps() -> list[str]:
@@ -40,16 +40,19 @@ def test_the_ten_tasks_of_a_stranger(
     hand: str,
     shown: Shown,
     client: redis.Redis,
-    place: servers.Running,
+    instance: servers.Running,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each task can be completed by the documented steps, with the mouse or with the keyboard alone."""
-    monkeypatch.setenv("PYSTREAMS_URL", place.url)
+    monkeypatch.setenv("PYSTREAMS_URL", instance.url)
     monkeypatch.chdir(tmp_path)
     assert tasks_server.main() == 0
     client.acl_log_reset()  # removes refusals caused by other tests
-    with redis.Redis(port=place.port, username="reader", password="secret") as job, pytest.raises(redis.ResponseError):
+    with (
+        redis.Redis(port=instance.port, username="reader", password="secret") as job,
+        pytest.raises(redis.ResponseError),
+    ):
         job.xreadgroup("shipping", "me", {"orders": ">"})
     steps = iter(_steps())
 

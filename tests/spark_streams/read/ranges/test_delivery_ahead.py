@@ -21,7 +21,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 _BATCH, _PAGE = 100, 20
 Pages = Generator[None, None, Any]
-pytestmark = pytest.mark.parametrize("place", ["redis"], indirect=True)  # the engine counts without reading
+pytestmark = pytest.mark.parametrize("instance", ["redis"], indirect=True)  # the engine counts without reading
 dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # as a killed thread does
 
 

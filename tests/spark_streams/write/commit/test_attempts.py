@@ -82,24 +82,24 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
 def test_a_replay_with_other_partitions_fails_after_a_finished_task(
-    client: redis.Redis, place: servers.Running, mode: str
+    client: redis.Redis, instance: servers.Running, mode: str
 ) -> None:
     """If one task has ended, a replay with other partitions fails and adds nothing; a replay with the same ones writes
     the rest.
     """
     rows = list(range(40))
-    Attempt(place.url, "first", mode).task(0, rows[::2])
-    again = Attempt(place.url, "second", mode)
+    Attempt(instance.url, "first", mode).task(0, rows[::2])
+    again = Attempt(instance.url, "second", mode)
     for partition in range(3):
         again.task(partition, rows[partition::3])
     with pytest.raises(WriteError, match=r"REPLAY_DIFFERS.*Partition 0 of batch 0.*default\.parallelism.*staged"):
         again.commit()
     assert numbers(client) == rows[::2]
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-        Attempt(place.url, "fewer", mode).task(1, rows[1::2]).commit()
-    Attempt(place.url, "third", mode).task(0, rows[::2]).task(1, rows[1::2]).commit()
+        Attempt(instance.url, "fewer", mode).task(1, rows[1::2]).commit()
+    Attempt(instance.url, "third", mode).task(0, rows[::2]).task(1, rows[1::2]).commit()
     assert sorted(numbers(client)) == rows
-    Attempt(place.url, "next", mode, batch=1).task(0, [7]).commit()
+    Attempt(instance.url, "next", mode, batch=1).task(0, [7]).commit()
     assert numbers(client)[-1] == 7
     assert not client.keys("*staged*")
 
@@ -107,22 +107,22 @@ def test_a_replay_with_other_partitions_fails_after_a_finished_task(
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_complete_batch_may_have_any_partitions_and_order(
-    client: redis.Redis, place: servers.Running, mode: str, is_committed: bool
+    client: redis.Redis, instance: servers.Running, mode: str, is_committed: bool
 ) -> None:
     """Repeating a complete batch with any partitions and order adds nothing; other rows are rejected, or ignored if
     staged.
     """
-    first = Attempt(place.url, "first", mode).task(0, range(20)).task(1, range(20, 40))
+    first = Attempt(instance.url, "first", mode).task(0, range(20)).task(1, range(20, 40))
     if is_committed or mode == "staged":
         first.commit()
     for parts in ([range(39, -1, -1)], [range(k, 40, 3) for k in range(3)]):
-        again = Attempt(place.url, f"again{len(parts)}", mode)
+        again = Attempt(instance.url, f"again{len(parts)}", mode)
         for partition, part in enumerate(parts):
             again.task(partition, part)
         again.commit()
         assert numbers(client) == list(range(40))
-    new_stream = Attempt(place.url, "new", mode).task(0, range(40)).task(1, [7], stream="new")
-    for other in (new_stream, Attempt(place.url, "other", mode).task(0, range(20)).task(1, range(21, 41))):
+    new_stream = Attempt(instance.url, "new", mode).task(0, range(40)).task(1, [7], stream="new")
+    for other in (new_stream, Attempt(instance.url, "other", mode).task(0, range(20)).task(1, range(21, 41))):
         if mode == "staged":  # the batch is already published, so the rows are ignored
             other.commit()
         else:
@@ -133,56 +133,56 @@ def test_a_complete_batch_may_have_any_partitions_and_order(
 
 
 def test_other_rows_for_a_published_batch_are_a_warning_or_an_error(
-    client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+    client: redis.Redis, instance: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Repeating a published batch with other rows is a warning for a query, and an error with a `writeId`."""
     more = {"write_id": "x"}
-    Attempt(place.url, "first", "staged", more=more).task(0, range(20)).commit()
-    Attempt(place.url, "same", "staged", more=more).task(0, range(9)).task(1, range(9, 20)).commit()
+    Attempt(instance.url, "first", "staged", more=more).task(0, range(20)).commit()
+    Attempt(instance.url, "same", "staged", more=more).task(0, range(9)).task(1, range(9, 20)).commit()
     assert not caplog.records
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-        Attempt(place.url, "other", "staged", more=more).task(0, range(25)).commit()
-    Attempt(place.url, "a query's", "staged").task(0, range(25)).commit()
+        Attempt(instance.url, "other", "staged", more=more).task(0, range(25)).commit()
+    Attempt(instance.url, "a query's", "staged").task(0, range(25)).commit()
     assert "Batch 0 was already published with 20 rows. It was repeated with different rows (25)" in caplog.text
     assert numbers(client) == list(range(20))
 
 
 def test_a_complete_task_in_another_order_is_skipped_and_the_rest_is_written(
-    client: redis.Redis, place: servers.Running
+    client: redis.Redis, instance: servers.Running
 ) -> None:
     """A finished task may be repeated with its rows in another order, as after a shuffle, and the other tasks are
     written.
     """
-    Attempt(place.url, "first").task(0, range(20))
-    Attempt(place.url, "second").task(0, range(19, -1, -1)).task(1, range(20, 40)).commit()
+    Attempt(instance.url, "first").task(0, range(20))
+    Attempt(instance.url, "second").task(0, range(19, -1, -1)).task(1, range(20, 40)).commit()
     assert sorted(numbers(client)) == list(range(40))
 
 
 def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
-    client: redis.Redis, place: servers.Running
+    client: redis.Redis, instance: servers.Running
 ) -> None:
     """A late task of a replaced or finished attempt adds no rows, even if its fence was deleted."""
-    Attempt(place.url, "first").task(0, range(20))
-    late = Attempt(place.url, "first")
+    Attempt(instance.url, "first").task(0, range(20))
+    late = Attempt(instance.url, "first")
     sender, chunks = late.sender(1), list(late.chunks(range(20, 40)))
     sender.submit(chunks[0])
     sender.settle()
-    Attempt(place.url, "second").task(0, range(20)).task(1, range(20, 40)).commit()
+    Attempt(instance.url, "second").task(0, range(20)).task(1, range(20, 40)).commit()
     sender.submit(chunks[1])
     with pytest.raises(WriteError, match=r"ATTEMPT_REPLACED.*batch 0"):
         sender.finish()
     for key in client.keys("pystreams:fence:*:[01]"):
         client.delete(key)
-    Attempt(place.url, "second").task(0, range(20)).task(1, range(20, 40))
+    Attempt(instance.url, "second").task(0, range(20)).task(1, range(20, 40))
     assert sorted(numbers(client)) == list(range(40))
 
 
 @pytest.mark.parametrize("published", [0, 1, 3])
 def test_any_other_attempt_completes_a_started_publication(
-    client: redis.Redis, place: servers.Running, published: int, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, instance: servers.Running, published: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a driver dies while publishing, the next driver completes that publication, whatever its own rows are."""
-    first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
+    first = Attempt(instance.url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
     assert numbers(client) == []
     move, left = Mover.move, [published]
 
@@ -196,21 +196,21 @@ def test_any_other_attempt_completes_a_started_publication(
         patch.setattr(Mover, "move", die)
         with pytest.raises(KeyboardInterrupt):
             first.commit()
-    Attempt(place.url, "second", "staged").task(0, range(100, 110)).commit()
+    Attempt(instance.url, "second", "staged").task(0, range(100, 110)).commit()
     assert numbers(client) == list(range(40))
-    Attempt(place.url, "third", "staged", batch=1).task(0, range(40, 45)).commit()
+    Attempt(instance.url, "third", "staged", batch=1).task(0, range(40, 45)).commit()
     assert numbers(client) == list(range(45))
 
 
 def test_a_late_driver_does_not_take_over_a_publication(
-    client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, instance: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver that pauses after its claims fails if another driver has started publishing meanwhile.
 
     The third driver completes the second driver's publication.
     """
-    first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
-    second = Attempt(place.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
+    first = Attempt(instance.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
+    second = Attempt(instance.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
     prepare, move, left = publishing.prepare, Mover.move, [1]
 
     def die(self: Mover, number: int, state: ChunkState) -> bool:
@@ -231,48 +231,52 @@ def test_a_late_driver_does_not_take_over_a_publication(
         patch.setattr(publishing, "prepare", stand_still)
         with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
             first.commit()
-    Attempt(place.url, "third", "staged").task(0, range(40)).commit()
+    Attempt(instance.url, "third", "staged").task(0, range(40)).commit()
     assert (numbers(client), numbers(client, "t")) == ([*range(25)], [*range(25, 40)])
     assert client.keys("*staged*") == []
 
 
-def test_staged_rows_of_an_attempt_that_died_are_never_published(client: redis.Redis, place: servers.Running) -> None:
+def test_staged_rows_of_an_attempt_that_died_are_never_published(
+    client: redis.Redis, instance: servers.Running
+) -> None:
     """Rows that were staged and not committed are never published, and their keys expire."""
-    Attempt(place.url, "first", "staged").task(0, range(20))
+    Attempt(instance.url, "first", "staged").task(0, range(20))
     assert numbers(client) == []
     assert all(0 < client.pttl(key) <= 86_400_000 for key in client.keys("*staged*"))
-    second = Attempt(place.url, "second", "staged").task(1, range(5), dies=True).task(1, range(5)).task(0, [7, 8])
+    second = Attempt(instance.url, "second", "staged").task(1, range(5), dies=True).task(1, range(5)).task(0, [7, 8])
     second.commit()
     assert numbers(client) == [7, 8, *range(5)]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, place: servers.Running, mode: str) -> None:
+def test_a_stream_that_was_deleted_gets_its_rows_again(
+    client: redis.Redis, instance: servers.Running, mode: str
+) -> None:
     """Records of a stream that was deleted or recreated are ignored, also with other partitions, so all rows are
     written again.
     """
-    Attempt(place.url, "first", mode).task(0, range(20)).task(1, range(20, 40)).commit()
+    Attempt(instance.url, "first", mode).task(0, range(20)).task(1, range(20, 40)).commit()
     client.delete("s")
-    Attempt(place.url, "second", mode).task(0, range(40)).commit()
+    Attempt(instance.url, "second", mode).task(0, range(40)).commit()
     assert numbers(client) == list(range(40))
     client.delete("s")
     client.xadd("s", {"n": "-1"})
-    Attempt(place.url, "third", mode).task(0, range(20)).task(1, range(20, 40)).commit()
+    Attempt(instance.url, "third", mode).task(0, range(20)).task(1, range(20, 40)).commit()
     assert numbers(client) == [-1, *range(40)]
     client.xtrim("s", maxlen=0)
-    Attempt(place.url, "fourth", mode).task(0, range(40)).commit()
+    Attempt(instance.url, "fourth", mode).task(0, range(40)).commit()
     assert numbers(client) == []  # a trimmed stream had its rows, so they are not written again
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
 @pytest.mark.parametrize("before", [0, 7])
 def test_a_recreated_stream_with_more_entries_gets_its_rows_again(
-    client: redis.Redis, place: servers.Running, is_committed: bool, before: int
+    client: redis.Redis, instance: servers.Running, is_committed: bool, before: int
 ) -> None:
     """A recreated stream gets its rows again, with greater or smaller IDs; a stream with removed entries does not."""
     for n in range(before):
         client.xadd("s", {"n": n}, id=f"5-{n + 1}")
-    first = Attempt(place.url, "first").task(0, range(20))
+    first = Attempt(instance.url, "first").task(0, range(20))
     if is_committed:
         first.commit()
     records = {key: client.dump(key) for key in client.keys("pystreams:*")}
@@ -284,7 +288,7 @@ def test_a_recreated_stream_with_more_entries_gets_its_rows_again(
         for each in ids:
             client.xadd("s", {"n": -1}, id=each)
         if len(ids) < before + 20 or before or is_committed:
-            Attempt(place.url, f"after {len(ids)}").task(0, range(20)).commit()
+            Attempt(instance.url, f"after {len(ids)}").task(0, range(20)).commit()
             assert numbers(client) == [-1] * len(ids) + [*range(20)], ids
     for removed in range(0, before + 20, 5):
         client.flushall()
@@ -293,29 +297,29 @@ def test_a_recreated_stream_with_more_entries_gets_its_rows_again(
         ids = [entry for entry, _ in client.xrange("s")]
         client.xdel("s", *ids[removed:]) if removed % 2 else client.xtrim("s", minid=ids[removed], approximate=False)
         left = numbers(client)
-        Attempt(place.url, "again").task(0, range(20)).commit()
+        Attempt(instance.url, "again").task(0, range(20)).commit()
         assert numbers(client) == left, removed
 
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
 def test_a_partly_rejected_batch_adds_nothing_when_it_is_repeated(
-    client: redis.Redis, place: servers.Running, mode: str, request: pytest.FixtureRequest
+    client: redis.Redis, instance: servers.Running, mode: str, request: pytest.FixtureRequest
 ) -> None:
     """If a stream runs out of IDs within a transaction, repeating the batch adds no row twice.
 
     A chunk sent as columns is rejected as a whole.
     """
-    is_by_columns = mode == "exactlyOnce" and request.node.callspec.params["place"] == "engine"
+    is_by_columns = mode == "exactlyOnce" and request.node.callspec.params["instance"] == "engine"
     client.xadd("s", {"n": -1}, id=f"{(1 << 64) - 1}-{(1 << 64) - 4}")
     for name in ("first", "second"):
         refused = 0 if is_by_columns else 3
         with pytest.raises(WriteError, match=rf"ROW_REFUSED.*Row {refused} .*exhausted the last possible ID"):
-            Attempt(place.url, name, mode).task(0, range(20)).commit()
+            Attempt(instance.url, name, mode).task(0, range(20)).commit()
         assert numbers(client) == [-1, *range(refused)]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, place: servers.Running, seed: int) -> None:
+def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, instance: servers.Running, seed: int) -> None:
     """Attempts with random partitions, orders and deaths end with exactly the rows, or with REPLAY_DIFFERS and no
     changes.
     """
@@ -327,7 +331,7 @@ def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, place: serv
         for number in range(6):
             order = chance.sample(rows, len(rows)) if chance.random() < 0.3 else rows
             count = chance.choice((2, 2, 3))
-            attempt = Attempt(place.url, f"{seed}-{number}", mode, batch)
+            attempt = Attempt(instance.url, f"{seed}-{number}", mode, batch)
             there = numbers(client)
             for partition in range(count):
                 mine = order[partition::count]
@@ -348,13 +352,13 @@ def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, place: serv
             assert not Counter(numbers(client)) - Counter([*before, *rows])
 
 
-def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: servers.Running) -> None:
+def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, instance: servers.Running) -> None:
     """Writes of a batch are numbered separately in each run of the query, and an execution keeps its number; an earlier
     batch is an error.
 
     The count lasts longer than a short fenceRetention.
     """
-    connection, options = Connection(Address(place.url)), WriteOptions(stream="s", fence_retention=5)
+    connection, options = Connection(Address(instance.url)), WriteOptions(stream="s", fence_retention=5)
 
     def number(batch: int, run: str, execution: str) -> int:
         return number_of_write(connection, "q", batch, run, execution, options)
@@ -377,7 +381,7 @@ def test_the_run_is_found_among_a_jobs_tags() -> None:
     assert run_in("") is None
 
 
-def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers.Running) -> None:
+def test_staged_rows_and_manifests_come_back(client: redis.Redis, instance: servers.Running) -> None:
     """Staged rows and manifests are unchanged after a round trip, with and without IDs, for any stream name."""
     options = WriteOptions(stream="s")
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", None, "2-*"], "n": [1, 2, 3]})
@@ -386,27 +390,27 @@ def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers
         found = unpack_rows(b"s", bytes(part.commands), pack_index(part))
         assert (bytes(found.commands), found.bounds.tolist()) == (bytes(part.commands), part.bounds.tolist())
         assert (found.rows.tolist(), found.ids) == (part.rows.tolist(), part.ids)
-    brought = Attempt(place.url, "a", "staged").task(3, range(9)).brought
+    brought = Attempt(instance.url, "a", "staged").task(3, range(9)).brought
     named = [TaskRows(b"\xff", *list(vars(brought[0]).values())[1:])]
     assert parse_manifest(manifest_of(named)) == named
 
 
-def test_lost_staged_rows_are_an_error(client: redis.Redis, place: servers.Running) -> None:
+def test_lost_staged_rows_are_an_error(client: redis.Redis, instance: servers.Running) -> None:
     """Staged rows that are missing at publication are an error that names their batch and stream."""
-    attempt = Attempt(place.url, "first", "staged").task(0, range(20))
+    attempt = Attempt(instance.url, "first", "staged").task(0, range(20))
     client.delete(*client.keys("*staged*"))
     with pytest.raises(WriteError, match=r"STAGED_LOST.*batch 0.*'s'"):
         attempt.commit()
 
 
-def test_ids_of_the_rows_are_kept_or_left_out(client: redis.Redis, place: servers.Running) -> None:
+def test_ids_of_the_rows_are_kept_or_left_out(client: redis.Redis, instance: servers.Running) -> None:
     """Rows with IDs smaller than the stream's last ID are rejected with advice; with keepIds=false they get new IDs."""
     client.xadd("s", {"n": "0"}, id="9-9")
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", "2-2"], "n": [1, 2]})
 
     def copy(mode: str, keep: bool) -> None:
         options = WriteOptions(stream="s", mode=mode, keep_ids=keep)  # type: ignore[arg-type]
-        Sink(Address(place.url), options, WriteSchema(("n",), False, True, False)).write(iter([table]))
+        Sink(Address(instance.url), options, WriteSchema(("n",), False, True, False)).write(iter([table]))
 
     for mode in ("exactlyOnce", "append"):
         with pytest.raises(WriteError, match=r"ROW_REFUSED.*equal or smaller.*keepIds=false"):
@@ -442,10 +446,10 @@ def test_a_server_that_may_evict_the_records_is_refused(redis_process: servers.R
 
 
 def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
-    client: redis.Redis, place: servers.Running
+    client: redis.Redis, instance: servers.Running
 ) -> None:
     """A replay that differs in one stream, or leaves out rows or a stream, adds nothing to any stream."""
-    Attempt(place.url, "first").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
+    Attempt(instance.url, "first").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
     before = {name: numbers(client, name) for name in "abc"}
     others: dict[str, dict[str, Sequence[int]]] = {
         "other rows at b, and a new stream": {"c": range(30, 40), "a": range(10), "b": range(11, 21)},
@@ -454,70 +458,70 @@ def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
         "no rows at all": {},
     }
     for name, rows in others.items():
-        again = Attempt(place.url, name)
+        again = Attempt(instance.url, name)
         for partition, (stream, part) in enumerate(sorted(rows.items())):
             again.task(partition, part, stream=stream)
         with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
             again.commit()
         assert {name: numbers(client, name) for name in "abc"} == before, name
-    last = Attempt(place.url, "last").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
+    last = Attempt(instance.url, "last").task(0, range(10), stream="a").task(1, range(10, 20), stream="b")
     last.task(2, [5], stream="c").commit()
     assert [numbers(client, name) for name in "abc"] == [[*range(10)], [*range(10, 20)], [5]]
 
 
-def test_a_late_task_writes_to_no_stream(client: redis.Redis, place: servers.Running) -> None:
+def test_a_late_task_writes_to_no_stream(client: redis.Redis, instance: servers.Running) -> None:
     """After the batch was committed, a late task of any attempt adds nothing to any stream."""
-    first = Attempt(place.url, "first").task(0, range(10), stream="a")
+    first = Attempt(instance.url, "first").task(0, range(10), stream="a")
     late = first.sender(1)
     chunk = next(first.chunks(range(10, 15), stream="late"))
     late._enter([b"late"])  # the task has read the records and is then delayed
-    Attempt(place.url, "second").task(0, range(10), stream="a").commit()
+    Attempt(instance.url, "second").task(0, range(10), stream="a").commit()
     with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
         late.submit(chunk)
     first.task(2, range(20, 30), stream="later")
     assert (numbers(client, "late"), numbers(client, "later")) == ([], [])
-    Attempt(place.url, "second", batch=1).task(0, [1], stream="a").commit()
+    Attempt(instance.url, "second", batch=1).task(0, [1], stream="a").commit()
     with pytest.raises(WriteError, match=r"BATCH_COMMITTED.*batch 0, but batch 1 .*committed"):
-        Attempt(place.url, "copy").task(0, [7], stream="elsewhere")
+        Attempt(instance.url, "copy").task(0, [7], stream="elsewhere")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_abandoned_staged_rows_are_removed_by_the_next_commit(
-    client: redis.Redis, place: servers.Running, mode: str
+    client: redis.Redis, instance: servers.Running, mode: str
 ) -> None:
     """The query's next commit removes rows that a dead driver left staged, for any stream."""
-    Attempt(place.url, "zeroth", mode).task(0, [1]).commit()
-    Attempt(place.url, "first", "staged", batch=1).task(0, range(20), stream="gone").task(1, range(20))
+    Attempt(instance.url, "zeroth", mode).task(0, [1]).commit()
+    Attempt(instance.url, "first", "staged", batch=1).task(0, range(20), stream="gone").task(1, range(20))
     assert len(client.keys("*staged*")) == 2
-    Attempt(place.url, "second", mode, batch=1).task(0, range(30)).commit()
+    Attempt(instance.url, "second", mode, batch=1).task(0, range(30)).commit()
     assert client.keys("*staged*") == []
     assert numbers(client) == [1, *range(30)]
-    Attempt(place.url, "second", mode, batch=2).task(0, [5]).commit()
+    Attempt(instance.url, "second", mode, batch=2).task(0, [5]).commit()
     ledger = client.hgetall(*client.keys("*:ledger"))
     assert {name.split(b":")[1] for name in ledger if b":" in name} == {b"2"}
 
 
-def test_rows_lost_before_the_commit_are_noticed(client: redis.Redis, place: servers.Running) -> None:
+def test_rows_lost_before_the_commit_are_noticed(client: redis.Redis, instance: servers.Running) -> None:
     """If a failover lost rows of finished tasks, the commit fails, and the repeated batch writes the rows again."""
-    first = Attempt(place.url, "first").task(0, range(10)).task(1, range(10, 20))
+    first = Attempt(instance.url, "first").task(0, range(10)).task(1, range(10, 20))
     client.delete("s", *client.keys("pystreams:fence:{s}*"))
     with pytest.raises(WriteError, match=r"FENCE_BEHIND.*counts 0 rows, but the server had confirmed 10\."):
         first.commit()
-    Attempt(place.url, "second").task(0, range(20)).commit()
+    Attempt(instance.url, "second").task(0, range(20)).commit()
     assert numbers(client) == [*range(20)]
 
 
 @pytest.mark.parametrize("may", ["+@all", "+@all -eval -command", "+@all -eval -ps.append"])
 def test_staged_rows_are_published_with_any_permissions(
-    client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest, may: str
+    client: redis.Redis, instance: servers.Running, request: pytest.FixtureRequest, may: str
 ) -> None:
     """Staged rows are published in order by the server, or by the driver if the user lacks the permissions."""
-    words = may.replace("-ps.append", "") if request.node.callspec.params["place"] == "redis" else may
+    words = may.replace("-ps.append", "") if request.node.callspec.params["instance"] == "redis" else may
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *words.split())
     client.config_resetstat()
     try:
         trimmed = {"maxlen": 150, "approximate": False}
-        attempt = Attempt(place.url.replace("://", "://job:x@"), "first", "staged", more=trimmed)
+        attempt = Attempt(instance.url.replace("://", "://job:x@"), "first", "staged", more=trimmed)
         attempt.task(0, range(130)).task(1, range(130, 200)).commit()
         calls = client.info("commandstats")
     finally:

@@ -32,17 +32,17 @@ def nulls_at(first: int, end: int, *rows: int) -> pa.RecordBatch:
 
 def is_engine(request: pytest.FixtureRequest) -> bool:
     """Return whether the test runs on the engine."""
-    return bool(request.node.callspec.params["place"] == "engine")
+    return bool(request.node.callspec.params["instance"] == "engine")
 
 
 def test_rows_without_nulls_are_sent_as_columns(
-    client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
+    client: redis.Redis, instance: servers.Running, request: pytest.FixtureRequest
 ) -> None:
     """A chunk without nulls is one PS.ADD on the engine; with nulls, or on Redis, its rows are XADDs with the same
     result.
     """
     client.config_resetstat()
-    Task(place.url).feed(nulls_at(0, 400, 150)).finish()
+    Task(instance.url).feed(nulls_at(0, 400, 150)).finish()
     if is_engine(request):
         assert (calls(client, "ps.add"), calls(client, "xadd")) == (
             1 + 3,
@@ -57,18 +57,18 @@ def test_rows_without_nulls_are_sent_as_columns(
 
 @pytest.mark.parametrize("more", [{"chunk_size": 400}, {"chunk_size": 30}, {"mode": "staged"}, {"mode": "atomic"}])
 def test_a_replay_does_not_depend_on_how_rows_were_sent(
-    client: redis.Redis, place: servers.Running, more: dict[str, object]
+    client: redis.Redis, instance: servers.Running, more: dict[str, object]
 ) -> None:
     """A repeated write adds nothing if its rows are divided differently into columns and XADDs."""
-    assert Task(place.url).feed(nulls_at(0, 400, 150)).finish() == 400
+    assert Task(instance.url).feed(nulls_at(0, 400, 150)).finish() == 400
     before = client.xrange("s")
-    assert Task(place.url, **more).feed(nulls_at(0, 400, 150)).finish() == 400
+    assert Task(instance.url, **more).feed(nulls_at(0, 400, 150)).finish() == 400
     assert client.xrange("s") == before
 
 
 @pytest.mark.parametrize("rules", ["-ps.add", "-command"])
 def test_a_user_without_permission_writes_with_xadd(
-    client: redis.Redis, place: servers.Running, rules: str, request: pytest.FixtureRequest
+    client: redis.Redis, instance: servers.Running, rules: str, request: pytest.FixtureRequest
 ) -> None:
     """A user without permission for PS.ADD or COMMAND writes with XADD, even if the permission is revoked during the
     write.
@@ -76,7 +76,7 @@ def test_a_user_without_permission_writes_with_xadd(
     if rules == "-ps.add" and not is_engine(request):
         rules = "-ping"
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
-    url = place.url.replace("://", "://job:x@")
+    url = instance.url.replace("://", "://job:x@")
     try:
         task = Task(url).feed(table(0, 200))
         client.execute_command("ACL", "SETUSER", "job", rules)
@@ -97,11 +97,11 @@ def appended(sender: AtLeastOnceSender, *batches: pa.RecordBatch) -> None:
 
 
 def test_appended_rows_are_sent_as_columns(
-    client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
+    client: redis.Redis, instance: servers.Running, request: pytest.FixtureRequest
 ) -> None:
     """In append mode, a chunk without nulls is one PS.ADD on the engine, also if the stream is trimmed."""
     client.config_resetstat()
-    connection = Connection(Address(place.url))
+    connection = Connection(Address(instance.url))
     sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100, maxlen=390))
     appended(sender, nulls_at(0, 400, 150))
     sender.finish()
@@ -113,10 +113,10 @@ def test_appended_rows_are_sent_as_columns(
     assert numbers(client)[-100:] == [*range(300, 400)]
 
 
-def test_a_revoked_permission_loses_no_appended_rows(client: redis.Redis, place: servers.Running) -> None:
+def test_a_revoked_permission_loses_no_appended_rows(client: redis.Redis, instance: servers.Running) -> None:
     """If the permission for PS.ADD is revoked, rejected chunks are sent with XADD, in order and without duplicates."""
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
-    connection = Connection(Address(place.url.replace("://", "://job:x@")))
+    connection = Connection(Address(instance.url.replace("://", "://job:x@")))
     try:
         sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100))
         appended(sender, table(0, 250))
@@ -129,10 +129,10 @@ def test_a_revoked_permission_loses_no_appended_rows(client: redis.Redis, place:
     assert numbers(client) == [*range(700)]
 
 
-def test_a_key_of_another_type_refuses_the_first_row(client: redis.Redis, place: servers.Running) -> None:
+def test_a_key_of_another_type_refuses_the_first_row(client: redis.Redis, instance: servers.Running) -> None:
     """Appending to a key of another type is an error that names the first row and the server's reason."""
     client.set("s", "not a stream")
-    connection = Connection(Address(place.url))
+    connection = Connection(Address(instance.url))
     sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100))
     appended(sender, table(0, 50))
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):

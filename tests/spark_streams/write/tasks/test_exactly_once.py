@@ -62,42 +62,42 @@ def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
     return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
-def test_a_repeated_task_adds_nothing(client: redis.Redis, place: servers.Running) -> None:
+def test_a_repeated_task_adds_nothing(client: redis.Redis, instance: servers.Running) -> None:
     """A repeated task adds nothing, even with other chunk sizes; equal rows of the next batch are added."""
-    assert Task(place.url).feed(table(0, 1000)).finish() == 1000
-    assert Task(place.url, chunk_size=77).feed(table(0, 450), table(450, 1000)).finish() == 1000
+    assert Task(instance.url).feed(table(0, 1000)).finish() == 1000
+    assert Task(instance.url, chunk_size=77).feed(table(0, 450), table(450, 1000)).finish() == 1000
     assert numbers(client) == list(range(1000))
-    Task(place.url, batch=1).feed(table(0, 10)).finish()
-    Task(place.url, batch=1, partition=1).feed(table(1000, 1001)).finish()
+    Task(instance.url, batch=1).feed(table(0, 10)).finish()
+    Task(instance.url, batch=1, partition=1).feed(table(1000, 1001)).finish()
     assert numbers(client) == [*range(1000), *range(10), 1000]
 
 
 @pytest.mark.parametrize("written", [1, 99, 100, 250])
-def test_a_second_attempt_adds_the_remaining_rows(client: redis.Redis, place: servers.Running, written: int) -> None:
+def test_a_second_attempt_adds_the_remaining_rows(client: redis.Redis, instance: servers.Running, written: int) -> None:
     """If a first attempt has written some of the rows, the second attempt adds the rest."""
-    Task(place.url).feed(table(0, written)).finish()
-    Task(place.url).feed(table(0, 400)).finish()
+    Task(instance.url).feed(table(0, written)).finish()
+    Task(instance.url).feed(table(0, 400)).finish()
     assert numbers(client) == list(range(400))
 
 
-def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, place: servers.Running) -> None:
+def test_other_rows_are_refused_and_nothing_is_lost(client: redis.Redis, instance: servers.Running) -> None:
     """A replay with other, reordered or fewer rows fails and changes nothing."""
-    Task(place.url).feed(table(0, 250)).finish()
+    Task(instance.url).feed(table(0, 250)).finish()
     for others in (table(1, 251), table(0, 249), table(0, 300).slice(5)):
         with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
-            Task(place.url).feed(others).finish()
+            Task(instance.url).feed(others).finish()
     with pytest.raises(WriteError, match="FENCE_AHEAD"):
-        Task(place.url, batch=-1).feed(table(0, 250)).finish()
+        Task(instance.url, batch=-1).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(250))
 
 
-def test_concurrent_attempts_add_each_row_once(client: redis.Redis, place: servers.Running) -> None:
+def test_concurrent_attempts_add_each_row_once(client: redis.Redis, instance: servers.Running) -> None:
     """Concurrent attempts of one task, as with speculation, write each row once."""
     problems: list[BaseException] = []
 
     def attempt() -> None:
         try:
-            assert Task(place.url, chunk_size=7).feed(table(0, 2000)).finish() == 2000
+            assert Task(instance.url, chunk_size=7).feed(table(0, 2000)).finish() == 2000
         except BaseException as problem:  # noqa: BLE001 - handed to the test
             problems.append(problem)
 
@@ -110,11 +110,11 @@ def test_concurrent_attempts_add_each_row_once(client: redis.Redis, place: serve
     assert numbers(client) == list(range(2000))
 
 
-def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, place: servers.Running) -> None:
+def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, instance: servers.Running) -> None:
     """With `_stream`, each stream has a fence, and gets its rows once and in order after a partial first attempt."""
     names = pa.array([f"s{n % 5}" for n in range(1000)])
-    Task(place.url, stream=None).feed(table(0, 333, _stream=names[:333])).finish()
-    Task(place.url, stream=None).feed(table(0, 1000, _stream=names)).finish()
+    Task(instance.url, stream=None).feed(table(0, 333, _stream=names[:333])).finish()
+    Task(instance.url, stream=None).feed(table(0, 1000, _stream=names)).finish()
     for k in range(5):
         assert numbers(client, f"s{k}") == list(range(k, 1000, 5))
     fences = client.keys("pystreams:fence:*")
@@ -122,10 +122,10 @@ def test_rows_of_many_streams_have_a_fence_for_each(client: redis.Redis, place: 
     assert all(0 < client.pttl(key) <= 30 * 86_400_000 for key in fences)
 
 
-def test_equal_keys_go_to_the_same_stream(client: redis.Redis, place: servers.Running) -> None:
+def test_equal_keys_go_to_the_same_stream(client: redis.Redis, instance: servers.Running) -> None:
     """With `keyColumn` and `partitions`, rows with the same key are in one stream, in order."""
     keys = pa.array([f"k{n % 11}" if n % 13 else None for n in range(500)])
-    Task(place.url, partitions=3, key_column="key").feed(table(0, 500, key=keys)).finish()
+    Task(instance.url, partitions=3, key_column="key").feed(table(0, 500, key=keys)).finish()
     seen: dict[bytes | None, set[int]] = {}
     count = 0
     for k in range(3):
@@ -140,46 +140,48 @@ def test_equal_keys_go_to_the_same_stream(client: redis.Redis, place: servers.Ru
     assert len(set.union(*seen.values())) == 3
 
 
-def test_trimming_follows_each_chunk(client: redis.Redis, place: servers.Running) -> None:
+def test_trimming_follows_each_chunk(client: redis.Redis, instance: servers.Running) -> None:
     """`maxlen`, `minid` and `retentionMs` trim the stream, exactly if requested."""
-    Task(place.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
+    Task(instance.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(240, 250))
     client.xadd("t", {"n": "-1"}, id="5-0")
-    Task(place.url, stream="t", minid="6-0", approximate=False).feed(table(0, 3)).finish()
+    Task(instance.url, stream="t", minid="6-0", approximate=False).feed(table(0, 3)).finish()
     assert numbers(client, "t") == [0, 1, 2]
     client.xadd("u", {"n": "-1"}, id="5-0")
-    Task(place.url, stream="u", retention=3_600_000, approximate=False).feed(table(0, 3)).finish()
+    Task(instance.url, stream="u", retention=3_600_000, approximate=False).feed(table(0, 3)).finish()
     assert numbers(client, "u") == [0, 1, 2]
 
 
-def test_rows_with_given_ids(client: redis.Redis, place: servers.Running) -> None:
+def test_rows_with_given_ids(client: redis.Redis, instance: servers.Running) -> None:
     """Given IDs are used; a chunk with an invalid or too small ID is rejected as a whole."""
     ids = pa.array([f"{n + 1}-0" for n in range(150)])
-    Task(place.url).feed(table(0, 150, _id=ids)).finish()
-    Task(place.url).feed(table(0, 150, _id=ids)).finish()
+    Task(instance.url).feed(table(0, 150, _id=ids)).finish()
+    Task(instance.url).feed(table(0, 150, _id=ids)).finish()
     assert [entry_id for entry_id, _ in client.xrange("s")] == [b"%d-0" % (n + 1) for n in range(150)]
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 2 .*3-0 is equal or smaller"):
-        Task(place.url, stream="t").feed(table(0, 4, _id=pa.array(["2-0", "3-0", "3-0", "4-0"]))).finish()
+        Task(instance.url, stream="t").feed(table(0, 4, _id=pa.array(["2-0", "3-0", "3-0", "4-0"]))).finish()
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 .*'x' is not a stream ID"):
-        Task(place.url, stream="t").feed(table(0, 2, _id=pa.array(["2-0", "x"]))).finish()
+        Task(instance.url, stream="t").feed(table(0, 2, _id=pa.array(["2-0", "x"]))).finish()
     assert client.xlen("t") == 0
     mixed = pa.array(["7-0", "7-*", None, None, "99999999999999-0", "99999999999999-*", None])
-    Task(place.url, stream="m").feed(table(0, 7, _id=mixed)).finish()
+    Task(instance.url, stream="m").feed(table(0, 7, _id=mixed)).finish()
     got = [entry_id for entry_id, _ in client.xrange("m")]
     assert (got[:2], got[4:6], len(got)) == ([b"7-0", b"7-1"], [b"99999999999999-0", b"99999999999999-1"], 7)
     assert numbers(client, "m") == list(range(7))
 
 
-def test_an_unsuitable_key_is_rejected_before_anything_is_written(client: redis.Redis, place: servers.Running) -> None:
+def test_an_unsuitable_key_is_rejected_before_anything_is_written(
+    client: redis.Redis, instance: servers.Running
+) -> None:
     """A key of another type, and a missing stream with nomkstream, are errors; no row and no fence is written."""
     client.set("s", "text")
     with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
-        Task(place.url).feed(table(0, 3)).finish()
+        Task(instance.url).feed(table(0, 3)).finish()
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*does not exist"):
-        Task(place.url, stream="t", nomkstream=True).feed(table(0, 3)).finish()
+        Task(instance.url, stream="t", nomkstream=True).feed(table(0, 3)).finish()
     assert [key for key in client.keys("*") if not key.endswith(b":ledger")] == [b"s"]
     client.xadd("t", {"n": "0"})
-    Task(place.url, stream="t", nomkstream=True).feed(table(1, 300)).finish()
+    Task(instance.url, stream="t", nomkstream=True).feed(table(1, 300)).finish()
     assert numbers(client, "t") == list(range(300))
 
 
@@ -209,9 +211,9 @@ def test_a_write_waits_for_missing_replicas(redis_process: servers.Running, mode
         client.flushall()
 
 
-def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, place: servers.Running) -> None:
+def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, instance: servers.Running) -> None:
     """If a row is rejected within its transaction, repeated tasks fail with the same error."""
-    task = Task(place.url)
+    task = Task(instance.url)
     task.feed(table(0, 10))
     task.sender.finish()
     client.delete("s")
@@ -221,14 +223,14 @@ def test_a_row_rejected_within_a_transaction_is_remembered(client: redis.Redis, 
         task.finish()
     client.delete("s")
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
-        Task(place.url).feed(table(0, 11)).finish()
+        Task(instance.url).feed(table(0, 11)).finish()
 
 
-def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -> None:
+def test_appending_keeps_no_fence(client: redis.Redis, instance: servers.Running) -> None:
     """`writeMode=append` writes each row on every attempt and creates no other keys."""
     with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
-        connection = Connection(Address(place.url))
+        connection = Connection(Address(instance.url))
         sender = AtLeastOnceSender(connection, WriteOptions(stream="s", chunk_size=30))
         for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, False, False)).chunks([table(0, 100)]):
             sender.submit(chunk)
@@ -236,7 +238,7 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
         connection.close()
     assert numbers(client) == [*range(100), *range(100)]
     assert client.keys("*") == [b"s"]
-    connection = Connection(Address(place.url))
+    connection = Connection(Address(instance.url))
     sender = AtLeastOnceSender(connection, WriteOptions(stream="t"))
     for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, True, False)).chunks(iter([with_ids])):
         sender.submit(chunk)
@@ -245,10 +247,10 @@ def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -
     connection.close()
 
 
-def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, place: servers.Running) -> None:
+def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redis, instance: servers.Running) -> None:
     """Each row is written once if the connection is cut after any byte."""
     rows = 0
-    with proxy(place.port) as between:
+    with proxy(instance.port) as between:
         for batch, count in enumerate(range(1, 2500, 41)):
             between.cut_after(count)
             Task(f"redis://127.0.0.1:{between.port}", batch=batch, chunk_size=6).feed(table(rows, rows + 15)).finish()
