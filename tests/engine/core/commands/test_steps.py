@@ -9,11 +9,11 @@ import pytest
 from engine.core.admission import Refusal
 from engine.core.commands.streams import many_ids
 from engine.core.commands.streams.entries import removal
-from engine.core.commands.streams.groups import claims, pending_entries, xgroup
+from engine.core.commands.streams.groups import claims, history, pending_entries, reads, xgroup
 from engine.core.protocol.replies import CommandError, Steps
 from engine.core.streams import pending
 from engine.wire.encode import encoded
-from tests.engine.core.commands.stepwise import go_on
+from tests.engine.core.commands.stepwise import finished, go_on
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
 from tests.harness.replay import NOW_US, check_replay, state
 
@@ -53,6 +53,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "BLOCK", 8)
     for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_RANGE": 1.0, "_OF_RECENT_ONES": 1.0}.items():
         monkeypatch.setattr(claims, name, value)
+    monkeypatch.setattr(reads, "_MANY_PENDING", 20)
+    for name, value in {"_WORK": STEP, "_OF_A_RANGE": 1.0, "_OF_A_BLOCK": 0.0}.items():
+        monkeypatch.setattr(history, name, value)
 
 
 def begun(command: str) -> tuple[Side, Steps]:
@@ -228,3 +231,67 @@ def test_a_deletion_that_stops_midway_is_logged():
     steps.work.close()
     assert state(side.core) != before
     check_replay(side.core, NOW_US + 5000)
+
+
+HISTORY = [
+    "XREADGROUP GROUP g c-1 STREAMS s 0",
+    "XREADGROUP GROUP g c-1 COUNT 90 STREAMS s 17-1",
+    "XREADGROUP GROUP g c-1 MAXSIZE 3000 STREAMS s s 0 30",
+    "XREADGROUP GROUP g c-1 MAXCOUNT 70 STREAMS s s 0 0",
+    "XREADGROUP GROUP g c-1 STREAMS s s 90 >",
+]
+
+
+def with_history() -> Side:
+    """Return a core in which c-1 has most pending entries, some of them in blocks of several owners."""
+    side = Side()
+    side.run("XCLAIM s g c-1 0 " + " ".join(f"{number}-1" for number in range(1, 250) if number % 40))
+    side.run("XCLAIM s g c-3 0 " + " ".join(f"{number}-1" for number in range(100, 250, 7)))
+    return side
+
+
+@pytest.mark.parametrize("command", HISTORY)
+def test_a_history_in_steps_equals_the_command(command):
+    """Without other commands in between, pending entries read in steps are those of a single run."""
+    whole, side = with_history(), with_history()
+    expected = whole.run(command, after_ms=5)
+    side.core.allow_steps()
+    reply, count = finished(side, side.run(command, after_ms=5))
+    assert count >= 3
+    assert encoded(reply) == encoded(expected)
+    assert state(side.core, times=True) == state(whole.core, times=True)
+    check_replay(side.core, NOW_US + 5000)
+
+
+@pytest.mark.parametrize("command", HISTORY)
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("end", ["", "DEL s", "XGROUP DESTROY s g", "FLUSHALL; SET s string"])
+def test_a_history_while_other_commands_change_the_stream(command, at, end):
+    """Replaying the log gives the same data; a group that no longer exists ends the command with an error."""
+    side = with_history()
+    side.core.allow_steps()
+    steps = side.run(command, after_ms=5)
+    side.session, caller = side.core.open_session(NOW_US), side.session
+    for _ in range(at):
+        assert side.core.go_on(caller, steps, NOW_US + 5000) is steps
+    side.run(end or MEANWHILE, after_ms=6)
+    while (reply := side.core.go_on(caller, steps, NOW_US + 7000)) is steps:
+        pass
+    assert isinstance(reply, CommandError) == bool(end), reply
+    check_replay(side.core, NOW_US + 9000)
+
+
+def test_a_history_has_every_entry_that_stays_pending():
+    """Entries that the consumer gets or loses between the steps do not hide its other entries."""
+    side = with_history()
+    owned = [row[0] for row in side.run("XPENDING s g - + 1000 c-1")]
+    side.core.allow_steps()
+    steps = side.run("XREADGROUP GROUP g c-1 STREAMS s 0", after_ms=5)
+    assert go_on(side, steps) is steps
+    side.session, caller = side.core.open_session(NOW_US), side.session
+    side.run("XCLAIM s g c-1 0 " + " ".join(f"{number}-1" for number in range(40, 250, 40)))
+    side.run("XACK s g 232-1; XADD s * a b; XREADGROUP GROUP g c-1 STREAMS s >")
+    while (reply := side.core.go_on(caller, steps, NOW_US + 7000)) is steps:
+        pass
+    words = encoded(reply).split(b"\r\n")
+    assert [entry_id for entry_id in owned if entry_id not in words] == [b"232-1"]

@@ -7,9 +7,9 @@ counted and returned together. The remaining entries are processed one by one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 
-from engine.core.commands.streams.groups.effects import ClaimEffects
+from engine.core.commands.streams.groups.effects import ClaimEffects, see_consumer
 from engine.core.commands.streams.groups.read_arguments import Budget
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
@@ -23,6 +23,12 @@ from engine.core.streams.stream import Stream
 
 #: Number of records below which they are processed one by one.
 _STRETCH = 8
+#: Units of work per step. Delivering one entry by itself is one unit.
+_WORK = 1000.0
+#: Units of work per entry if entries are delivered together.
+_OF_A_RANGE = 0.1
+#: Units of work per block of the pending entries list.
+_OF_A_BLOCK = 2.0
 #: Number of entries above which the reply is paged.
 _MANY = 20_000
 #: Maximum number of stretches of a page.
@@ -47,75 +53,106 @@ def delivered_again(block: Block, low: int, high: int, more: int) -> array[int]:
 
 
 class History:
-    """A read in progress of the consumer's pending entries of one stream."""
+    """A read, in steps, of the entries of one stream that are pending for a consumer.
 
-    def __init__(self, ctx: Context, ref: GroupRef, consumer: Consumer) -> None:
-        self._ctx, self._stream, self._group, self._consumer = ctx, ref.stream, ref.group, consumer
-        self._effects = ClaimEffects(ctx, ref, consumer.name)
+    ``find`` returns the group, or raises the command's error if the group does not exist.
+    """
+
+    def __init__(self, ctx: Context, find: Callable[[], GroupRef], consumer: bytes, budget: Budget) -> None:
+        self._ctx, self._find, self._consumer, self._budget = ctx, find, consumer, budget
         #: Number of entries in the reply so far, including deleted ones.
         self._count = 0
         #: The parts of the reply: stretches (count, runs), single entries, and IDs of deleted entries.
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 
-    def read(self, after: int, budget: Budget) -> Reply:
-        """Return the consumer's pending entries after ``after``, within ``budget``.
+    def size(self) -> int:
+        """Return the maximum number of entries that the reply can have."""
+        group = self._find().group
+        consumer = group.consumers.get(self._consumer)
+        pending = 0 if consumer is None else group.pending_of(consumer)
+        return min(pending, self._budget.limit() or pending)
 
-        Set the delivery times and increment the delivery counts of those that are not deleted.
+    def read(self, after: int) -> Generator[None, None, Reply]:
+        """Return the consumer's entries after ``after``, within the budget.
+
+        Set the delivery times and increment the delivery counts of those that are not deleted. Records that another
+        command inserts after the last one while the steps run are left out.
         """
-        if after != ids.MAX_ID:
-            try:
-                self._deliver(after, budget)
-            finally:
-                # If an entry cannot be read, the deliveries before it still count.
-                self._effects.flush()
+        pending, limit = self._find().group.pending, self._budget.limit()
+        last = pending.last_id if len(pending) else 0
+        cursor = self._step(after + 1, last, limit)
+        while cursor is not None:
+            yield
+            cursor = self._step(cursor, last, limit)
         return self._reply()
 
-    def _deliver(self, after: int, budget: Budget) -> None:
-        limit, owner, pending = budget.limit(), self._consumer.number, self._group.pending
-        left = pending.per_owner.get(owner, 0)
-        # Counting a delivery changes only the record's values, not the list being iterated.
-        for block, begin, end in pending.blocks(after + 1, ids.MAX_ID):
-            if not left:
-                return
-            for low, high in _stretches(block, begin, end, owner):
-                left -= high - low
-                high = min(high, low + limit - self._count) if limit else high
-                if not budget.maxsize and self._deliver_range(block, low, high):
-                    if budget.left is not None:
-                        budget.left -= high - low
-                else:
-                    for index in range(low, high):
-                        if self._count and budget.spent:
-                            return
-                        budget.charge(self._deliver_one(block, index))
-                if limit and self._count >= limit:
-                    return
+    def _step(self, cursor: int, last: int, limit: int) -> int | None:
+        """Deliver the entries from ``cursor`` to ``last`` again until the step's work is done.
 
-    def _deliver_range(self, block: Block, low: int, high: int) -> bool:
-        runs = runs_of(self._stream, block, low, high) if high - low >= _STRETCH else []
+        Return the ID from which the next step continues, None after the last step.
+        """
+        ref = self._find()
+        consumer = see_consumer(self._ctx, ref, self._consumer)
+        effects, left, work = ClaimEffects(self._ctx, ref, consumer.name), ref.group.pending_of(consumer), _WORK
+        try:
+            # Counting a delivery changes only the record's values, not the list being iterated.
+            for block, begin, end in ref.group.pending.blocks(cursor, last):
+                if not left:
+                    return None
+                if work <= 0:
+                    return block.id_at(begin)
+                work -= _OF_A_BLOCK
+                for low, high in _stretches(block, begin, end, consumer.number):
+                    left -= high - low
+                    high = min(high, low + limit - self._count) if limit else high
+                    if self._deliver_range(ref, consumer, effects, block, low, high):
+                        work -= (high - low) * _OF_A_RANGE
+                    else:
+                        for index in range(low, high):
+                            if self._count and self._budget.spent:
+                                return None
+                            if work <= 0:
+                                return block.id_at(index)
+                            self._budget.charge(self._deliver_one(ref, consumer, effects, block, index))
+                            work -= 1
+                    if limit and self._count >= limit:
+                        return None
+        finally:
+            # If an entry cannot be read, the deliveries before it still count.
+            effects.flush()
+        return None
+
+    def _deliver_range(
+        self, ref: GroupRef, consumer: Consumer, effects: ClaimEffects, block: Block, low: int, high: int
+    ) -> bool:
+        """Deliver the records [low, high) again at once; return False, with no change, if that is not possible."""
+        budget, now = self._budget, self._ctx.now
+        runs = runs_of(ref.stream, block, low, high) if high - low >= _STRETCH and not budget.maxsize else []
         if not runs:
             return False
         counts = delivered_again(block, low, high, 1)
-        self._group.pending.assign(block, low, high, self._consumer.number, self._ctx.now, counts)
+        ref.group.pending.assign(block, low, high, consumer.number, now, counts)
         if self._ctx.changes.recording:
             for ms, seq, count in zip(block.ms[low:high], block.seq[low:high], counts, strict=True):
-                self._effects.add(ms << 64 | seq, self._ctx.now, count)
+                effects.add(ms << 64 | seq, now, count)
         self._given.append((high - low, [(segment.body, first, last) for segment, first, last in runs]))
         self._count += high - low
+        if budget.left is not None:
+            budget.left -= high - low
         return True
 
-    def _deliver_one(self, block: Block, index: int) -> int:
+    def _deliver_one(self, ref: GroupRef, consumer: Consumer, effects: ClaimEffects, block: Block, index: int) -> int:
         """Add one record's entry to the reply; return its size in bytes."""
         entry_id = block.id_at(index)
-        entry = self._stream.frame(entry_id)
+        entry = ref.stream.frame(entry_id)
         self._count += 1
         if entry is None:
             self._given.append([ids.text(entry_id), NIL_ARRAY])
             return 0
         self._given.append(Raw(entry))
         count = min(block.count_at(index) + 1, I64_MAX)
-        self._group.assign((block, index), self._consumer, self._ctx.now, count)
-        self._effects.add(entry_id, self._ctx.now, count)
+        ref.group.assign((block, index), consumer, self._ctx.now, count)
+        effects.add(entry_id, self._ctx.now, count)
         return len(entry)
 
     def _reply(self) -> Reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
 from itertools import chain
 
 from engine.core.commands.families import stream_command
@@ -12,7 +14,7 @@ from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
-from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply
+from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply, Steps
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, reply_of
@@ -22,6 +24,8 @@ from engine.text.messages import streams
 
 #: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for deliveries to others.
 _RECHECK_MS = 100
+#: Number of pending entries above which XREADGROUP reads them in steps.
+_MANY_PENDING = 5000
 #: Start of a read with ``>``, which returns entries not yet delivered to the group.
 NEW = ids.MAX_ID
 
@@ -89,16 +93,22 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
 # -- XREADGROUP -------------------------------------------------------------------------------------------------------
 
 
-def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[GroupRef, int]:
+def _need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
+    """Return the group of the stream at ``key``. Raise XREADGROUP's error if either is missing."""
     stream = ctx.db.read_stream(key)
-    group = stream.groups.get(group_name) if stream is not None else None
+    group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
-        raise CommandError(streams.no_group_read(key, group_name))
+        raise CommandError(streams.no_group_read(key, name))
+    return GroupRef(key, stream, name, group)
+
+
+def _group_start(word: bytes) -> int:
+    """Return the ID after which XREADGROUP starts."""
     if word == b"$":
         raise CommandError(streams.READGROUP_DOLLAR)
     if word == b"+":
         raise CommandError(streams.READGROUP_PLUS)
-    return GroupRef(key, stream, group_name, group), NEW if word == b">" else ids.parse(word)
+    return NEW if word == b">" else ids.parse(word)
 
 
 @stream_command(
@@ -115,33 +125,53 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)
-    places = [_group_start(ctx, key, read.group, word) for key, word in zip(read.keys, read.id_words, strict=True)]
-    budget = Budget(read)
+    name, budget = read.group, Budget(read)
+    places: list[tuple[bytes, int, History | None]] = []
+    for key, word in zip(read.keys, read.id_words, strict=True):
+        _need_group(ctx, key, name)
+        start = _group_start(word)
+        history = None
+        if start != NEW:
+            history = History(ctx, partial(_need_group, ctx, key, name), read.consumer, budget)
+        places.append((key, start, history))
+    work = _read_group(ctx, argv, read, places, budget)
+    size = sum(history.size() for _, _, history in places if history is not None)
+    return ctx.in_steps(argv, work) if size > _MANY_PENDING else Steps(argv, work).all()
+
+
+def _read_group(
+    ctx: Context, argv: list[bytes], read: Read, places: list[tuple[bytes, int, History | None]], budget: Budget
+) -> Generator[None, None, Reply]:
+    """Read new or pending entries of several streams; ``places``: per stream its key, start, and history if read."""
+    name = read.group
+    assert name is not None
     found: list[tuple[bytes, Reply]] = []
     claims = read.claim
-    for ref, start in places:
+    for key, start, history in places:
         if budget.spent:
             break
-        consumer = see_consumer(ctx, ref, read.consumer)
-        if start != NEW:
+        if history is not None:
             claims = None
-            found.append((ref.key, History(ctx, ref, consumer).read(start, budget)))
+            found.append((key, (yield from history.read(start))))
             continue
+        ref = _need_group(ctx, key, name)
+        consumer = see_consumer(ctx, ref, read.consumer)
         reply = _new_entries(ctx, ref, read, consumer, budget, claims)
         if reply is not None:
-            found.append((ref.key, reply))
+            found.append((key, reply))
     if found:
         return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
-    wake_at = _next_claim(ctx, [ref.group for ref, _ in places], claims) if claims is not None else None
+    groups = [_need_group(ctx, key, name).group for key in read.keys]
+    wake_at = _next_claim(ctx, groups, claims) if claims is not None else None
     return _wait(ctx, argv, read, wake_at)
 
 
 def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
     """Fast path for the most frequent call: new entries of one stream."""
     key = read.keys[0]
-    ref, _ = _group_start(ctx, key, name, b">")
+    ref = _need_group(ctx, key, name)
     consumer = see_consumer(ctx, ref, read.consumer)
     if ref.stream.last_id > ref.group.last_id:
         runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)
