@@ -84,7 +84,7 @@ class Capabilities:
 
     def learn_sizes(self, stream: str, reply: Sequence[Any]) -> None:
         """Record the entry size from a reply of XINFO STREAM, which contains the first and last entry."""
-        self.learn_size(stream, max((sum(map(len, one[1])) for one in reply if isinstance(one, list)), default=0))
+        self.learn_size(stream, max((sum(map(len, entry[1])) for entry in reply if isinstance(entry, list)), default=0))
 
     def prefers_script(self, stream: str) -> bool:
         """Return whether a script costs less than sending the stream's entries."""

@@ -69,10 +69,10 @@ class Topology:
         if address.kind == "sentinel":
             question = ("SENTINEL", "REPLICAS", address.service)
             ((_, reply),) = self._first_answer(address.endpoints, address.sentinel_login, question)
-            each = [dict(zip(words[::2], words[1::2], strict=True)) for words in reply]
+            replicas = [dict(zip(words[::2], words[1::2], strict=True)) for words in reply]
             down = (b"s_down", b"o_down", b"disconnected")
-            up = [one for one in each if not set(one[b"flags"].split(b",")).intersection(down)]
-            return [Endpoint(one[b"ip"].decode(), int(one[b"port"])) for one in up]
+            up = [replica for replica in replicas if not set(replica[b"flags"].split(b",")).intersection(down)]
+            return [Endpoint(replica[b"ip"].decode(), int(replica[b"port"])) for replica in up]
         ((_, role),) = self._first_answer([self.endpoint(None)], address.login, ("ROLE",))
         return [Endpoint(host.decode(), int(port)) for host, port, _ in role[2]] if role[0] == b"master" else []
 
@@ -87,9 +87,9 @@ class Topology:
 
         Many keys may be refused at once, so nothing is requested if the slot is already known to be at that node.
         """
-        _, slot, place = refusal.split()[:3]
+        _, slot, endpoint = refusal.split()[:3]
         number = int(slot)
-        target = None if place.startswith("?:") else self._endpoint_of(place, number)
+        target = None if endpoint.startswith("?:") else self._endpoint_of(endpoint, number)
         known = self._ranges
         if known is not None and self._owners[number] == target is not None:
             return
@@ -105,8 +105,8 @@ class Topology:
 
     def ask_target(self, refusal: str) -> Endpoint:
         """Return the node that `ASK slot host:port` names."""
-        _, slot, place = refusal.split()[:3]
-        return self._endpoint_of(place, int(slot))
+        _, slot, endpoint = refusal.split()[:3]
+        return self._endpoint_of(endpoint, int(slot))
 
     def _endpoint_of(self, text: str, slot: int) -> Endpoint:
         """Return the `host:port` of a redirection.

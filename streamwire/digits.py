@@ -129,20 +129,20 @@ def _values(words: Words) -> tuple[Words, Bools | None]:
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     """Return the numbers if all texts have equally many digits after the point, or none has a point; otherwise None."""
     words = _right(words, lengths)
-    place = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
-    if place < 0:
+    point = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
+    if point < 0:
         found = _value(words)
         return None if found is None else found.astype(np.float64)
     # The decimals are in the bytes above the point, the whole part is in those below it.
-    if np.min(lengths) < 2 or np.any((words >> _U(8 * place)) & _U(0xFF) != _U(_DOT)):
+    if np.min(lengths) < 2 or np.any((words >> _U(8 * point)) & _U(0xFF) != _U(_DOT)):
         return None
-    before = (1 << 8 * place) - 1
+    before = (1 << 8 * point) - 1
     upper = words & _U((2**64 - 1) & ~(before << 8 | 0xFF))
     words &= _U(before)
     words <<= _EIGHT
     words |= upper
     found = _value(words)
-    return None if found is None else found / _POWERS[WIDTH - 1 - place]
+    return None if found is None else found / _POWERS[WIDTH - 1 - point]
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
@@ -154,13 +154,13 @@ def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     pointed = dots != 0
     if np.any(pointed & (np.asarray(lengths) < 2)):
         return None
-    place = dots >> _U(7)  # the lowest bit of the point's byte
-    before = place - _U(1)
-    after = ~(before | (place * _U(0xFF)))
+    point = dots >> _U(7)  # the lowest bit of the point's byte
+    before = point - _U(1)
+    after = ~(before | (point * _U(0xFF)))
     found = _value(np.where(pointed, ((words & before) << _EIGHT) | (words & after), words))
     if found is None:
         return None
-    bits = np.log2(np.where(pointed, place, _U(1 << 56)).astype(np.float64)).astype(np.int64)
+    bits = np.log2(np.where(pointed, point, _U(1 << 56)).astype(np.float64)).astype(np.int64)
     numbers: NDArray[np.float64] = found / _POWERS[(WIDTH - 1) - (bits >> 3)]
     return numbers
 

@@ -128,9 +128,9 @@ class Values:
             data = self.data.data
             return b"".join([data[begin:end] for begin, end in zip(starts.tolist(), self.ends.tolist(), strict=True)])
         # Byte i of the result comes from i + (start of its value in data - start of its value in the result).
-        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-        places += np.arange(size)
-        return self.data.take(places, mode="clip").tobytes()
+        positions = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+        positions += np.arange(size)
+        return self.data.take(positions, mode="clip").tobytes()
 
     def words(self) -> tuple[Words, Lengths]:
         """Return the first eight bytes of each value as a word, and its length. Bytes after a shorter value are
@@ -168,4 +168,4 @@ class EntryBatch:
     @property
     def known(self) -> list[Values]:
         """The values of the fields that were sent."""
-        return [one for one in self.values if one is not None]
+        return [values for values in self.values if values is not None]

@@ -99,7 +99,7 @@ def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> E
     if not np.array_equal(walker.at, edges[1:] - len(_LINE_END)):
         return None
     data = np.frombuffer(buffer, np.uint8)
-    entry_ids, *values = (Values.of_bulks(data, one) for one in found)
+    entry_ids, *values = (Values.of_bulks(data, bulk) for bulk in found)
     return EntryBatch(len(entry_ids), tuple(names), tuple(values), entry_ids)
 
 
@@ -139,19 +139,19 @@ def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | 
         starts = np.empty(int(first[-1]), np.int64)
         sizes = np.empty_like(starts)
         starts[first[:-1]], sizes[first[:-1]] = entry_ids.begins, entry_ids.sizes
-        # Each step reads the next word of all frames that have more words; `place` is the word's index.
-        at, place, behind = numbers.begins - len(_LINE_END), first[:-1] + 1, edges[1:] - len(_LINE_END)
+        # Each step reads the next word of all frames that have more words; `index` is the next token of each frame.
+        at, index, behind = numbers.begins - len(_LINE_END), first[:-1] + 1, edges[1:] - len(_LINE_END)
         done = 0
         for step in np.unique(words).tolist():
             walker = Walker(buffer, at)
             for _ in range(step - done):
                 bulk = walker.bulk(b"\r\n$")
-                starts[place], sizes[place] = bulk.begins, bulk.sizes
-                place = place + 1
+                starts[index], sizes[index] = bulk.begins, bulk.sizes
+                index = index + 1
             going, done = words > step, step
             if not np.array_equal(walker.at[~going], behind[~going]):
                 return None
-            at, place, behind, words = walker.at[going], place[going], behind[going], words[going]
+            at, index, behind, words = walker.at[going], index[going], behind[going], words[going]
     except Mismatch:
         return None
     return starts, starts + sizes, first

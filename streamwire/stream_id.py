@@ -141,7 +141,9 @@ def _dashes(word: bytes) -> int:
 
 def columns(entry_ids: list[int]) -> tuple[array[int], array[int]]:
     """Return IDs as two columns: milliseconds, sequence numbers."""
-    return array("Q", [one >> 64 for one in entry_ids]), array("Q", [one & U64_MAX for one in entry_ids])
+    return array("Q", [entry_id >> 64 for entry_id in entry_ids]), array(
+        "Q", [entry_id & U64_MAX for entry_id in entry_ids]
+    )
 
 
 def position(ms: array[int], seq: array[int], entry_id: int) -> int:

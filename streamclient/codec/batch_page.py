@@ -104,7 +104,7 @@ class BatchPage:
         offsets = pa.array(np.arange(0, self.count * width + 1, width, dtype=np.int32))
         if isinstance(self._batches[0].ids, Values):
             # Order the values as in the frames, so that the offsets ascend.
-            spans = [(one.starts, one.ends) for one in map(self._values, numbers) if one is not None]
+            spans = [(column.starts, column.ends) for column in map(self._values, numbers) if column is not None]
             edges = np.array(spans, np.int32).transpose(2, 0, 1)
             return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(edges).ravel())
         # Concatenate the columns, then take their values in the order of the entries.
@@ -144,16 +144,16 @@ def _spread(data: NDArray[np.uint8], edges: NDArray[np.int32]) -> Any:
 
 def _joined(found: Sequence[Values | None]) -> Values | None:
     """Concatenate a field's values in several batches. Return None if a batch was sent without them."""
-    parts = [one for one in found if one is not None]
+    parts = [values for values in found if values is not None]
     if len(parts) < len(found):
         return None
-    bounds = [one.bounds for one in parts if one.bounds is not None]
-    sizes = [int(one[-1]) for one in bounds]
+    bounds = [part.bounds for part in parts if part.bounds is not None]
+    sizes = [int(ends[-1]) for ends in bounds]
     if sum(sizes) > _MAX_BYTES:
         raise ValueError("a page of more than two gigabytes")
     before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
-    joined = np.concatenate([[0], *(one[1:] + first for one, first in zip(bounds, before, strict=True))])
-    data = np.concatenate([one.data[:size] for one, size in zip(parts, sizes, strict=True)])
+    joined = np.concatenate([[0], *(ends[1:] + first for ends, first in zip(bounds, before, strict=True))])
+    data = np.concatenate([part.data[:size] for part, size in zip(parts, sizes, strict=True)])
     return Values.divided(data, joined.astype(np.int32))
 
 

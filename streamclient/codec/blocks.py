@@ -62,7 +62,7 @@ class Columns:
     def frame_bytes(self) -> int:
         """Approximate size of the entries as frames, in bytes: an entry has about 35 bytes of framing, a field 14."""
         names = sum(len(name) + 14 for name in self.names)
-        return self.count * (names + 35) + sum(one[1][1] - one[1][0] for one in self.fields if one is not None)
+        return self.count * (names + 35) + sum(field[1][1] - field[1][0] for field in self.fields if field is not None)
 
 
 Block = Frames | Columns

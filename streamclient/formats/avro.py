@@ -58,13 +58,13 @@ def _raw(schema: Any) -> Any:
         return [_raw(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: value for name, value in schema.items() if name != "logicalType" or value == "decimal"}
+    reduced = {name: value for name, value in schema.items() if name != "logicalType" or value == "decimal"}
     for name in ("type", "items", "values"):
-        if name in kept:
-            kept[name] = _raw(kept[name])
-    if isinstance(kept.get("fields"), list):
-        kept["fields"] = [_raw(each) for each in kept["fields"]]
-    return kept
+        if name in reduced:
+            reduced[name] = _raw(reduced[name])
+    if isinstance(reduced.get("fields"), list):
+        reduced["fields"] = [_raw(each) for each in reduced["fields"]]
+    return reduced
 
 
 def _in_order(schema: Schema) -> list[Schema]:

@@ -47,7 +47,7 @@ class RedisEntries:
         return self._connection.capabilities
 
     def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        answers = [self._known_nth(*one) for one in requested]
+        answers = [self._known_nth(*request) for request in requested]
         left = [at for at, answer in enumerate(answers) if answer is None]
         grids = [sampling.grid_of(requested[at][2]) for at in left]
         several = zip((requested[at] for at in left), grids, strict=True)
@@ -103,7 +103,7 @@ class RedisEntries:
         rest = xrange.marks(self._connection, [counting for _, counting in begun.values()])
         for (at, (marks, _)), (more, total) in zip(begun.items(), rest, strict=True):
             found[at] = [*marks, *more], total
-        return [one for one in found if one is not None]
+        return [result for result in found if result is not None]
 
     def _short_marks(self, requested: Sequence[_Asked]) -> list[_Marks | None]:
         """Return the result of `_marks` for ranges with few entries, and None for other ranges.
@@ -112,7 +112,7 @@ class RedisEntries:
         """
         known = self._known
         found: list[_Marks | None] = [None] * len(requested)
-        scriptable = (at for at, one in enumerate(requested) if known.prefers_script(one[0]))
+        scriptable = (at for at, request in enumerate(requested) if known.prefers_script(request[0]))
         large = [at for at in scriptable if requested[at][4] <= known.script_page(requested[at][0])]
         scripted = [
             scripts.ids_of(stream, after, upto, most, grid, grid)
@@ -124,7 +124,7 @@ class RedisEntries:
             else:
                 ids = scripts.parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
-        small = [at for at, one in enumerate(requested) if one[4] <= _SHORT and one[0] not in known.large]
+        small = [at for at, request in enumerate(requested) if request[4] <= _SHORT and request[0] not in known.large]
         heads = [at for at in small if requested[at][4] == 1]
         commands = [xrange.command(*requested[at][:3], 1) for at in heads]
         for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):

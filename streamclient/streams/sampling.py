@@ -78,7 +78,7 @@ def estimated(
     weights: list[float] = []
     for i, window in enumerate(windows):
         edge = at[i + 1] if i + 1 < len(at) else upto.next()
-        inside = [one for one in window if one < edge]
+        inside = [entry_id for entry_id in window if entry_id < edge]
         if not inside:
             continue
         points.append(inside[-1])

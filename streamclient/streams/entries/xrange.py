@@ -148,8 +148,8 @@ def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[l
 
     while left or under_way:
         while left and len(under_way) < _AT_ONCE:
-            at, one = left.popleft()
-            advance(at, _counted(connection, *one), None)
+            at, request = left.popleft()
+            advance(at, _counted(connection, *request), None)
         if under_way:
             at, counted, token = under_way.popleft()
             advance(at, counted, connection.receive(token))
@@ -207,11 +207,11 @@ def short_ids(
     at = 0
     while at < len(requested):
         some, entries = [requested[at]], requested[at][2]
-        for one in requested[at + 1 : at + _SHORT_RANGES]:
-            entries += one[2]
+        for request in requested[at + 1 : at + _SHORT_RANGES]:
+            entries += request[2]
             if entries > _SHORT_ENTRIES:
                 break
-            some.append(one)
+            some.append(request)
         tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in some]
         for (stream, *_), token in zip(some, tokens, strict=True):
             page = _page(connection, stream, *connection.receive(token))

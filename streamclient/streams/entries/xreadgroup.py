@@ -241,11 +241,11 @@ def _pending_entries(
             return
         ids = page.ids().to_pylist()
         end = StreamId.parse(ids[-1]) if page.count == len(left) else StreamId.parse(last)
-        passed = sum(StreamId.parse(one) <= end for one in left)
-        gone = sorted(set(left[:passed]) - set(ids))
-        ours = [one in counts for one in ids]
-        found = np.array([counts.get(one, 0) for one in ids], np.int32)
-        yield page, found, None if all(ours) else np.array(ours), gone
+        passed = sum(StreamId.parse(entry_id) <= end for entry_id in left)
+        deleted = sorted(set(left[:passed]) - set(ids))
+        ours = [entry_id in counts for entry_id in ids]
+        found = np.array([counts.get(entry_id, 0) for entry_id in ids], np.int32)
+        yield page, found, None if all(ours) else np.array(ours), deleted
         left = left[passed:]
 
 
@@ -258,7 +258,7 @@ def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequen
     for (consumer, ids), rows in zip(pages, connection.commands(requested), strict=True):
         if len(rows) < consumer.page_size:
             counts = {row[0]: int(row[3]) for row in rows}
-            found.append(np.array([counts.get(one, 1) for one in ids], np.int32))
+            found.append(np.array([counts.get(entry_id, 1) for entry_id in ids], np.int32))
         else:
             found.append(deliveries(connection, consumer, ids))
     return found
@@ -276,7 +276,7 @@ def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes])
         rows = _pending(connection, consumer, str(after), last)
         found.update((row[0], int(row[3])) for row in rows)
         if len(rows) < consumer.page_size:
-            return np.array([found.get(one, 1) for one in ids], np.int32)
+            return np.array([found.get(entry_id, 1) for entry_id in ids], np.int32)
         after = StreamId.parse(rows[-1][0]).next()
 
 
