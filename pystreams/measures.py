@@ -128,9 +128,9 @@ class Measure(Generic[Row]):
 
     `read`: returns the value of a row. `key`: JSON key, by default `name` with the form's unit. `metric`: name in
     Prometheus; names of counters end with `_total`. `help`: HELP of the metric, and the tooltip in the dashboard
-    if `hint` is empty. `order`: returns the sort key of a row, by default its value. `kept`: whether the dashboard
-    keeps a history of the values. `trend`: title of a chart of the last values. `heading`: title in the dashboard.
-    `optional`: whether the column is hidden on narrow screens.
+    if `hint` is empty. `order`: returns the sort key of a row, by default its value. `has_history`: whether the
+    dashboard keeps a history of the values. `trend`: title of a chart of the last values. `heading`: title in the
+    dashboard. `optional`: whether the column is hidden on narrow screens.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Measure(Generic[Row]):
     metric: str = ""
     help: str = ""
     order: Callable[[Row], Any] | None = None
-    kept: bool = False
+    has_history: bool = False
     trend: str = ""
     title: str = ""
     heading: str = ""
@@ -244,11 +244,11 @@ _OF_ESTIMATES = (
 STREAM: View[StreamRow] = (
     Measure("name", lambda row: row.stream.name, NAME, title="STREAM"),
     Measure("length", lambda row: row.stream.length, metric="redis_stream_length", help="Entries in the stream.",
-            kept=True),
+            has_history=True),
     Measure("bytes", lambda row: row.stream.bytes, BYTES, heading="Size", hint="Memory usage, estimated by the server",
             optional=True),
     Measure("average_bytes", lambda row: _average_bytes(row.stream), BYTES),
-    Measure("rate", lambda row: row.stream.rate, RATE, kept=True, trend="Last hour"),
+    Measure("rate", lambda row: row.stream.rate, RATE, has_history=True, trend="Last hour"),
     Measure("average_rate", lambda row: row.stream.average_rate(row.at), RATE),
     Measure("groups", lambda row: row.stream.groups, metric="redis_stream_groups",
             help="Consumer groups of the stream.", optional=True),
@@ -288,18 +288,18 @@ GROUP: View[GroupRow] = (
     Measure("consumers", lambda row: row.group.consumer_count, metric="redis_stream_group_consumers",
             help="Consumers of the group.", optional=True),
     Measure("pending", lambda row: row.group.pending, metric="redis_stream_group_messages_pending",
-            help="Entries delivered and not acknowledged.", kept=True),
+            help="Entries delivered and not acknowledged.", has_history=True),
     Measure("lag", lambda row: row.group.lag,
             estimate=Estimate(lambda row: row.group.exact, lambda row: row.group.bounds, _OF_ESTIMATES),
             metric="redis_stream_group_lag", help="Undelivered entries, exact: reported by XINFO or counted.",
-            hint="Entries that are not delivered; ~ is an estimate", kept=True, trend="Last hour"),
+            hint="Entries that are not delivered; ~ is an estimate", has_history=True, trend="Last hour"),
     Measure("position", lambda row: row.group.position, ID, metric="redis_stream_group_last_delivered_id",
             help="Milliseconds of the last delivered ID."),
     Measure("end", lambda row: row.group.stream.generated, ID),
     Measure("read", lambda row: row.group.read, metric="redis_stream_group_entries_read",
             help="Entries ever delivered, if the server reports them."),
     Measure("behind", lambda row: row.group.behind_ms, DURATION, "lag_seconds", metric="pystreams_group_lag_seconds",
-            help="Age of the first undelivered entry; 0 if all are delivered.", kept=True,
+            help="Age of the first undelivered entry; 0 if all are delivered.", has_history=True,
             order=lambda row: (-1 if row.group.behind_ms is None else row.group.behind_ms, row.group.lag or 0)),
     Measure("oldest", lambda row: row.group.oldest, ID, "oldest_pending"),
     Measure("oldest_idle", lambda row: row.group.oldest_idle_ms, DURATION, "oldest_pending_idle_seconds"),

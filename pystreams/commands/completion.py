@@ -97,5 +97,5 @@ class Bash(_Printable, BashComplete):
             return f"{item.type},"
         begun = self.get_completion_args()[1]
         breaks = [at for at, each in enumerate(begun) if each in ":=" and each in os.environ.get("COMP_BREAKS", ":=")]
-        kept = breaks[-1] + 1 if breaks and item.value.startswith(begun) else 0
-        return "plain," + _SPECIAL.sub(r"\\\1", item.value[kept:])
+        start = breaks[-1] + 1 if breaks and item.value.startswith(begun) else 0
+        return "plain," + _SPECIAL.sub(r"\\\1", item.value[start:])

@@ -269,11 +269,11 @@ def _state(given: str | None) -> Path | None:
 
     if given == "none":
         return None
-    place = folder.default() if given is None else Path(given)
+    directory = folder.default() if given is None else Path(given)
     try:
-        return folder.prepared(place)
+        return folder.prepared(directory)
     except OSError as cause:
-        return fail("STATE_UNUSABLE", directory=place, reason=cause.strerror or cause)
+        return fail("STATE_UNUSABLE", directory=directory, reason=cause.strerror or cause)
 
 
 def _provider(given: Mapping[str, str | None]) -> Provider | None:

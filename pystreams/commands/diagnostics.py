@@ -45,18 +45,18 @@ def doctor(run: Run, address: str | None) -> None:
             advance(1)
     if run.out.structured:
         rows = [
-            {"what": each.what, "verdict": each.verdict.value, "found": each.found, "advice": each.advice}
+            {"what": each.subject, "verdict": each.verdict.value, "found": each.found, "advice": each.advice}
             for each in findings
         ]
         run.out.document({"url": run.connection.address.shown, "findings": rows}, "findings")
     else:
         columns = [Column("CHECK"), Column("VERDICT", styles=STYLES), Column("FOUND")]
-        run.out.table(columns, [[each.what, each.verdict.value, each.found] for each in findings])
-        told = [each for each in findings if each.advice and each.verdict != Verdict.OK]
-        if told:
+        run.out.table(columns, [[each.subject, each.verdict.value, each.found] for each in findings])
+        advice = [f"{each.subject}: {each.advice}" for each in findings if each.advice and each.verdict != Verdict.OK]
+        if advice:
             run.out.line()
-        for each in told:
-            run.out.line(f"{each.what}: {each.advice}")
+        for line in advice:
+            run.out.line(line)
     if any(each.verdict == Verdict.PROBLEM for each in findings):
         exit_with_found(run)
 

@@ -43,14 +43,14 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
                 run.out.warn(f"A Spark query reads {names.shown(group.stream.name)} and would fail with STREAM_LOST.")
     documents = [{"stream": names.as_json(each.name), "entries": each.length, "groups": each.groups} for each in found]
     entries, groups = sum(each.length for each in found), sum(each.groups for each in found)
-    what = f"the stream {names.shown(found[0].name)}" if len(found) == 1 else numbers.things(len(found), "stream")
+    subject = f"the stream {names.shown(found[0].name)}" if len(found) == 1 else numbers.things(len(found), "stream")
     if len(found) > 1 and not run.out.structured:
         columns = [Column("STREAM"), Column("ENTRIES", right=True), Column("GROUPS", right=True)]
         rows = [[names.shown(each.name), numbers.count(each.length), str(each.groups)] for each in found[:_SHOWN]]
         run.out.table(columns, rows)
         if len(found) > _SHOWN:
             run.out.line(f"... and {len(found) - _SHOWN:,} more")
-    plan = f"remove {what} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
+    plan = f"remove {subject} with {numbers.things(entries, 'entry')} and {numbers.things(groups, 'group')}"
     if not run.may(plan, {"entries": entries, "streams": documents}, "streams"):
         return
     removed = removals.streams(run.connection, [each.name for each in found])

@@ -33,7 +33,7 @@ def _version() -> str:
 
 def _asks_for_json(words: Sequence[str]) -> bool:
     """Return whether a command line that cannot be parsed asks for results in JSON."""
-    joined = [f"{one}={other}" for one, other in pairwise(words)]
+    joined = [f"{word}={value}" for word, value in pairwise(words)]
     asking = {
         "--json",
         *(f"{option}{form}" for option in ("-o", "-o=", "--output=") for form in (Form.JSON, Form.JSONL)),

@@ -120,11 +120,11 @@ def _kill(run: Run, nodes: Sequence[Endpoint], connected: list[servers.Client], 
         raise click.UsageError("Client IDs belong to one server. Select the server with --node.")
     for missing in sorted({*ids} - {each.id for each in connected}):
         fail("NO_SUCH_CLIENT", node=nodes[0], client=missing)
-    gone = [each for each in connected if each.id in ids]
-    listed = ", ".join(f"{each.id} at {each.address}" for each in gone)
-    records = [{"id": each.id, "address": each.address} for each in gone]
-    if run.may(f"disconnect {numbers.things(len(gone), 'client')} ({listed})", {"clients": records}, "clients"):
-        killed = sum(servers.ask_one(run.connection, nodes[0], "CLIENT", "KILL", "ID", each.id) for each in gone)
+    chosen = [each for each in connected if each.id in ids]
+    listed = ", ".join(f"{each.id} at {each.address}" for each in chosen)
+    records = [{"id": each.id, "address": each.address} for each in chosen]
+    if run.may(f"disconnect {numbers.things(len(chosen), 'client')} ({listed})", {"clients": records}, "clients"):
+        killed = sum(servers.ask_one(run.connection, nodes[0], "CLIENT", "KILL", "ID", each.id) for each in chosen)
         done = {"disconnected": killed, "clients": records}
         run.done(f"Disconnected {numbers.things(killed, 'client')}.", done, "clients")
 
@@ -292,7 +292,9 @@ def acl(
     if rules is not None or remove or save:
         _change_users(run, nodes, user, rules, password_file, remove=remove, save=save)
         return
-    found = [each for place in nodes for each in servers.users(run.connection, place, [] if user is None else [user])]
+    found = [
+        each for endpoint in nodes for each in servers.users(run.connection, endpoint, [] if user is None else [user])
+    ]
     shown = found[:limit] if limit else found
     columns = [Column("USER"), Column("STATE"), Column("PASSWORDS", right=True), Column("COMMANDS"), Column("KEYS")]
     columns.append(Column("CHANNELS"))
@@ -337,7 +339,7 @@ def _change_users(
     remove: bool,
     save: bool,
 ) -> None:
-    place = ", ".join(map(str, nodes))
+    addresses = ", ".join(map(str, nodes))
     commands: list[tuple[str | bytes, ...]] = []
     plans = []
     if user is not None and rules is not None:
@@ -347,17 +349,17 @@ def _change_users(
         commands.append(("ACL", "SETUSER", user, *words))
         secret = (">", "<", "#", "!")
         shown = " ".join(word[0] + "(hidden)" if word.startswith(secret) else word for word in words)
-        plans.append(f"set the user {names.shown(user)} of {place} to '{shown}'")
+        plans.append(f"set the user {names.shown(user)} of {addresses} to '{shown}'")
     elif user is not None and remove:
         for each in nodes:
             servers.users(run.connection, each, [user])  # raises NO_SUCH_USER
         commands.append(("ACL", "DELUSER", user))
-        own = run.connection.address.login.username or "default"
-        who = ", your own login," if user == own.encode() else ""
-        plans.append(f"remove the user {names.shown(user)}{who} of {place} and disconnect its clients")
+        login = run.connection.address.login.username or "default"
+        who = ", your own login," if user == login.encode() else ""
+        plans.append(f"remove the user {names.shown(user)}{who} of {addresses} and disconnect its clients")
     if save:
         commands.append(("ACL", "SAVE"))
-        plans.append(f"write the ACL file of {place}")
+        plans.append(f"write the ACL file of {addresses}")
     document = {"nodes": list(map(str, nodes)), "user": None if user is None else names.as_json(user)}
     if run.may(", and ".join(plans), document):
         for command in commands:

@@ -157,8 +157,8 @@ def _when(at: StreamId | None, now: int) -> str:
 
 
 def _group(row: GroupRow) -> str:
-    told = ", ".join(f"{each.name} {each.text(row)}" for each in measures.GROUP_OF_STREAM)
-    return f"{names.shown(row.group.name)} ({told})"
+    values = ", ".join(f"{each.name} {each.text(row)}" for each in measures.GROUP_OF_STREAM)
+    return f"{names.shown(row.group.name)} ({values})"
 
 
 @verb("report", needs=f"{_READS} +xpending +xrange", examples=("pystreams report", "pystreams report --top 20 --json"))

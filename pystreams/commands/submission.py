@@ -47,13 +47,13 @@ _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() fo
 def spark_submit() -> str:
     """Return spark-submit next to this Python, in SPARK_HOME, on PATH, or in the installed pyspark."""
     spec = importlib.util.find_spec("pyspark")
-    places = [Path(sys.executable).parent]
+    directories = [Path(sys.executable).parent]
     if os.environ.get("SPARK_HOME"):
-        places.append(Path(os.environ["SPARK_HOME"]) / "bin")
-    places += [Path(place) for place in os.get_exec_path()]
+        directories.append(Path(os.environ["SPARK_HOME"]) / "bin")
+    directories += [Path(directory) for directory in os.get_exec_path()]
     if spec is not None and spec.origin is not None:
-        places.append(Path(spec.origin).parent / "bin")
-    found = shutil.which("spark-submit", path=os.pathsep.join(map(str, places)))
+        directories.append(Path(spec.origin).parent / "bin")
+    found = shutil.which("spark-submit", path=os.pathsep.join(map(str, directories)))
     return found or fail("NO_SPARK_SUBMIT", python=sys.executable)
 
 
@@ -78,9 +78,9 @@ def _homes() -> Iterator[Path]:
     if spec is not None and spec.origin is not None:
         yield Path(spec.origin).parent / "java-runtime"
     for pattern in _HOMES:
-        place = Path(pattern).expanduser()
-        root = Path(place.anchor)
-        yield from (home for home in root.glob(str(place.relative_to(root))) if (home / "bin" / "java").exists())
+        path = Path(pattern).expanduser()
+        root = Path(path.anchor)
+        yield from (home for home in root.glob(str(path.relative_to(root))) if (home / "bin" / "java").exists())
 
 
 def _release(home: Path) -> int:

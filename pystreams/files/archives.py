@@ -245,10 +245,10 @@ class Parquet(_ParquetRows):
             return
         table, last = self._next_table()
         self._number += 1
-        place = self._path / f"part-{self._number:06}_{last}.parquet"
-        unfinished = place.with_suffix(".unfinished")
+        path = self._path / f"part-{self._number:06}_{last}.parquet"
+        unfinished = path.with_suffix(".unfinished")
         pq.write_table(table, unfinished)
-        unfinished.rename(place)
+        unfinished.rename(path)
 
     def close(self, *, whole: bool) -> None:
         if whole:

@@ -158,18 +158,18 @@ def combined(*decorators: Decorator) -> Decorator:
     return all_of_them
 
 
-def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -> None:
+def _from_file(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
     """Use the file's values as defaults of the flags."""
-    if place is None:
+    if path is None:
         return
     try:
-        table = tomllib.loads(_text(place))
+        table = tomllib.loads(_text(path))
     except OSError as cause:
-        fail("FILE_UNUSABLE", file=place, reason=cause.strerror or type(cause).__name__)
+        fail("FILE_UNUSABLE", file=path, reason=cause.strerror or type(cause).__name__)
     except UnicodeDecodeError:
-        fail("JOB_FILE_MALFORMED", file=place, reason="it is not UTF-8, as TOML requires")
+        fail("JOB_FILE_MALFORMED", file=path, reason="it is not UTF-8, as TOML requires")
     except tomllib.TOMLDecodeError as cause:
-        fail("JOB_FILE_MALFORMED", file=place, reason=f"it is not TOML ({cause})")
+        fail("JOB_FILE_MALFORMED", file=path, reason=f"it is not TOML ({cause})")
     flags = {
         option.removeprefix("--"): parameter
         for parameter in ctx.command.params
@@ -177,16 +177,16 @@ def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -
     }
     options = table.pop("options", {})
     if not isinstance(options, Mapping):
-        fail("JOB_FILE_MALFORMED", file=place, reason="'options' is not a table")
+        fail("JOB_FILE_MALFORMED", file=path, reason="'options' is not a table")
     ctx.meta[FROM_FILE] = {name: _word(value) for name, value in options.items()}
     defaults: dict[str, Any] = {}
     for name, value in table.items():
         parameter = flags.get(name)
         if parameter is None or parameter.name in (None, "options"):
             nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.0)[0]
-            fail("JOB_FILE_MALFORMED", file=place, reason=f"there is no flag '{name}'; the nearest is '{nearest}'")
+            fail("JOB_FILE_MALFORMED", file=path, reason=f"there is no flag '{name}'; the nearest is '{nearest}'")
         if isinstance(value, Mapping):
-            fail("JOB_FILE_MALFORMED", file=place, reason=f"'{name}' is a table; the only one is [options]")
+            fail("JOB_FILE_MALFORMED", file=path, reason=f"'{name}' is a table; the only one is [options]")
         if isinstance(value, list) != parameter.multiple if isinstance(parameter, click.Option) else False:
             value = [value] if not isinstance(value, list) else _word(value)
         assert parameter.name is not None
@@ -194,10 +194,10 @@ def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -
     ctx.default_map = {**(ctx.default_map or {}), **defaults}
 
 
-def _text(place: str) -> str:
-    if "://" in place:
-        return Files(session("conf")[0]).read_text(place)
-    return Path(place).read_text()
+def _text(path: str) -> str:
+    if "://" in path:
+        return Files(session("conf")[0]).read_text(path)
+    return Path(path).read_text()
 
 
 def _word(value: Any) -> str:

@@ -153,8 +153,8 @@ def _line(text: str) -> str:
     If that line introduces a Python traceback, return the next condition, or the last line of the traceback.
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
-    if said and said[0].endswith("Traceback (most recent call last):"):
+    conditions = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
+    if conditions and conditions[0].endswith("Traceback (most recent call last):"):
         ends = [line for line in lines[1:] if not line[0].isspace()]
-        return said[1] if len(said) > 1 else ends[-1] if ends else said[0]
-    return said[0] if said else lines[0] if lines else text
+        return conditions[1] if len(conditions) > 1 else ends[-1] if ends else conditions[0]
+    return conditions[0] if conditions else lines[0] if lines else text

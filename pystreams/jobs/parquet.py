@@ -64,13 +64,13 @@ class Parquet:
                 for left in self._files.matching(f"{self._directory}/{pattern.replace('*.parquet', name)}-*.parquet"):
                     self._files.delete(left.uri)
             self._is_new = False
-        place = f"{self._staging}/{batch}"
-        rows.write.mode("overwrite").partitionBy(*partition_by).parquet(place)
-        for number, found in enumerate(found_in(self._files, place)):
+        staging = f"{self._staging}/{batch}"
+        rows.write.mode("overwrite").partitionBy(*partition_by).parquet(staging)
+        for number, found in enumerate(found_in(self._files, staging)):
             if not partition_by and not self._count([found.uri]):
                 continue
-            self._files.rename(found.uri, f"{self._folder(found, place)}/{name}-{number:05d}.parquet")
-        self._files.delete(place)
+            self._files.rename(found.uri, f"{self._folder(found, staging)}/{name}-{number:05d}.parquet")
+        self._files.delete(staging)
 
     def compact(self, before: int, count: int, size: int) -> int:
         """Merge small files in each directory that has at least `count` small files, but at least two.
@@ -93,12 +93,12 @@ class Parquet:
         if len(some) < 2:
             return 0
         sources = sorted((found.uri for found in some), key=lambda uri: _batch_of(uri.rpartition("/")[2]))
-        place = f"{self._staging}/merged"
+        staging = f"{self._staging}/merged"
         rows = self._spark.read.parquet(*sources).coalesce(1)
         if "_id" in rows.columns:
             rows = rows.sortWithinPartitions("_stream", *in_order_of_ids())
-        rows.write.mode("overwrite").parquet(place)
-        (made,) = found_in(self._files, place)
+        rows.write.mode("overwrite").parquet(staging)
+        (made,) = found_in(self._files, staging)
         if self._count([made.uri]) != self._count(sources):
             fail("ARCHIVE_DIFFERS", directory=folder)
         last = max(_batch_of(found.name) for found in some)
@@ -122,8 +122,8 @@ class Parquet:
     def _count(self, uris: list[str]) -> int:
         return self._spark.read.parquet(*uris).count()
 
-    def _folder(self, found: Found, place: str) -> str:
-        return self._directory if found.folder == place.rpartition("/")[2] else f"{self._directory}/{found.folder}"
+    def _folder(self, found: Found, staging: str) -> str:
+        return self._directory if found.folder == staging.rpartition("/")[2] else f"{self._directory}/{found.folder}"
 
 
 def in_order_of_ids() -> list[Column]:
@@ -153,12 +153,12 @@ def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
         found = [each.uri for each in found_in(files, directory)]
         if before == _journals(files, directory):
             break
-    gone: set[str] = set()
+    replaced: set[str] = set()
     for journal in before.values():
-        said = json.loads(journal)
-        if said["target"] in found:
-            gone.update(said["sources"])
-    left = [uri for uri in found if uri not in gone]
+        merge = json.loads(journal)
+        if merge["target"] in found:
+            replaced.update(merge["sources"])
+    left = [uri for uri in found if uri not in replaced]
     if not left:
         fail("ARCHIVE_MISSING", directory=directory)
     return spark.read.option("basePath", directory).parquet(*left)

@@ -156,8 +156,8 @@ class Run:
     def _with(self, builder: Builder, given: Mapping[str, str], options: Mapping[str, Any]) -> Builder:
         """Return the builder with all options. The user's options override the options of the job."""
         named = {name.lower() for name in (*given, *self._common)}
-        mine = {name: value for name, value in options.items() if value is not None and name.lower() not in named}
-        made: Builder = builder.options(**self._common, **given, **mine)  # type: ignore[attr-defined]
+        defaults = {name: value for name, value in options.items() if value is not None and name.lower() not in named}
+        made: Builder = builder.options(**self._common, **given, **defaults)  # type: ignore[attr-defined]
         return made
 
     def stream_of(self, reading: Reading, *, own_columns: bool = False, **options: Any) -> DataFrame:
@@ -193,14 +193,14 @@ class Run:
         """Return the checkpoint, and record that it belongs to this job with these settings. Raises MISSING_CHECKPOINT
         and CHECKPOINT_TAKEN.
         """
-        place = self.need_checkpoint()
-        note = f"{place}/_job"
-        mine = json.dumps({"job": self.name, **{name: value for name, value in fixed.items() if value}})
+        checkpoint = self.need_checkpoint()
+        note = f"{checkpoint}/_job"
+        contents = json.dumps({"job": self.name, **{name: value for name, value in fixed.items() if value}})
         if not self.files.exists(note):
-            self.files.write_text(note, mine)
-        elif (found := self.files.read_text(note)) != mine:
-            fail("CHECKPOINT_TAKEN", checkpoint=place, before=_told(found), now=_told(mine))
-        return place
+            self.files.write_text(note, contents)
+        elif (found := self.files.read_text(note)) != contents:
+            fail("CHECKPOINT_TAKEN", checkpoint=checkpoint, before=_description(found), now=_description(contents))
+        return checkpoint
 
     def query_id(self) -> str:
         """Return the ID of the checkpoint's query, which must have started before."""
@@ -226,16 +226,16 @@ class Run:
 
         self._follow(self._writer(frame, fixed).foreachBatch(batch).outputMode(output_mode).start())
 
-    def follow_sink(self, frame: DataFrame, form: str, place: str, partition_by: str) -> None:
+    def follow_sink(self, frame: DataFrame, form: str, target: str, partition_by: str) -> None:
         """Append to a table in the format `form`. Spark's sink for this format writes each batch once.
 
-        `place`: its directory; for Iceberg the name of the table, which is created if missing.
+        `target`: its directory; for Iceberg the name of the table, which is created if missing.
         """
         writer = self._writer(frame).format(form).outputMode("append").partitionBy(partition_by)
         if form == "iceberg":  # a batch's rows are not sorted by day
-            self._follow(writer.option("fanout-enabled", "true").toTable(place))
+            self._follow(writer.option("fanout-enabled", "true").toTable(target))
         else:
-            self._follow(writer.start(place))
+            self._follow(writer.start(target))
 
     def _writer(self, frame: DataFrame, fixed: Mapping[str, object] = _NOTHING) -> DataStreamWriter:
         writer = frame.writeStream.queryName(f"pystreams-{self.name}").trigger(**self.trigger)
@@ -286,11 +286,11 @@ class Run:
 _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
 
 
-def _told(note: str) -> str:
+def _description(note: str) -> str:
     """Return the contents of a checkpoint's note, for an error."""
-    said = json.loads(note)
-    name = said.pop("job")
-    return ", ".join([f"the job {name}", *(f"{flag} {value}" for flag, value in said.items())])
+    flags = json.loads(note)
+    name = flags.pop("job")
+    return ", ".join([f"the job {name}", *(f"{flag} {value}" for flag, value in flags.items())])
 
 
 def _is_busy(query: StreamingQuery) -> bool:

@@ -19,10 +19,10 @@ _SHOWN = 1000  # maximum number of rows of a batch on the console
 
 @dataclass(frozen=True)
 class Target:
-    """Destination of rows. `place`: a stream's name, or a URI."""
+    """Destination of rows. `name`: name of a stream, or URI of a directory."""
 
     kind: Literal["stream", "parquet", "console"]
-    place: str = ""
+    name: str = ""
 
 
 class TargetType(click.ParamType[Target]):
@@ -34,14 +34,14 @@ class TargetType(click.ParamType[Target]):
         del ctx
         if isinstance(value, Target):
             return value
-        kind, _, place = str(value).partition(":")
+        kind, _, name = str(value).partition(":")
         if value == "console":
             return Target("console")
-        if kind == "stream" and place:
-            return Target("stream", place)
-        if kind == "parquet" and place:
-            check_place(place)
-            return Target("parquet", place.rstrip("/"))
+        if kind == "stream" and name:
+            return Target("stream", name)
+        if kind == "parquet" and name:
+            check_place(name)
+            return Target("parquet", name.rstrip("/"))
         flag = param.opts[0] if param is not None else "--to"
         return fail("INVALID_VALUE", name=flag, value=value, expected="it must be stream:NAME, parquet:URI or console")
 
@@ -57,12 +57,12 @@ def work_of(run: Run, target: Target) -> Work:
     if target.kind == "console":
         return lambda rows, _number: rows.show(_SHOWN, truncate=False)
     if target.kind == "stream":
-        return lambda rows, _number: run.write(flat(rows), stream=target.place)
+        return lambda rows, _number: run.write(flat(rows), stream=target.name)
     files: list[Parquet] = []
 
     def add(rows: DataFrame, number: int) -> None:
         if not files:
-            files.append(Parquet(run.spark, run.files, target.place, run.query_id()))
+            files.append(Parquet(run.spark, run.files, target.name, run.query_id()))
         files[0].add(flat(rows), number)
 
     return add

@@ -58,21 +58,23 @@ def _version(facts: Mapping[str, str]) -> tuple[int, ...]:
 
 
 def _release(facts: Mapping[str, str]) -> Finding:
-    what = "server"
+    subject = "server"
     if not facts:
-        return Finding(what, Verdict.WARNING, "INFO is refused", "Persistence, memory and replicas cannot be checked.")
+        return Finding(
+            subject, Verdict.WARNING, "INFO is refused", "Persistence, memory and replicas cannot be checked."
+        )
     if "engine_release" in facts:
-        return Finding(what, Verdict.OK, f"pystreams engine {facts['engine_release']}")
+        return Finding(subject, Verdict.OK, f"pystreams engine {facts['engine_release']}")
     if "valkey_version" in facts:
-        return Finding(what, Verdict.OK, f"Valkey {facts['valkey_version']}")
+        return Finding(subject, Verdict.OK, f"Valkey {facts['valkey_version']}")
     version = _version(facts)
     name = f"Redis {facts.get('redis_version', '?')}"
     if version < (5,):
-        return Finding(what, Verdict.PROBLEM, name, "Streams require Redis 5.")
+        return Finding(subject, Verdict.PROBLEM, name, "Streams require Redis 5.")
     if version < (7,):
         advice = "Redis before 7 does not report lag and entries-read. Lag is estimated."
-        return Finding(what, Verdict.WARNING, name, advice)
-    return Finding(what, Verdict.OK, name)
+        return Finding(subject, Verdict.WARNING, name, advice)
+    return Finding(subject, Verdict.OK, name)
 
 
 def _role(facts: Mapping[str, str]) -> Finding:
@@ -238,24 +240,26 @@ def _memory(facts: Mapping[str, str]) -> Finding:
 
 
 def _persistence(settings: Mapping[str, str], facts: Mapping[str, str]) -> Finding:
-    what = "persistence"
+    subject = "persistence"
     if facts.get("aof_last_write_status", "ok") != "ok" or facts.get("rdb_last_bgsave_status", "ok") != "ok":
-        return Finding(what, Verdict.PROBLEM, "the last write to disk failed", "Check the server's log and its disk.")
+        return Finding(
+            subject, Verdict.PROBLEM, "the last write to disk failed", "Check the server's log and its disk."
+        )
     if facts.get("aof_enabled") == "1":
         sync = settings.get("appendfsync", "unknown")
         if sync == "always":
-            return Finding(what, Verdict.OK, "append-only file, synced before each reply")
+            return Finding(subject, Verdict.OK, "append-only file, synced before each reply")
         lost = "the last second" if sync == "everysec" else "recent writes"
         advice = f"A crash may lose {lost}, including acknowledged entries. To prevent this, set appendfsync to always."
-        return Finding(what, Verdict.NOTE, f"append-only file, appendfsync {sync}", advice)
+        return Finding(subject, Verdict.NOTE, f"append-only file, appendfsync {sync}", advice)
     if not facts and not settings:
-        return Finding(what, Verdict.NOTE, "unknown")
+        return Finding(subject, Verdict.NOTE, "unknown")
     saves = settings.get("save")
     if saves == "" or (saves is None and "rdb_last_save_time" not in facts):
         advice = "All data is lost when the server stops. Set appendonly yes unless this is intended."
-        return Finding(what, Verdict.WARNING, "none", advice)
+        return Finding(subject, Verdict.WARNING, "none", advice)
     advice = "A crash loses all changes since the last snapshot. Set appendonly yes for streams."
-    return Finding(what, Verdict.WARNING, "only snapshots", advice)
+    return Finding(subject, Verdict.WARNING, "only snapshots", advice)
 
 
 def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:

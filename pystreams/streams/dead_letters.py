@@ -98,7 +98,11 @@ def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) ->
     """
     if which.ids:
         found = (
-            [entry for reply in ask_all(connection, [("XRANGE", stream, one, one) for one in some]) for entry in reply]
+            [
+                entry
+                for reply in ask_all(connection, [("XRANGE", stream, entry_id, entry_id) for entry_id in some])
+                for entry in reply
+            ]
             for some in pages(dict.fromkeys(which.ids), _CHUNK)
         )
     else:

@@ -27,7 +27,7 @@ STYLES = {
 class Finding:
     """One finding: its subject, its state, and advice (how the connector copes, or what to change)."""
 
-    what: str
+    subject: str
     verdict: Verdict
     found: str
     advice: str = ""

@@ -66,8 +66,8 @@ def size_of(connection: Connection, name: bytes) -> int:
 
 def sent_behind(connection: Connection, name: bytes) -> int:
     """Return the assumed size of the reply to `first_behind`, in bytes."""
-    told = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
-    return 0 if told else size_of(connection, name)
+    is_short = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
+    return 0 if is_short else size_of(connection, name)
 
 
 def _state(name: bytes) -> Command:
@@ -130,11 +130,11 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
         return {}
     for (name, state, groups), last in zip(whole, lasts, strict=True):
         generated, length, first, added, deleted, _ = state
-        told = (
+        info = (
             *(b"length", length, b"first-entry", first, b"last-entry", last, b"last-generated-id", generated),
             *(b"entries-added", added, b"max-deleted-entry-id", deleted, b"groups", groups),
         )
-        found[name] = list(told)
+        found[name] = list(info)
     return found
 
 
@@ -143,10 +143,10 @@ def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]])
 
     The last generated ID is tried first: its entry is rarely deleted. None if the user may not call PS.NTH.
     """
-    kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
+    filled = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)
     for whole in (False, True):
-        requested = [each for each in kept if lasts[each[0]] is None]
+        requested = [each for each in filled if lasts[each[0]] is None]
         commands: list[Command] = [
             ("PS.NTH", name, "-", state[1]) if whole else ("PS.NTH", name, str(StreamId.parse(state[0]).before()), 1)
             for _, name, state in requested

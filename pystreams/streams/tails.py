@@ -31,12 +31,12 @@ _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
 def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, StreamId]]) -> Iterator[Found]:
     """Yield the entries of each stream in its range (after, upto], merged in the order of their IDs."""
 
-    def one(name: bytes, after: StreamId, upto: StreamId) -> Iterator[tuple[StreamId, bytes, Entry]]:
+    def read(name: bytes, after: StreamId, upto: StreamId) -> Iterator[tuple[StreamId, bytes, Entry]]:
         for page in entries.pages(connection, name, after, upto):
             for entry in page:
                 yield StreamId.parse(entry[0]), name, entry
 
-    merged = heapq.merge(*(one(name, *span) for name, span in spans.items()), key=lambda each: each[:2])
+    merged = heapq.merge(*(read(name, *span) for name, span in spans.items()), key=lambda each: each[:2])
     for _, name, entry in merged:
         yield name, entry
 
@@ -59,21 +59,21 @@ def retry_forever(read: Callable[[], list[Found]], lost: Callable[[str], None]) 
 
     Call `lost` with a message when the server becomes unreachable, and when it is back.
     """
-    gone = False
+    unreachable = False
     while True:
         try:
             page = read()
         except (PystreamsError, *BROKEN) as failure:
             if isinstance(failure, PystreamsError) and failure.condition not in _WAITS_FOR:
                 raise
-            if not gone:
+            if not unreachable:
                 lost("The server is unreachable. Waiting for it.")
-            gone = True
+            unreachable = True
             time.sleep(_PAUSE_SECONDS)
             continue
-        if gone:
+        if unreachable:
             lost("The server is reachable again.")
-        gone = False
+        unreachable = False
         yield page
 
 

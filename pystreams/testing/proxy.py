@@ -85,10 +85,10 @@ class FaultProxy:
         except OSError:
             client.close()
             return
-        for one, other in ((client, server), (server, client)):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._peers[one] = other
-            self._selector.register(one, selectors.EVENT_READ)
+        for source, target in ((client, server), (server, client)):
+            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._peers[source] = target
+            self._selector.register(source, selectors.EVENT_READ)
 
     def _forward(self, source: socket.socket) -> None:
         target = self._peers[source]
@@ -115,8 +115,8 @@ class FaultProxy:
         except OSError:
             self._drop(source)
 
-    def _drop(self, one: socket.socket) -> None:
-        for each in (one, self._peers.get(one)):
+    def _drop(self, source: socket.socket) -> None:
+        for each in (source, self._peers.get(source)):
             if each is not None and each in self._peers:
                 del self._peers[each]
                 with suppress(KeyError, ValueError):

@@ -18,8 +18,8 @@ def pattern(glob: bytes) -> re.Pattern[bytes]:
 
 
 def _as_regex(part: re.Match[bytes]) -> bytes:
-    escaped, negated, members, many, one, plain = part.groups()
-    if many or one:
+    escaped, negated, members, many, single, plain = part.groups()
+    if many or single:
         return b".*" if many else b"."
     if members is None:
         return re.escape(escaped or plain)

@@ -326,17 +326,17 @@ def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, afte
 
 def _copy_groups(run: Run, there: Connection, stream: bytes, name: bytes, members: Sequence[Group]) -> int:
     """Copy groups with their pending entries. Return the number of copied pending entries."""
-    claimed = gone = 0
+    claimed = missing = 0
     with run.out.progress("pending entries") as advance:
         for group in members:
             transfer.copy_group(there, group, name)
             for page in pending.find(run.connection, stream, group.name, pending.Which()):
                 made = transfer.copy_pending(there, name, group.name, page)
                 claimed += made
-                gone += len(page) - made
+                missing += len(page) - made
                 advance(len(page))
-    if gone:
-        run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream no longer has.")
+    if missing:
+        run.out.warn(f"Not copied: {numbers.things(missing, 'pending entry')} that the stream no longer has.")
     return claimed
 
 

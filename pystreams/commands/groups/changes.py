@@ -157,8 +157,8 @@ def _of_file(run: Run, file: Path, *, beyond: bool) -> list[Move]:
         for some in of_groups.affordable(
             run.connection, of_groups.groups(run.connection, page, run.now, details=False)
         ):
-            mine = [each for each in some if (each.stream.name, each.name) in wanted]
-            there |= {(each.stream.name, each.name): each for each in of_groups.detailed(run.connection, mine)}
+            matches = [each for each in some if (each.stream.name, each.name) in wanted]
+            there |= {(each.stream.name, each.name): each for each in of_groups.detailed(run.connection, matches)}
     for stream, group in wanted:
         if (stream, group) not in there:
             of_groups.need(run.connection, stream, group, run.now)
@@ -286,18 +286,18 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
 
     STREAM and GROUP are names or globs.
     """
-    gone = _chosen(run, stream, groups, limit, every=all_groups)
-    if not gone:
+    chosen = _chosen(run, stream, groups, limit, every=all_groups)
+    if not chosen:
         run.done("No group matches.", {"removed": 0, "pending": 0, "groups": []}, "groups")
         return
-    for each in gone:
+    for each in chosen:
         if seeks.owner(each) is not None:
             run.out.warn(
                 f"A Spark query uses the group {names.shown(each.name)} of {names.shown(each.stream.name)}. The query "
                 "would create the group again, or fail with GROUP_LOST."
             )
-    pending = sum(each.pending for each in gone)
-    consumers = sum(each.consumer_count for each in gone)
+    pending = sum(each.pending for each in chosen)
+    consumers = sum(each.consumer_count for each in chosen)
     documents = [
         {
             "stream": names.as_json(each.stream.name),
@@ -305,12 +305,12 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
             "pending": each.pending,
             "consumers": each.consumer_count,
         }
-        for each in gone
+        for each in chosen
     ]
-    if len(gone) == 1:
-        what = f"the group {names.shown(gone[0].name)} of {names.shown(gone[0].stream.name)}"
+    if len(chosen) == 1:
+        subject = f"the group {names.shown(chosen[0].name)} of {names.shown(chosen[0].stream.name)}"
     else:
-        what = numbers.things(len(gone), "group")
+        subject = numbers.things(len(chosen), "group")
         columns = [Column("STREAM"), Column("GROUP"), Column("PENDING", right=True), Column("CONSUMERS", right=True)]
         rows = [
             [
@@ -319,14 +319,16 @@ def remove(run: Run, stream: str, groups: tuple[bytes, ...], all_groups: bool, l
                 numbers.count(each.pending),
                 numbers.count(each.consumer_count),
             ]
-            for each in gone
+            for each in chosen
         ]
         _preview(run, columns, rows)
-    plan = f"remove {what} with {numbers.things(pending, 'pending entry')} and {numbers.things(consumers, 'consumer')}"
+    plan = (
+        f"remove {subject} with {numbers.things(pending, 'pending entry')} and {numbers.things(consumers, 'consumer')}"
+    )
     if not run.may(plan, {"pending": pending, "groups": documents}, "groups"):
         return
     removed = 0
-    for page in paged_calls.pages(gone):
+    for page in paged_calls.pages(chosen):
         # A group that is already gone counts as 0.
         removed += sum(
             paged_calls.ask_all(run.connection, [("XGROUP", "DESTROY", each.stream.name, each.name) for each in page])

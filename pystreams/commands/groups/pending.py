@@ -84,10 +84,10 @@ def ls(
     with run.out.progress("pending entries", total) as advance:
         for page in pending.find(run.connection, stream, group, which):
             advance(len(page))
-            kept = page[: limit - shown] if limit else page
-            more = len(kept) < len(page)
-            shown += len(kept)
-            for entry in kept:
+            entries = page[: limit - shown] if limit else page
+            more = len(entries) < len(page)
+            shown += len(entries)
+            for entry in entries:
                 if run.out.structured:
                     run.out.record(_document(entry))
                 else:
@@ -275,26 +275,26 @@ def remove(
             fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(name))
     limit = 0 if idle is None else times.duration(idle, "--idle")
     meant = [found[name] for name in consumers] or [each for each in found.values() if each.idle_ms >= limit]
-    gone = [each for each in meant if with_pending or not each.pending]
-    if len(gone) < len(meant):
-        kept = ", ".join(names.shown(each.name) for each in meant if each not in gone)
+    removable = [each for each in meant if with_pending or not each.pending]
+    if len(removable) < len(meant):
+        skipped = ", ".join(names.shown(each.name) for each in meant if each not in removable)
         run.out.warn(
-            f"Not removed, because they have pending entries: {kept}. --with-pending also removes these consumers."
+            f"Not removed, because they have pending entries: {skipped}. --with-pending also removes these consumers."
         )
-    if not gone:
+    if not removable:
         run.done("No consumer was removed.", {"removed": [], "pending": 0})
         return
-    entries = sum(each.pending for each in gone)
-    shown = ", ".join(names.shown(each.name) for each in gone[:10]) + (", ..." if len(gone) > 10 else "")
+    entries = sum(each.pending for each in removable)
+    shown = ", ".join(names.shown(each.name) for each in removable[:10]) + (", ..." if len(removable) > 10 else "")
     plan = (
-        f"remove {numbers.things(len(gone), 'consumer')} ({shown}) with "
+        f"remove {numbers.things(len(removable), 'consumer')} ({shown}) with "
         f"{numbers.things(entries, 'pending entry')} from {names.shown(group)}"
     )
-    if run.may(plan, {"consumers": [names.as_json(each.name) for each in gone], "pending": entries}):
-        for page in paged_calls.pages(gone):
+    if run.may(plan, {"consumers": [names.as_json(each.name) for each in removable], "pending": entries}):
+        for page in paged_calls.pages(removable):
             paged_calls.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
-        removed = [names.as_json(each.name) for each in gone]
-        run.done(f"Removed {numbers.things(len(gone), 'consumer')}.", {"removed": removed, "pending": entries})
+        removed = [names.as_json(each.name) for each in removable]
+        run.done(f"Removed {numbers.things(len(removable), 'consumer')}.", {"removed": removed, "pending": entries})
 
 
 VERBS = (

@@ -28,11 +28,11 @@ def page(asked: Asked) -> dict[str, Any]:
 
     found, following = asked.audit.page(before, asked.number("size", 50, 1, 200), wanted)
     ended = {record.get("id") for record in found if record.get("event") != "begun"}
-    kept = [record for record in found if record.get("event") != "begun" or record.get("id") not in ended]
-    streams = {str(record.get("key", "")): unquote_to_bytes(str(record.get("key", ""))) for record in kept}
+    records = [record for record in found if record.get("event") != "begun" or record.get("id") not in ended]
+    streams = {str(record.get("key", "")): unquote_to_bytes(str(record.get("key", ""))) for record in records}
     seen = asked.access.visible(list(streams.values()))
     return {
-        "rows": [_row(record) for record in kept if streams[str(record.get("key", ""))] in seen],
+        "rows": [_row(record) for record in records if streams[str(record.get("key", ""))] in seen],
         "next": following,
         "file": str(asked.audit.path) if asked.access.session.whole else None,
     }

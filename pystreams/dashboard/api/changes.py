@@ -168,15 +168,15 @@ def _remove_group(connection: Connection, asked: Asked) -> Done:
 def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
     stream, group, consumer = asked.key("stream"), asked.key("group"), asked.key("consumer")
     found = of_groups.need(connection, stream, group, paged_calls.now_ms(connection)).consumers or ()
-    one = next((each for each in found if each.name == consumer), None)
-    if one is None:
+    match = next((each for each in found if each.name == consumer), None)
+    if match is None:
         fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(consumer))
     lost = "Its pending entries are then neither acknowledged nor delivered again: claim them first."
     return Plan(
-        f"Remove the consumer {names.shown(consumer)} with {numbers.things(one.pending, 'pending entry')} from "
+        f"Remove the consumer {names.shown(consumer)} with {numbers.things(match.pending, 'pending entry')} from "
         f"{names.shown(group)}.",
-        (lost,) if one.pending else (),
-        (("Consumer", f"{one.pending:,} pending", "removed"),),
+        (lost,) if match.pending else (),
+        (("Consumer", f"{match.pending:,} pending", "removed"),),
     )
 
 
@@ -395,12 +395,12 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
     if not number:
         with asked.access.lend() as connection:
             plan = kind.plan(connection, replace(asked, given=given))
-        said = {
+        facts = {
             "plan": plan.sentence,
             "before": {name: before for name, before, _ in plan.facts},
             "after": {name: after for name, _, after in plan.facts},
         }
-        confirm = session.propose(action, given, plan.fixed, now, said)
+        confirm = session.propose(action, given, plan.fixed, now, facts)
         return {
             "plan": plan.sentence,
             "notes": list(plan.notes),

@@ -71,8 +71,8 @@ class Export:
         """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server; no file is left then."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
-        with folder as place:
-            path = Path(place) / f"export.{self._form}"
+        with folder as directory:
+            path = Path(directory) / f"export.{self._form}"
             with self._access.lend() as connection:
                 self._fill(path, connection)
             with archives.written(path):
@@ -97,11 +97,11 @@ class Export:
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the HTTP headers that describe the file."""
         plain = re.sub(r"[^\x21-\x7e]", "_", self._name)
-        place = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(self._name, safe='')}"
+        disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(self._name, safe='')}"
         return [
             (b"content-type", _TYPES[self._form]),
             (b"content-length", b"%d" % self._size),
-            (b"content-disposition", place.encode("ascii")),
+            (b"content-disposition", disposition.encode("ascii")),
             (b"cache-control", b"no-store"),
         ]
 

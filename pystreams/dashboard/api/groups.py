@@ -14,7 +14,7 @@ from pystreams.streams.groups import seeks
 from pystreams.streams.groups.status import judge
 
 _SORTS = {each.name: each for each in measures.CONSUMER}
-_CURVES = tuple(each.name for each in measures.GROUP if each.kept)
+_CURVES = tuple(each.name for each in measures.GROUP if each.has_history)
 
 
 def group(asked: Asked) -> dict[str, Any]:

@@ -27,9 +27,9 @@ def holders(asked: Asked) -> dict[str, Any]:
     snapshot = asked.snapshot
     rows = [snapshot.streams[name] for name in snapshot.letters]
     seen = asked.access.visible([row.stream.name for row in rows])
-    kept = [row for row in rows if row.stream.name in seen]
-    kept.sort(key=lambda row: -row.stream.length)
-    return {"rows": [shapes.stream(row) for row in kept[:200]], "total": len(kept)}
+    visible = [row for row in rows if row.stream.name in seen]
+    visible.sort(key=lambda row: -row.stream.length)
+    return {"rows": [shapes.stream(row) for row in visible[:200]], "total": len(visible)}
 
 
 def which(asked: Asked, now: int) -> Which:
@@ -92,9 +92,9 @@ def page(asked: Asked) -> dict[str, Any]:
         for some in entries.pages_back(connection, name, start, most=_MOST_EXAMINED):
             for each in some:
                 examined += 1
-                one = dead_letters.parsed(reader.entry(each))
-                if one is not None and meant.has(one):
-                    found.append(replace(one, words=reader.of(each).texts(one.words)))
+                candidate = dead_letters.parsed(reader.entry(each))
+                if candidate is not None and meant.has(candidate):
+                    found.append(replace(candidate, words=reader.of(each).texts(candidate.words)))
                 if len(found) == size or examined == _MOST_EXAMINED:
                     following = str(StreamId.parse(each[0]).before())
                     break

@@ -117,14 +117,14 @@ class Tail:
         if not found:
             return None, False
         self._after = StreamId.parse(found[-1][0])
-        kept: list[Entry] = []
+        matches: list[Entry] = []
         for each in found:
             reader = self._reader.of(each)
             words = reader.words(each[1])
             if self._holds is None or self._holds(reader.members(words)):
-                kept.append((each[0], reader.texts(words)))
-        rows = [shapes.entry(each) for each in kept[-_SHOWN:]]
-        document = {"rows": rows, "after": str(self._after), "skipped": len(kept) - len(rows)}
+                matches.append((each[0], reader.texts(words)))
+        rows = [shapes.entry(each) for each in matches[-_SHOWN:]]
+        document = {"rows": rows, "after": str(self._after), "skipped": len(matches) - len(rows)}
         return document, len(found) == _COUNT
 
 

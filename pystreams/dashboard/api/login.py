@@ -90,8 +90,8 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
         message = "The server accepts any password for this user, so it proves nothing. Log in with the token."
         raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
     sessions.succeeded(host, user)
-    own = rules.address.login.username or "default"
-    return sessions.start(address, user or "default", whole=(user or "default") == own)
+    dashboard_user = rules.address.login.username or "default"
+    return sessions.start(address, user or "default", whole=(user or "default") == dashboard_user)
 
 
 def _too_many() -> RefusedError:

@@ -105,10 +105,12 @@ def _clients(reply: bytes) -> dict[str, Any]:
     """Return the clients, largest memory use first."""
     rows = [line_fields(line, " ") for line in reply.decode("utf-8", "replace").splitlines()]
     rows.sort(key=lambda row: (-_number(row.get("tot-mem") or row.get("omem")), _number(row.get("id"))))
-    kept = ("id", "addr", "name", "user", "age", "idle", "cmd", "tot-mem", "omem", "flags", "lib-name")
+    columns = ("id", "addr", "name", "user", "age", "idle", "cmd", "tot-mem", "omem", "flags", "lib-name")
     return {
         "total": len(rows),
-        "rows": [{name: shapes.cut(row.get(name, "").encode(), 100) for name in kept} for row in rows[:_MOST_CLIENTS]],
+        "rows": [
+            {name: shapes.cut(row.get(name, "").encode(), 100) for name in columns} for row in rows[:_MOST_CLIENTS]
+        ],
     }
 
 
@@ -121,8 +123,8 @@ def _slow(entry: Sequence[Any], masks: Masks) -> dict[str, Any]:
 
     If there are masking rules, the command's arguments are omitted, since they may contain masked values.
     """
-    kept = 1 if masks else _WORDS
-    words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:kept] if isinstance(word, bytes)]
+    limit = 1 if masks else _WORDS
+    words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:limit] if isinstance(word, bytes)]
     more = len(entry[3]) - len(words)
     return {
         "at": int(entry[1]) * 1000,
@@ -179,16 +181,16 @@ class Cached:
     _MOST = 50
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, bool, str], tuple[float, dict[str, Any]]] = {}
+        self._cache: dict[tuple[str, bool, str], tuple[float, dict[str, Any]]] = {}
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
         session = asked.access.session
         # An ACL user and a session by token may have the same name, but only the session by token is `whole`.
         user = (session.user, session.whole, asked.text("node"))
-        at, found = self._kept.get(user, (-1e9, {}))
+        at, found = self._cache.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:
             found = server(asked)
-            if len(self._kept) >= self._MOST:
-                self._kept.clear()
-            self._kept[user] = (time.monotonic(), found)
+            if len(self._cache) >= self._MOST:
+                self._cache.clear()
+            self._cache[user] = (time.monotonic(), found)
         return found

@@ -25,7 +25,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "behind", "pending", "status"))
-_CURVES = tuple(each.name for each in measures.STREAM if each.kept)
+_CURVES = tuple(each.name for each in measures.STREAM if each.has_history)
 _MOST_GROUPS = 200
 _STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
@@ -149,10 +149,10 @@ def _step(
                 return step
             step.scanned += 1
             step.last = at
-            one = reader.of((entry_id, words))
-            shown = one.words(words)
-            if holds is None or holds(one.members(shown)):
-                step.found.append((entry_id, one.texts(shown)))
+            entry_reader = reader.of((entry_id, words))
+            shown = entry_reader.words(words)
+            if holds is None or holds(entry_reader.members(shown)):
+                step.found.append((entry_id, entry_reader.texts(shown)))
             if len(step.found) == size or step.scanned == most:
                 step.more = True
                 return step

@@ -48,7 +48,7 @@ def problem(status: int, condition: str, message: str) -> JSONResponse:
     return JSONResponse({"error": {"id": condition, "message": message}}, status)
 
 
-def told(failure: PystreamsError) -> str:
+def message_of(failure: PystreamsError) -> str:
     """Return an error's sentence without its ID, with its advice unless the advice is about the command line."""
     text = str(failure).removeprefix(f"[{failure.condition}] ")
     found = FAILURES.get(failure.condition)
@@ -304,7 +304,7 @@ class Endpoints:
             made.close()
 
         async def watch() -> None:
-            await answers.gone(request.receive)
+            await answers.disconnected(request.receive)
             made.close()
 
         self._exports += 1
@@ -387,7 +387,7 @@ async def _body(request: Request) -> dict[str, Any] | None:
 
 def _document(failure: BaseException) -> dict[str, Any]:
     if isinstance(failure, PystreamsError):
-        return {"id": failure.condition, "message": told(failure)}
+        return {"id": failure.condition, "message": message_of(failure)}
     if isinstance(failure, BROKEN):
         return {
             "id": "CONNECTION_BROKEN",

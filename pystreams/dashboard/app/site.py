@@ -118,14 +118,14 @@ def site(
         path = f"/on/{quote(each.rules.name, safe='')}" if at else ""
         every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, each.metrics, path))
     first = every[0]
-    for one in every:
-        one.every, one.oidc = every, oidc is not None
+    for endpoints in every:
+        endpoints.every, endpoints.oidc = every, oidc is not None
     routes: list[BaseRoute] = [Route("/", _page), Mount("/static", _Files(directory=STATIC))]
-    for one in every[1:]:
+    for endpoints in every[1:]:
         routes += [
-            Route(unquote(one.path), _page),
-            Route(f"{unquote(one.path)}/metrics", one.metrics),
-            Mount(f"/api{unquote(one.path)}", routes=_api(one)),
+            Route(unquote(endpoints.path), _page),
+            Route(f"{unquote(endpoints.path)}/metrics", endpoints.metrics),
+            Mount(f"/api{unquote(endpoints.path)}", routes=_api(endpoints)),
         ]
     if oidc is not None:
         routes += oidc.routes(every)

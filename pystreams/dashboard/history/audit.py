@@ -108,15 +108,15 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 def _backwards(file: Any, end: int) -> Any:
     """Yield the lines before an offset, last first, each with the offset of its start."""
-    kept = b""
+    buffer = b""
     at = end
     while at > 0:
         size = min(_CHUNK, at)
         at -= size
         file.seek(at)
-        kept = file.read(size) + kept
-        while (cut := kept.rstrip(b"\n").rfind(b"\n")) >= 0:
-            line, kept = kept[cut + 1 :], kept[: cut + 1]
+        buffer = file.read(size) + buffer
+        while (cut := buffer.rstrip(b"\n").rfind(b"\n")) >= 0:
+            line, buffer = buffer[cut + 1 :], buffer[: cut + 1]
             yield at + cut + 1, line
-    if kept.strip():
-        yield 0, kept
+    if buffer.strip():
+        yield 0, buffer

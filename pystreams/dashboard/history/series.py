@@ -119,11 +119,11 @@ class History:
     def _thin_out(self) -> None:
         """Keep every second column, including the last one."""
         used = len(self._times)
-        kept = list(range((used - 1) % 2, used, 2)) if used else []
+        positions = list(range((used - 1) % 2, used, 2)) if used else []
         self._columns //= 2
         self.step_ms *= 2
         thinned = self._empty(len(self._table))
-        kept = kept[-self._columns :]
-        thinned[:, : len(kept)] = self._table[:, kept]
+        positions = positions[-self._columns :]
+        thinned[:, : len(positions)] = self._table[:, positions]
         self._table = thinned
-        self._times = [self._times[at] for at in kept]
+        self._times = [self._times[at] for at in positions]

@@ -33,8 +33,8 @@ _SIZES_PER_SAMPLE = 200
 _COUNTED = 10_000  # maximum number of entries counted per sample, for lags that the server does not report
 
 
-_OF_STREAM = tuple(each for each in measures.STREAM if each.kept)
-_OF_GROUP = tuple(each for each in measures.GROUP if each.kept)
+_OF_STREAM = tuple(each for each in measures.STREAM if each.has_history)
+_OF_GROUP = tuple(each for each in measures.GROUP if each.has_history)
 #: Lines of INFO that are summed over the masters of a cluster.
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
 _OVER_MS = 8_000  # period over which rates are averaged
@@ -93,8 +93,8 @@ class ServerSamples:
         rated = self._with_rates(now, streams)
         every = of_groups.groups_of(connection, rated, now, details=False, budget=Budget(_COUNTED))
         groups = self._judged(connection, self._with_delivery(now, list(every)))
-        for gone in self._samples.keys() - groups.keys():
-            del self._samples[gone]
+        for removed in self._samples.keys() - groups.keys():
+            del self._samples[removed]
         if self._number % _LETTERS_EVERY == 0:
             self._letters = list(dead_letters.holders(connection, self._names))
         self._number += 1
@@ -186,7 +186,7 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
     A key is the name of a measure, followed by the names of the stream and the group that it describes, if any.
     """
     totals, facts = snapshot.totals, snapshot.facts
-    kept: dict[Hashable, float | None] = {
+    numbers: dict[Hashable, float | None] = {
         ("rate",): totals.rate,
         ("lag",): totals.lag,
         ("pending",): totals.pending,
@@ -198,12 +198,12 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
         ("clients", "connected_clients"),
     ):
         value = facts.get(line, "")
-        kept[key,] = float(value) if value.replace(".", "", 1).isdigit() else None
+        numbers[key,] = float(value) if value.replace(".", "", 1).isdigit() else None
     for name, row in snapshot.streams.items():
-        kept |= {(each.name, name): each.json(row) for each in _OF_STREAM}
+        numbers |= {(each.name, name): each.json(row) for each in _OF_STREAM}
     for (name, group), group_row in snapshot.groups.items():
-        kept |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
-    return kept
+        numbers |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
+    return numbers
 
 
 class Rates(Generic[Key]):

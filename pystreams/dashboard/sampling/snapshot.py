@@ -90,10 +90,10 @@ class Snapshot:
         """
         rows: Mapping[Any, StreamRow | GroupRow] = self.streams if kind == "streams" else self.groups
         key = SORTS[kind][sort].sorted_by
-        every = self._kept((kind, sort), lambda: sorted(rows.values(), key=key))
+        every = self._cached((kind, sort), lambda: sorted(rows.values(), key=key))
         if search or status:
             part = search.encode("utf-8", "surrogateescape").lower()
-            every = self._kept(
+            every = self._cached(
                 (kind, sort, search, status),
                 lambda: [
                     row
@@ -104,7 +104,7 @@ class Snapshot:
             )
         return Rows(every, falling)
 
-    def _kept(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
+    def _cached(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
         """Return a list from the cache, or make it. If the cache is full, the oldest list is dropped."""
         found = self._lists.get(key)
         if found is None:

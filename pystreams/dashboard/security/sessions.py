@@ -104,7 +104,7 @@ class Sessions:
     def __init__(self, clock: Callable[[], float], ended: Callable[[Session], None] = lambda _: None) -> None:
         self._clock = clock
         self._ended = ended
-        self._kept: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._failures: deque[tuple[float, str, str]] = deque(maxlen=_MOST_FAILURES)
         self._lock = threading.Lock()
 
@@ -114,9 +114,9 @@ class Sessions:
         session = Session(address, user, whole, now, now, operator)
         number = secrets.token_urlsafe(32)
         with self._lock:
-            self._kept[_hidden(number)] = session
-            gone = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - MOST_SESSIONS)]
-        for each in gone:
+            self._sessions[_hidden(number)] = session
+            evicted = [self._sessions.popitem(last=False)[1] for _ in range(len(self._sessions) - MOST_SESSIONS)]
+        for each in evicted:
             self._ended(each)
         return number, session
 
@@ -124,12 +124,12 @@ class Sessions:
         """Return the session with the number in a cookie; None if it has ended."""
         now = self._clock()
         with self._lock:
-            session = self._kept.get(_hidden(number))
+            session = self._sessions.get(_hidden(number))
             if session is None:
                 return None
             if now - session.used <= IDLE_SECONDS and now - session.began <= LONGEST_SECONDS:
                 session.used = now
-                self._kept.move_to_end(_hidden(number))
+                self._sessions.move_to_end(_hidden(number))
                 return session
         self.end(number)
         return None
@@ -137,7 +137,7 @@ class Sessions:
     def end(self, number: str) -> None:
         """End the session with the number in a cookie, if it exists."""
         with self._lock:
-            session = self._kept.pop(_hidden(number), None)
+            session = self._sessions.pop(_hidden(number), None)
         if session is not None:
             self._ended(session)
 
@@ -159,7 +159,7 @@ class Sessions:
     def succeeded(self, address: str, user: str) -> None:
         """Remove the last failure of this user from this address, since the login succeeded or was not checked."""
         with self._lock:
-            last = next((one for one in reversed(self._failures) if one[1:] == (address, user)), None)
+            last = next((failure for failure in reversed(self._failures) if failure[1:] == (address, user)), None)
             if last is not None:
                 self._failures.remove(last)
 

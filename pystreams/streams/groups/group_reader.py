@@ -31,7 +31,7 @@ class Reader:
         count = _COUNT if most is None else min(_COUNT, most)
         if not wait:
             return self._once(count, wait=False)
-        pages = tails.retry_forever(lambda: [(self._stream, one) for one in self._once(count, wait=True)], lost)
+        pages = tails.retry_forever(lambda: [(self._stream, entry) for entry in self._once(count, wait=True)], lost)
         return [entry for _, entry in next(pages)]
 
     def _once(self, count: int, *, wait: bool) -> list[Entry]:

@@ -72,22 +72,22 @@ def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> I
     if which.ids:
         for some in pages(dict.fromkeys(which.ids), _PAGE):
             replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in some])
-            yield from _kept([row for reply in replies for row in reply], which)
+            yield from _selected([row for reply in replies for row in reply], which)
         return
     start = "-"
     while True:
         consumer: Command = () if which.consumer is None else (which.consumer,)
         rows = ask(connection, "XPENDING", stream, group, start, "+", _PAGE, *consumer)
-        yield from _kept(rows, which)
+        yield from _selected(rows, which)
         if len(rows) < _PAGE:
             return
         start = str(StreamId.parse(rows[-1][0]).next())
 
 
-def _kept(rows: Sequence[Any], which: Which) -> Iterator[list[Pending]]:
-    kept = [entry for entry in map(parsed, rows) if which.has(entry)]
-    if kept:
-        yield kept
+def _selected(rows: Sequence[Any], which: Which) -> Iterator[list[Pending]]:
+    selected = [entry for entry in map(parsed, rows) if which.has(entry)]
+    if selected:
+        yield selected
 
 
 def parsed(row: Sequence[Any]) -> Pending:

@@ -114,7 +114,7 @@ def test_a_tls_connection_passes(tmp_path: Path) -> None:
         given = dict(server.options)
         connection = connect(Wanted(given.pop("url"), None, given), "")
         try:
-            found = {each.what: each for each in security.check(connection, {}, {"protected-mode": "no"})}
+            found = {each.subject: each for each in security.check(connection, {}, {"protected-mode": "no"})}
         finally:
             connection.close()
     assert found["encryption"].found == "TLS"

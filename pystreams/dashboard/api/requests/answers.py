@@ -34,7 +34,7 @@ class Streamed(Response):
         self._chunks, self._left, self._head, self._counted = chunks, left, list(headers), counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.ensure_future(gone(receive))
+        leaving = asyncio.ensure_future(disconnected(receive))
         sending = asyncio.ensure_future(self._send(scope, send))
         try:
             await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
@@ -55,7 +55,7 @@ class Streamed(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def gone(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
     """Wait until the browser disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
