@@ -178,19 +178,16 @@ class Changes:
             most -= count
             if isinstance(table, dict):
                 values = [table.popitem()[1] for _ in range(count)]
-                if not table:
-                    self.discarded.pop()
-                for value in values:
-                    if isinstance(value, _VALUES):
-                        self.discard_value(value)
-                continue
-            if isinstance(table, deque):
-                for _ in range(count):
-                    table.pop()
+            elif isinstance(table, deque):
+                values = [table.pop() for _ in range(count)]
             else:
+                values = table[len(table) - count :]
                 del table[len(table) - count :]
             if not table:
                 self.discarded.pop()
+            for value in values:
+                if isinstance(value, _VALUES):
+                    self.discard_value(value)
         return bool(self.discarded)
 
     def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:

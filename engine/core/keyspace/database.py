@@ -20,8 +20,8 @@ from typing import Any
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.deadlines import Deadlines
 from engine.core.keyspace.hash import Hash
+from engine.core.keyspace.key_table import KeyTable
 from engine.core.keyspace.members import Members
-from engine.core.keyspace.slots import Slots
 from engine.core.keyspace.sorted_set import SortedSet
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.core.protocol.replies import CommandError
@@ -59,29 +59,26 @@ class Database:
         #: Number of lookups by read-only commands that found their key (hits) or did not find it (misses).
         self.hits = 0
         self.misses = 0
-        self._values: dict[bytes, Value] = {}
+        self._table = KeyTable()
         self._expires: dict[bytes, int] = {}
         self._deadlines = Deadlines(self._expires)
         #: Keys of hashes with expiring fields -> a time before which no field expires.
         self._hashes: dict[bytes, int] = {}
         self._field_deadlines = Deadlines(self._hashes)
-        self._slots = Slots()
-        #: Time of a key's last lookup or write, in milliseconds.
-        self._used: dict[bytes, int] = {}
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._table)
 
     def get(self, key: bytes) -> Value | None:
         """Return the value; None if the key does not exist or has expired."""
-        value = self._values.get(key)
-        if value is not None:
-            if key in self._expires and self.drop_if_due(key):
-                return None
-            self._used[key] = self.changes.now
-        return value
+        table = self._table
+        slot = table.slot_of.get(key)
+        if slot is None or (key in self._expires and self.drop_if_due(key)):
+            return None
+        table.used[slot] = self.changes.now
+        return table.values[slot]
 
     def read(self, key: bytes, *, use: bool = True) -> Value | None:
         """Return the value as ``get`` does, for read-only commands.
@@ -89,11 +86,12 @@ class Database:
         Hits and misses are counted, and a miss raises a keyspace event. Without ``use``, the lookup does not count as a
         use of the key.
         """
-        if use and (value := self._values.get(key)) is not None and key not in self._expires:
+        table = self._table
+        if use and (slot := table.slot_of.get(key)) is not None and key not in self._expires:
             # Inlines get().
-            self._used[key] = self.changes.now
+            table.used[slot] = self.changes.now
             self.hits += 1
-            return value
+            return table.values[slot]
         value = self.get(key) if use else self.peek(key)
         if value is None:
             self.misses += 1
@@ -104,27 +102,28 @@ class Database:
 
     def peek(self, key: bytes) -> Value | None:
         """Return the value as ``get`` does, without counting as a use of the key."""
-        return None if self.drop_if_due(key) else self._values.get(key)
+        return None if self.drop_if_due(key) else self._table.value(key)
 
     def idle(self, key: bytes) -> int:
         """Return the idle time of an existing key in milliseconds."""
-        return max(self.changes.now - self._used[key], 0)
+        return max(self.changes.now - self._table.used[self._table.slot_of[key]], 0)
 
     def set_idle(self, key: bytes, milliseconds: int) -> None:
         """Set the idle time of an existing key."""
-        self._used[key] = self.changes.now - milliseconds
+        self._table.used[self._table.slot_of[key]] = self.changes.now - milliseconds
 
     def holds(self, key: bytes) -> bool:
         """Return whether the key exists, even if it is due."""
-        return key in self._values
+        return key in self._table.slot_of
 
     def __contains__(self, key: bytes) -> bool:
         return self.peek(key) is not None
 
     def typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE for other types."""
-        value = self._values.get(key)
-        if value is None:
+        table = self._table
+        slot = table.slot_of.get(key)
+        if slot is None:
             return None
         if key in self._expires:
             value = self.get(key)
@@ -132,20 +131,23 @@ class Database:
                 return None
         else:
             # Inlines get().
-            self._used[key] = self.changes.now
+            table.used[slot] = self.changes.now
+            value = table.values[slot]
         if type(value) is not kind:
             raise CommandError(general.WRONG_TYPE)
         return value
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
         """Return the value as ``typed`` does, for read-only commands."""
-        value = self._values.get(key)
-        if value is None or key in self._expires:
+        table = self._table
+        slot = table.slot_of.get(key)
+        if slot is None or key in self._expires:
             value = self.read(key)
         else:
             # Inlines read().
-            self._used[key] = self.changes.now
+            table.used[slot] = self.changes.now
             self.hits += 1
+            value = table.values[slot]
         if value is not None and type(value) is not kind:
             raise CommandError(general.WRONG_TYPE)
         return value
@@ -163,27 +165,28 @@ class Database:
     def keys(self) -> list[bytes]:
         """Return all live keys, in no particular order."""
         due = self._deadlines.due(self.changes.now) if self._expires and not self.changes.replaying else None
-        return [key for key in self._values if key not in due] if due else list(self._values)
+        names = self._table.names
+        return [key for key in names if key not in due] if due else names[:]
 
-    def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int], Slots]:
-        """Return the internal tables: values by key, deadlines by key, and the keys in the order of iteration."""
-        return self._values, self._expires, self._slots
+    def tables(self) -> tuple[KeyTable, dict[bytes, int]]:
+        """Return the internal tables: the keys, and deadlines by key."""
+        return self._table, self._expires
 
     def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
         """Yield every live key with its value and its deadline."""
         for key in self.keys():
-            yield key, self._values[key], self._expires.get(key)
+            yield key, self._table.value(key), self._expires.get(key)
 
     def streams(self) -> list[Stream]:
         """Return all streams."""
-        return [value for value in self._values.values() if type(value) is Stream]
+        return [value for value in self._table.values if type(value) is Stream]
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         """Return the next cursor (0 at the end), and the live keys among the next ``count`` keys.
 
         An iteration starts with cursor 0.
         """
-        following, keys = self._slots.walk(cursor, count)
+        following, keys = self._table.walk(cursor, count)
         if self._expires:
             keys = [key for key in keys if key in self]
         return following, keys
@@ -193,8 +196,9 @@ class Database:
         if self.changes.expiry_held_until > self.changes.now:
             live = self.keys()
             return live[self.changes.pick(len(live))] if live else None
-        while self._slots:
-            key = self._slots[self.changes.pick(len(self._slots))]
+        names = self._table.names
+        while names:
+            key = names[self.changes.pick(len(names))]
             if key in self:
                 return key
         return None
@@ -206,11 +210,9 @@ class Database:
         if key in self._expires:
             # The key is due, but was only hidden because expiry is held.
             self.expire(key)
-        self._values[key] = value
+        self._table.add(key, value, self.changes.now)
         if type(value) is Hash and value.deadlines:
             self.note_fields(key, value)
-        self._slots.add(key)
-        self._used[key] = self.changes.now
         self.changed(key, "n", b"new", changes)
         if self.waiting:
             self.signal(key, replaced=True)
@@ -219,17 +221,19 @@ class Database:
         """Set the key to ``value``, replacing any other value. The expiry is removed unless ``keep_ttl``."""
         if key in self._expires and self.is_due(key):
             self.expire(key)
-        former = self._values.get(key)
-        if former is None:
+        table = self._table
+        slot = table.slot_of.get(key)
+        if slot is None:
             self.add(key, value, changes)
             return
+        former = table.values[slot]
         changes_type = type(former) is not type(value)
         if type(former) is not bytes and former is not value:
             self.changes.discard_value(former)
-        self._values[key] = value
+        table.values[slot] = value
+        table.used[slot] = self.changes.now
         if self._hashes:
             self._hashes.pop(key, None)
-        self._used[key] = self.changes.now
         if not keep_ttl and self._expires:
             self._expires.pop(key, None)
         self.touch(key, changes)
@@ -240,7 +244,7 @@ class Database:
         """Remove the key; return whether it existed. Signals clients blocked on the key."""
         if key in self._expires and self.drop_if_due(key):
             return False
-        value = self._values.get(key)
+        value = self._table.value(key)
         if value is None:
             return False
         self._drop(key, changes)
@@ -249,12 +253,10 @@ class Database:
         return True
 
     def _drop(self, key: bytes, changes: int) -> None:
-        del self._values[key]
-        del self._used[key]
+        self._table.remove(key)
         self._expires.pop(key, None)
         if self._hashes:
             self._hashes.pop(key, None)
-        self._slots.remove(key)
         self.touch(key, changes)
         if self.waiting:
             self.signal(key)
@@ -264,19 +266,19 @@ class Database:
 
         The change is counted when the value is added again.
         """
-        value, deadline = self._values[key], self._expires.get(key)
+        value, deadline = self._table.value(key), self._expires.get(key)
         self._drop(key, 0)
         return value, deadline
 
     def clear(self) -> int:
         """Remove all keys; return how many there were."""
-        count = len(self._values)
+        count = len(self._table)
         self._tell(None)
-        tables = (self._values, self._expires, self._used, self._hashes, *self._slots.tables())
+        tables = (*self._table.columns(), self._expires, self._hashes)
         if not self.changes.discard(*tables, *self._deadlines.tables(), *self._field_deadlines.tables()):
-            for value in self._values.values():
+            for value in self._table.values:
                 self.changes.discard_value(value)
-        self._values, self._expires, self._used, self._hashes, self._slots = {}, {}, {}, {}, Slots()
+        self._table, self._expires, self._hashes = KeyTable(), {}, {}
         self._deadlines, self._field_deadlines = Deadlines(self._expires), Deadlines(self._hashes)
         self.changes.dirty += count
         return count
@@ -285,7 +287,7 @@ class Database:
         """Swap all keys with ``other``. Blocked and watching clients stay with their database number."""
         for one, two in ((self, other), (other, self)):
             one._tell(two)
-        for name in ("_values", "_expires", "_deadlines", "_hashes", "_field_deadlines", "_slots", "_used"):
+        for name in ("_table", "_expires", "_deadlines", "_hashes", "_field_deadlines"):
             mine, its = getattr(self, name), getattr(other, name)
             setattr(self, name, its)
             setattr(other, name, mine)
@@ -298,15 +300,15 @@ class Database:
         watched = [pair for pair in self.changes.watchers if pair[0] == self.index]
         for pair in watched:
             key = pair[1]
-            comes = successor is not None and key in successor._values
+            comes = successor is not None and successor.holds(key)
             due = comes and successor is not None and successor.is_due(key)
             for watcher in self.changes.watchers[pair]:
-                if (comes and not due) or (key in self._values and not watcher.watching[pair]):
+                if (comes and not due) or (self.holds(key) and not watcher.watching[pair]):
                     watcher.dirty_exec = True
                 else:
                     watcher.watching[pair] = due
         for key in self.waiting:
-            if key in self._values or (successor is not None and key in successor._values):
+            if self.holds(key) or (successor is not None and successor.holds(key)):
                 self.signal(key, replaced=True)
 
     # -- expiry -----------------------------------------------------------------------------------------------------
@@ -342,7 +344,7 @@ class Database:
 
     def expire(self, key: bytes) -> None:
         """Remove a due key, and record its deletion for the log. Does not count as a change."""
-        value = self._values[key]
+        value = self._table.value(key)
         self._drop(key, 0)
         if type(value) is not bytes:
             self.changes.discard_value(value)
@@ -440,7 +442,7 @@ class Database:
         """Make transactions that watch the key fail."""
         pair = self.index, key
         for watcher in self.changes.watchers.get(pair, ()):
-            if watcher.watching[pair] and key not in self._values:
+            if watcher.watching[pair] and not self.holds(key):
                 # The key was already expired when it was first watched, so its removal is not a change.
                 watcher.watching[pair] = False
             else:

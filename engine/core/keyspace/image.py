@@ -1,15 +1,15 @@
 """An image of the keyspace at one moment, to be written to a file while commands continue.
 
 Mutable data is copied. Immutable data is shared: a sealed segment's frames and index, a block of pending entries, and a
-plain string cost one reference each. Keys are captured in steps, by walking each database's table of names from its end
+plain string cost one reference each. Keys are captured in steps, by walking each database's table of keys from its end
 to its start. Until the walk is complete, the databases are guarded: a key that the walk has not reached is captured
 before it changes. A large hash, set or sorted set is copied in parts (``engine.core.keyspace.frozen``). So starting an
 image takes almost no time, regardless of the number and size of the keys. When the image is complete, another thread
 can read it at any time.
 
-When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), where the walk
-may find that name. The name must not be captured twice. If the key was added after the start of the image, the name
-must not be captured at all. So the name is recorded as done, like every key that was captured out of order.
+When a key is removed, the last key of the table moves to its slot (``engine.core.keyspace.key_table``), where the walk
+may find that key. It must not be captured twice. If it was added after the start of the image, it must not be captured
+at all. So it is recorded as done, like every key that was captured out of order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.elements import Elements
 from engine.core.keyspace.frozen import AT_ONCE, LARGE, Freezing, let_go
-from engine.core.keyspace.slots import Slots
+from engine.core.keyspace.key_table import KeyTable
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
@@ -178,15 +178,15 @@ class ImageBuilder:
 
 
 class _Walk:
-    """The walk through one database's tables, from the last name to the first."""
+    """The walk through one database's tables, from the last key to the first."""
 
     def __init__(self, db: Database, now: int, storage: Storage) -> None:
         self.image = DatabaseImage(db.index)
-        self._values, self._expires, self._names = db.tables()
+        self._table, self._expires = db.tables()
         self._now = -1 if db.changes.replaying else now
         self._storage = storage
-        #: Number of leading names that are still to be captured, except names in ``_done``.
-        self._left = len(self._names)
+        #: Number of leading keys that are still to be captured, except keys in ``_done``.
+        self._left = len(self._table)
         self._done: set[bytes] = set()
         #: Large values being copied.
         self._freezing: dict[bytes, Freezing] = {}
@@ -197,8 +197,7 @@ class _Walk:
         """Release the tables, so that references to this walk do not keep removed data alive."""
         self.discarded = []
         self._freezing = {}
-        self._values, self._expires = {}, {}
-        self._names = Slots()
+        self._table, self._expires = KeyTable(), {}
         self._left = 0
 
     @property
@@ -211,8 +210,7 @@ class _Walk:
         if self._freezing:
             return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
-        names = self._names.between(begin, self._left)
-        values = list(map(self._values.__getitem__, names))
+        names, values = self._table.names[begin : self._left], self._table.values[begin : self._left]
         work = _KEY_US * len(names)
         if {*map(type, values)} != {bytes}:
             work, at = 0.0, len(names)
@@ -266,18 +264,19 @@ class _Walk:
 
     def keep(self, key: bytes) -> None:
         """Capture a key that is about to change, unless it is already captured."""
-        if key in self._done or self._names.place_of(key) not in range(self._left):
+        slot = self._table.slot_of.get(key, -1)
+        if key in self._done or slot not in range(self._left):
             return
-        value = self._values[key]
+        value = self._table.values[slot]
         self._add([key], [value if type(value) is bytes else self._copied(key, value)])
         self._done.add(key)
 
     def remove(self, key: bytes) -> None:
-        """Capture a key that is about to be removed, and record the name that moves to its place."""
-        if self._names.place_of(key) in range(self._left):
+        """Capture a key that is about to be removed, and record the key that moves to its slot."""
+        if self._table.slot_of.get(key, -1) in range(self._left):
             self.keep(key)
-            if len(self._names) > self._left:
-                self._done.add(self._names[-1])
+            if len(self._table) > self._left:
+                self._done.add(self._table.names[-1])
             else:
                 self._left -= 1
         self.settle(key)
@@ -295,7 +294,8 @@ class _Guarded(Database):
             walk.keep(key)
 
     def _keep_value(self, key: bytes) -> None:
-        if type(self._values.get(key, b"")) is not bytes:
+        value = self._table.value(key)
+        if value is not None and type(value) is not bytes:
             self._keep(key)
 
     def get(self, key: bytes) -> Any:

@@ -260,14 +260,14 @@ def test_an_image_of_a_long_value_is_a_copy(kind):
     run(remove.format(" ".join(f"m{number}" for number in range(0, LONG, 10))))
     if kind == "expiring":
         run("HEXPIRE long 1000 FIELDS 2 m1 m2")
-    values = core.databases[0].tables()[0]
-    before = copies(values[b"long"].copy())
+    long = core.databases[0].peek(b"long")
+    before = copies(long.copy())
     taken = image.capture(core.databases, core.config, NOW_US // 1000)
     ((_, (value,), _),) = taken.databases[0].parts
-    assert len(value) == len(values[b"long"])
+    assert len(value) == len(long)
     run(remove.format(" ".join(f"m{number}" for number in range(100))))
     run(add.format(" ".join(words[:50])))
-    assert run(f"{'ZCARD' if kind == 'zset' else 'SCARD' if kind == 'set' else 'HLEN'} long") == len(values[b"long"])
+    assert run(f"{'ZCARD' if kind == 'zset' else 'SCARD' if kind == 'set' else 'HLEN'} long") == len(long)
     assert copies(value) == before
     taken.free()
     assert not taken.databases[0].parts
@@ -307,7 +307,7 @@ def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
         builder = ImageBuilder(core.databases, core.config, NOW_US // 1000)
         for _ in range(1 + number % 3):
             assert not builder.step()
-        value = core.databases[0].tables()[0][b"long"]
+        value = core.databases[0].tables()[0].value(b"long")
         (part,) = [frozen for _, values, _ in builder.image.databases[0].parts for frozen in values]
         assert len(part) < LONG
         core.execute(session, change.encode().split(), NOW_US)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -12,14 +13,26 @@ from hypothesis import strategies as st
 
 from engine.core.keyspace import changes
 from engine.core.keyspace.elements import Names
-from engine.core.keyspace.slots import Slots
+from engine.core.keyspace.key_table import KeyTable
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.harness.replay import NOW_US, new_core
 
 NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
 
 
-@pytest.mark.parametrize("kind", [Slots, Names])
+class Keys(KeyTable):
+    """A key table whose values and times tell the key."""
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        super().__init__()
+        for name in names:
+            self.add(name)
+
+    def add(self, name: bytes) -> None:
+        super().add(name, name + b"!", int(name[1:]))
+
+
+@pytest.mark.parametrize("kind", [Keys, Names])
 @given(
     start=st.sets(NAMES),
     changes=st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)),
@@ -44,8 +57,12 @@ def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
                 present.discard(name)
                 steady.discard(name)
     assert steady <= met
-    names = slots.drawn(len(present), lambda _: 0) if kind is Names else [slots[place] for place in range(len(slots))]
+    names = slots.drawn(len(present), lambda _: 0) if kind is Names else slots.names
     assert sorted(names) == sorted(present)
+    if kind is Keys:
+        assert [slots.value(name) for name in names] == [name + b"!" for name in names]
+        assert slots.used == [int(name[1:]) for name in names]
+        assert slots.value(b"n99") is None
 
 
 @given(st.sets(NAMES, min_size=1), st.lists(st.tuples(st.booleans(), NAMES)), st.integers(1, 50), st.randoms())
