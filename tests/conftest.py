@@ -105,7 +105,7 @@ def _why_not(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    kept, left_out = [], []
+    selected, left_out = [], []
     for item in items:
         why = _why_not(item)
         if why:
@@ -114,11 +114,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             if not FULL and item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="takes long: make test-long"))
-            kept.append(item)
+            selected.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
-    items[:] = arranged(kept, processes) if processes > 1 else kept
+    items[:] = arranged(selected, processes) if processes > 1 else selected
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -127,8 +127,8 @@ def test_contracts_can_fail(tmp_path: Path) -> None:
         path.write_text(f"{path.read_text()}\n\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {line}\n")
     run = _lint(tmp_path)
     assert run.returncode != 0, run.stdout
-    names = {one["id"]: one["name"] for one in architecture.contracts()}
+    names = {contract["id"]: contract["name"] for contract in architecture.contracts()}
     parts = re.split("^(.+)\n-+$", run.stdout, flags=re.MULTILINE)
     found = {title: " ".join(text.split()) for title, text in zip(parts[1::2], parts[2::2], strict=True)}
-    for _, _, broken, said in _FORBIDDEN:
-        assert said in found[names[broken]]
+    for _, _, broken, message in _FORBIDDEN:
+        assert message in found[names[broken]]

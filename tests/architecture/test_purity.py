@@ -119,12 +119,12 @@ def test_the_core_is_pure(path: Path) -> None:
 @pytest.mark.parametrize("package", list(ARROWS))
 def test_imports_between_packages_go_one_way(package: str) -> None:
     """A package imports only itself and those of our packages that the layout allows."""
-    own = package.replace("/", ".")
+    own_name = package.replace("/", ".")
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in modules(package)
         for name in imports(path)
-        if ours(name) and not within(name, ARROWS[package] | {own})
+        if ours(name) and not within(name, ARROWS[package] | {own_name})
     ]
     assert wrong == []
 

@@ -22,7 +22,7 @@ def _changed(node: ast.ClassDef) -> set[str]:
         if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
             for each in ast.walk(method):
                 targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
-                for target in (part for one in targets if one is not None for part in ast.walk(one)):
+                for target in (part for assigned in targets if assigned is not None for part in ast.walk(assigned)):
                     if isinstance(target, ast.Attribute) and getattr(target.value, "id", None) == "self":
                         found.add(target.attr)
     return found

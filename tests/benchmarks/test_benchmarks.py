@@ -82,7 +82,7 @@ def test_a_command_that_is_refused_has_no_pause(engine_process: Running) -> None
 def test_the_engine_has_every_command_whose_pause_is_measured(scene: scenes.Scene) -> None:
     """Every scene can be prepared on the engine, and none of its commands is refused, at a thousandth of the sizes."""
     with table.stages(scene, 0.001, "engine", rests=False) as (stage,):
-        for case in next(cases for one, cases in CASES if one is scene):
+        for case in next(cases for other, cases in CASES if other is scene):
             answered, _ = table.run_case(replace(case, after=0.0, spoils=False), [stage], 1)
             assert len(answered["engine"]) == 1, case.name
 
@@ -103,7 +103,7 @@ def test_a_soak_tells_what_grows() -> None:
     assert samples.grown(soaked()) == []
     assert [line.split()[0] for line in samples.grown(soaked(memory=(1 << 20) / 12))] == ["memory"]
     assert [line.split()[0] for line in samples.grown(soaked(descriptors=1, commands=1000))] == ["descriptors"]
-    saw = [replace(one, log=at % 30 << 20) for at, one in enumerate(soaked())]
+    saw = [replace(sample, log=at % 30 << 20) for at, sample in enumerate(soaked())]
     assert samples.grown(saw) == []
     assert samples.grown(soaked(memory=1 << 20)[:40]) == []
 
@@ -258,10 +258,10 @@ def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:
     """The simulation predicts the share of several masters from one; executors limit an idle cluster, and masters a
     busy one.
     """
-    runs = {(one.what, one.cores, one.masters): one for one in cluster.measured()}
+    runs = {(run.what, run.cores, run.masters): run for run in cluster.measured()}
     assert {masters for _, _, masters in runs} > {1}
-    for (what, cores, masters), run in runs.items():
-        assert cluster.predicted_share(runs[what, cores, 1], masters) == pytest.approx(run.busiest, rel=0.3)
+    for (workload, cores, masters), run in runs.items():
+        assert cluster.predicted_share(runs[workload, cores, 1], masters) == pytest.approx(run.busiest, rel=0.3)
     by_executors, _, _ = cluster.simulate(4.0, 0.01, executors=10, masters=5, streams=100)
     assert by_executors == pytest.approx(10 * 1e6 / 4.01, rel=0.1)
     by_masters, busiest, _ = cluster.simulate(1.0, 2.0, executors=50, masters=1, streams=1)

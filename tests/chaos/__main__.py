@@ -23,13 +23,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--server", choices=("redis", "engine", "family"), action="append")
     parser.add_argument("--mode", choices=("exactlyOnce", "staged"), action="append")
-    said = parser.parse_args()
-    for kind in said.server or ("redis", "engine", "family"):
-        for mode in said.mode or ("exactlyOnce", "staged"):
-            chance = random.Random(said.seed)
-            plan = harness.plan(kind, said.kills, chance)
-            print(f"{kind}, {mode}: {said.kills} kills, seed {said.seed}", flush=True)
-            report = harness.run(kind, plan, said.seed, mode, lambda line: print(line, flush=True))
+    arguments = parser.parse_args()
+    for kind in arguments.server or ("redis", "engine", "family"):
+        for mode in arguments.mode or ("exactlyOnce", "staged"):
+            chance = random.Random(arguments.seed)
+            plan = harness.plan(kind, arguments.kills, chance)
+            print(f"{kind}, {mode}: {arguments.kills} kills, seed {arguments.seed}", flush=True)
+            report = harness.run(kind, plan, arguments.seed, mode, lambda line: print(line, flush=True))
             print(
                 f"{kind}, {mode}: {report.entries} entries, each there exactly once, nothing pending; killed "
                 f"{dict(report.kills)} in {report.seconds:.0f} s; {report.masters} failovers; "

@@ -33,7 +33,7 @@ class Family:
 
     def _master(self) -> Member:
         port = self._watching.master(_NAME)
-        return next(one for one in self._members if one.port == port)
+        return next(member for member in self._members if member.port == port)
 
     def client(self) -> redis.Redis:
         return self._master().client()
@@ -45,8 +45,8 @@ class Family:
     def kill(self) -> None:
         """Kill the master once all its replicas follow it, and wait until another engine is the master."""
         dead = self._dead = self._master()
-        others = [one for one in self._members if one is not dead]
-        wait_for(lambda: all(one.follows(dead) for one in others), "the replicas to follow", _PATIENCE)
+        others = [member for member in self._members if member is not dead]
+        wait_for(lambda: all(member.follows(dead) for member in others), "the replicas to follow", _PATIENCE)
         dead.kill()
         wait_for(lambda: self._master() is not dead, "another master", _PATIENCE)
         wait_for(lambda: self._master().info().get("role") == "master", "the new master to lead", _PATIENCE)
@@ -64,10 +64,10 @@ class Family:
         master = self._master()
         with master.client() as client:
             expected = client.xrange("in"), client.xrange("out")
-        for one in self._members:
-            if one is not master:
-                wait_for(lambda: one.has_all_of(master), "a replica to have everything", _PATIENCE)  # noqa: B023
-                with one.client() as client:
+        for member in self._members:
+            if member is not master:
+                wait_for(lambda: member.has_all_of(master), "a replica to have everything", _PATIENCE)  # noqa: B023
+                with member.client() as client:
                     assert (client.xrange("in"), client.xrange("out")) == expected
 
 

@@ -35,19 +35,19 @@ def driver(node: str) -> Path:
     npm = needed("npm")
     lock_file = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pystreams-tests"
-    place = cache / f"node-{hashlib.sha256(lock_file).hexdigest()[:16]}"
-    place.mkdir(parents=True, exist_ok=True)
+    directory = cache / f"node-{hashlib.sha256(lock_file).hexdigest()[:16]}"
+    directory.mkdir(parents=True, exist_ok=True)
     # Parallel test processes share the folder, and the first one installs the packages.
-    with (place / "lock").open("w") as lock:
+    with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "installed").exists():
+        if not (directory / "installed").exists():
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, place)
+                shutil.copy(HERE / name, directory)
             command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-            subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=INSTALL_SECONDS)
-            (place / "installed").touch()
+            subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+            (directory / "installed").touch()
         # Packages are searched next to the program. Do not overwrite one that runs in another test process.
-        source, driver = HERE / "drive.js", place / "drive.js"
+        source, driver = HERE / "drive.js", directory / "drive.js"
         if not driver.exists() or driver.read_bytes() != source.read_bytes():
             shutil.copy(source, driver)
     return driver
@@ -72,9 +72,9 @@ def test_calls_give_the_results_of_redis(node: str, driver: Path, ours: Running,
     """Every call gives the same result on both servers, including blocking reads, transactions and pipelines."""
     here, there = answers(node, driver, library, ours), answers(node, driver, library, real)
     assert len(here) > 20
-    for mine, its in zip(here, there, strict=True):
-        if mine[0] in ("xinfo", "xInfoGroups", "xautoclaim"):
+    for reply, expected in zip(here, there, strict=True):
+        if reply[0] in ("xinfo", "xInfoGroups", "xautoclaim"):
             # The order of consumers and additional fields of newer servers are not compared.
-            assert len(mine[1]) == len(its[1])
+            assert len(reply[1]) == len(expected[1])
         else:
-            assert mine == its
+            assert reply == expected

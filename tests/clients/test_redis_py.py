@@ -171,18 +171,18 @@ _ADDED = {"inactive", "active-time", "nacked-count"}
 _ADDED_PREFIXES = ("idmp-", "iids-", "pids-")
 
 
-def settled(value: Any, told: set[str] | None = None) -> Any:
+def settled(value: Any) -> Any:
     """Return a reply without parts that depend on the time or on newer servers."""
     if isinstance(value, dict):
         return {
-            key: ("a moment" if key in _MOMENTS else settled(one))
-            for key, one in value.items()
+            key: ("a moment" if key in _MOMENTS else settled(item))
+            for key, item in value.items()
             if key not in _ADDED and not str(key).startswith(_ADDED_PREFIXES)
         }
     if isinstance(value, list | tuple):
-        if len(value) % 2 == 0 and value and any(str(one) in _MOMENTS for one in value[::2]):
+        if len(value) % 2 == 0 and value and any(str(item) in _MOMENTS for item in value[::2]):
             return settled(dict(zip(value[::2], value[1::2], strict=True)))
-        return [settled(one) for one in value]
+        return [settled(item) for item in value]
     # Times within lists, in milliseconds since the epoch.
     return "a moment" if isinstance(value, int) and value > 1_500_000_000_000 else value
 
@@ -237,8 +237,8 @@ def test_calls_give_the_results_of_redis(
     """Each call gives the same result on both servers."""
     calls = SCENES[scene]
     here, there = drive(ours, proto, calls), drive(real, proto, calls)
-    for one, mine, its in zip(calls, here, there, strict=True):
-        assert settled(mine) == settled(its), one
+    for request, reply, expected in zip(calls, here, there, strict=True):
+        assert settled(reply) == settled(expected), request
 
 
 @pytest.mark.parametrize("proto", [2, 3])

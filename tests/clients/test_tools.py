@@ -30,12 +30,12 @@ class Terminal:
     """A program that runs at a pseudo-terminal."""
 
     def __init__(self, command: list[str]) -> None:
-        self._ours, theirs = pty.openpty()
+        self._ours, terminal = pty.openpty()
         # Without a size redis-cli would query the terminal for the cursor's position.
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         surroundings = {**os.environ, "TERM": "xterm", "REDISCLI_HISTFILE": "/dev/null"}
-        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=surroundings)
-        os.close(theirs)
+        self.process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=surroundings)
+        os.close(terminal)
         self._seen = b""
 
     def read_until(self, text: bytes) -> str:
@@ -173,8 +173,8 @@ def test_redis_cli_copies_all_data_as_an_rdb_file(ours: Running, tmp_path: Path)
         adds = [pack_command(("XADD", "s", f"{number}-1", "f", "x" * 100)) for number in range(1, 3001)]
         assert "replies: 3000" in cli(ours, "--pipe", stdin=b"".join(adds))
         path = tmp_path / "dump.rdb"
-        said = cli(ours, "--rdb", str(path))
-        assert "Transfer finished with success" in said, said
+        output = cli(ours, "--rdb", str(path))
+        assert "Transfer finished with success" in output, output
         client.run("DEL", "s")
     checked = subprocess.run(
         [needed("redis-check-rdb"), str(path)], capture_output=True, text=True, timeout=DEADLINE, check=True

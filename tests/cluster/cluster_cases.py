@@ -81,7 +81,8 @@ def assert_exact(client: Any, found: dict[str, Any]) -> None:
         assert keys[0] == keys[1]
 
 
-def told(url: str, batch: int, **options: Any) -> dict[str, Any]:
+def arguments(url: str, batch: int, **options: Any) -> dict[str, Any]:
+    """Return the arguments of the job."""
     return {"url": url, "rows": ROWS, "batch": batch, "write": options}
 
 
@@ -108,22 +109,22 @@ def test_both_workers_have_the_deployed_connector(
         topologies.cluster() as storage,
         storage.client() as client,
         spark_cluster.application(
-            words, told(storage.url, 5000), installed.parents[1] if way == "archives" else None, **pythons
+            words, arguments(storage.url, 5000), installed.parents[1] if way == "archives" else None, **pythons
         ) as application,
     ):
         tasks = application.wait_for("tasks")
         assert "[MISSING_URL]" in tasks["without_url"]
-        where = [place.split(";") for place in tasks["places"]]
-        assert len({directory for directory, _ in where}) == 2, where
-        for directory, origin in where:
-            place = {
+        locations = [location.split(";") for location in tasks["locations"]]
+        assert len({directory for directory, _ in locations}) == 2, locations
+        for directory, origin in locations:
+            parent = {
                 "installed": f"{installed.parents[1]}/lib/",
                 "archives": f"{directory}/env/lib/",
                 "py-files": f"{directory}/pystreams.zip",
             }[way]
-            assert origin.startswith(place), (origin, place)
+            assert origin.startswith(parent), (origin, parent)
         assert_exact(client, application.finish())
-    print(f"\n{way}: {ROWS} rows, each once; tasks on {', '.join(origin for _, origin in where)}")  # noqa: T201
+    print(f"\n{way}: {ROWS} rows, each once; tasks on {', '.join(origin for _, origin in locations)}")  # noqa: T201
 
 
 def test_cluster_deploy_mode_is_refused_by_spark(spark_cluster: Standalone, installed: Path) -> None:
@@ -175,10 +176,10 @@ def test_slots_move_and_a_node_dies(release: str, spark_cluster: Standalone, ins
     """
     move = move_by_keys if release == "redis" else move_atomically
     with topologies.cluster(replicas=2) as storage:
-        said = told(storage.url, 2000, waitReplicas=1, waitTimeoutMs=40_000)
+        job = arguments(storage.url, 2000, waitReplicas=1, waitTimeoutMs=40_000)
         with (
             storage.client() as client,
-            spark_cluster.application([], said, PYSPARK_PYTHON=str(installed)) as application,
+            spark_cluster.application([], job, PYSPARK_PYTHON=str(installed)) as application,
         ):
             application.wait_for("running")
             for number in range(6):
@@ -203,8 +204,8 @@ def test_a_master_of_three_engines_dies(spark_cluster: Standalone, installed: Pa
         sentinels.family("engine", "engine", "engine", flags=("--appendonly", "yes")) as family,
         watchers.watching("family", family),
     ):
-        said = told(watchers.url("family"), 2000, waitReplicas=1, waitTimeoutMs=40_000)
-        with spark_cluster.application([], said, PYSPARK_PYTHON=str(installed)) as application:
+        job = arguments(watchers.url("family"), 2000, waitReplicas=1, waitTimeoutMs=40_000)
+        with spark_cluster.application([], job, PYSPARK_PYTHON=str(installed)) as application:
             application.wait_for("running")
             with family[0].client() as client:
                 wait_for_more(application, client, 2000)

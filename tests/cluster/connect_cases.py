@@ -39,14 +39,14 @@ def connect_server() -> Iterator[str]:
     }
     confs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     name = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    with tempfile.TemporaryDirectory(prefix="ps-connect-", ignore_cleanup_errors=True) as place:
-        output = Path(place, "output.txt")
+    with tempfile.TemporaryDirectory(prefix="ps-connect-", ignore_cleanup_errors=True) as directory:
+        output = Path(directory, "output.txt")
         with output.open("wb") as sink:
             process = subprocess.Popen(
                 servers.tied_to_us(
                     [str(home / "bin/spark-submit"), "--master", "local[2]", *confs, "--class", name, "x"]
                 ),
-                cwd=place,
+                cwd=directory,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
                 stdin=subprocess.DEVNULL,
                 stdout=sink,

@@ -26,11 +26,11 @@ def say(word: str, **values: Any) -> None:
     print(word, json.dumps(values), flush=True)
 
 
-def places(batches: Iterator[Any]) -> Iterator[Any]:
+def locations(batches: Iterator[Any]) -> Iterator[Any]:
     """Return the process in which a task runs, and the location of its connector."""
     for batch in batches:
-        where = f"{Path.cwd()};{Path(spark_streams.__file__).absolute().parents[1]}"
-        yield batch.from_pydict({"place": [where] * batch.num_rows})
+        location = f"{Path.cwd()};{Path(spark_streams.__file__).absolute().parents[1]}"
+        yield batch.from_pydict({"location": [location] * batch.num_rows})
 
 
 def without_url(spark: SparkSession) -> str:
@@ -42,35 +42,35 @@ def without_url(spark: SparkSession) -> str:
     return "no error"
 
 
-def start(spark: SparkSession, told: dict[str, Any]) -> StreamingQuery:
-    options = {"url": told["url"], "retryTimeoutMs": 40_000}
+def start(spark: SparkSession, arguments: dict[str, Any]) -> StreamingQuery:
+    options = {"url": arguments["url"], "retryTimeoutMs": 40_000}
     source = spark.readStream.format("pystreams").options(**options, streamPattern="in:*", group="copy")
-    frame = source.option("startingOffsets", "earliest").option("maxEntriesPerTrigger", told["batch"])
+    frame = source.option("startingOffsets", "earliest").option("maxEntriesPerTrigger", arguments["batch"])
     frame = frame.schema("n long, key string").load()
-    writer = frame.writeStream.format("pystreams").options(**options, **told["write"], stream="out")
+    writer = frame.writeStream.format("pystreams").options(**options, **arguments["write"], stream="out")
     writer = writer.option("keyColumn", "key").option("partitions", 6)
-    return writer.option("checkpointLocation", told["checkpoint"]).start()
+    return writer.option("checkpointLocation", arguments["checkpoint"]).start()
 
 
 def main() -> None:
-    told = json.loads(sys.argv[1])
+    arguments = json.loads(sys.argv[1])
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark_streams.register(spark)
-    seen = spark.range(0, 8, 1, 8).mapInArrow(places, "place string").distinct().collect()
-    say("tasks", places=sorted(row.place for row in seen), without_url=without_url(spark))
+    seen = spark.range(0, 8, 1, 8).mapInArrow(locations, "location string").distinct().collect()
+    say("tasks", locations=sorted(row.location for row in seen), without_url=without_url(spark))
     numbers: DataFrame = (
-        spark.range(told["rows"]).selectExpr("id AS n", "CAST(id % 97 AS STRING) AS key").repartition(4)
+        spark.range(arguments["rows"]).selectExpr("id AS n", "CAST(id % 97 AS STRING) AS key").repartition(4)
     )
     numbers.write.format("pystreams").mode("append").options(
-        url=told["url"], **told["write"], stream="in", keyColumn="key", partitions=6
+        url=arguments["url"], **arguments["write"], stream="in", keyColumn="key", partitions=6
     ).save()
-    query = start(spark, told)
+    query = start(spark, arguments)
     say("running")
     restarts = []
     while True:
         try:
-            if Path(told["stop"]).exists():
+            if Path(arguments["stop"]).exists():
                 query.processAllAvailable()
                 break
             query.awaitTermination(1)
@@ -78,9 +78,9 @@ def main() -> None:
             if "[FENCE_BEHIND]" not in str(error) or len(restarts) == 3:
                 raise
             restarts.append(str(error).splitlines()[0])
-            query = start(spark, told)
+            query = start(spark, arguments)
     query.stop()
-    read = spark.read.format("pystreams").options(url=told["url"], streamPattern="out:*").schema("n long").load()
+    read = spark.read.format("pystreams").options(url=arguments["url"], streamPattern="out:*").schema("n long").load()
     say("ended", rows=read.count(), restarts=restarts)
     spark.stop()
 

@@ -45,7 +45,7 @@ class Application:
     def _ended(self) -> bool:
         return self.process.poll() is not None
 
-    def said(self, word: str) -> dict[str, Any] | None:
+    def output_after(self, word: str) -> dict[str, Any] | None:
         """Return the JSON that the program printed after this word at the start of a line."""
         for line in self.output.read_text().splitlines():
             if line.startswith(word + " "):
@@ -55,8 +55,10 @@ class Application:
 
     def wait_for(self, word: str) -> dict[str, Any]:
         """Wait for a line that starts with this word."""
-        wait_for(lambda: self.said(word) is not None or self._ended(), f"the application to say {word!r}", _PATIENCE)
-        found = self.said(word)
+        wait_for(
+            lambda: self.output_after(word) is not None or self._ended(), f"the application to say {word!r}", _PATIENCE
+        )
+        found = self.output_after(word)
         assert found is not None, self.output.read_text()
         return found
 
@@ -85,9 +87,11 @@ class Standalone:
             **changed,
         )
 
-    def submit(self, words: list[str], said: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
+    def submit(
+        self, words: list[str], arguments: dict[str, Any], **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run spark-submit and wait until it ends."""
-        command = self._command(words, said, self.directory)
+        command = self._command(words, arguments, self.directory)
         return subprocess.run(
             command,
             env=self._environment(**environment),
@@ -99,12 +103,12 @@ class Standalone:
 
     @contextmanager
     def application(
-        self, words: list[str], said: dict[str, Any], unpacked: Path | None = None, **environment: str
+        self, words: list[str], arguments: dict[str, Any], unpacked: Path | None = None, **environment: str
     ) -> Iterator[Application]:
         """Submit the job in client mode.
 
-        `words` are arguments of spark-submit, `said` those of the job. `unpacked` is an environment that appears as
-        `env` in the driver's directory.
+        `words` are arguments of spark-submit, `arguments` those of the job. `unpacked` is an environment that appears
+        as `env` in the driver's directory.
         """
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         if unpacked is not None:
@@ -112,7 +116,7 @@ class Standalone:
         output = directory / "output.txt"
         with output.open("wb") as sink:
             process = subprocess.Popen(
-                self._command(words, said, directory),
+                self._command(words, arguments, directory),
                 cwd=directory,
                 env=self._environment(**environment),
                 stdin=subprocess.DEVNULL,
@@ -127,8 +131,8 @@ class Standalone:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def _command(self, words: list[str], said: dict[str, Any], directory: Path) -> list[str]:
-        told = {"stop": str(directory / "stop"), "checkpoint": str(directory / "checkpoint"), **said}
+    def _command(self, words: list[str], arguments: dict[str, Any], directory: Path) -> list[str]:
+        arguments = {"stop": str(directory / "stop"), "checkpoint": str(directory / "checkpoint"), **arguments}
         settings = {
             "spark.ui.enabled": "false",
             "spark.driver.memory": "512m",
@@ -144,7 +148,7 @@ class Standalone:
             *confs,
             *words,
             str(JOB),
-            json.dumps(told),
+            json.dumps(arguments),
         ]
 
 
@@ -179,8 +183,8 @@ def standalone() -> Iterator[Standalone]:
         with ExitStack() as stack:
             start(stack, "Master", "--port", made.url.rpartition(":")[2], "--webui-port", ui)
             for number in range(2):
-                place = ("--work-dir", str(directory / f"worker-{number}"))
-                start(stack, "Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", *place, made.url)
+                work_dir = ("--work-dir", str(directory / f"worker-{number}"))
+                start(stack, "Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", *work_dir, made.url)
             wait_for(ready, "both workers", _PATIENCE)
             yield made
     finally:

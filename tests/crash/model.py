@@ -71,7 +71,7 @@ class Client:
         stream = next((value for key, value, _ in self.after.core.databases[0].items() if key == self.key), None)
         known = stream.ids(0, 1 << 128) if isinstance(stream, Stream) else []
         some = self.random.sample(known, min(len(known), 3))
-        return [b"%d-%d" % (one >> 64, one & ((1 << 64) - 1)) for one in some] or [b"1-1"]
+        return [b"%d-%d" % (entry_id >> 64, entry_id & ((1 << 64) - 1)) for entry_id in some] or [b"1-1"]
 
     def _add(self, key: bytes, *options: Any) -> Argv:
         self.next_id += self.random.randrange(1, 3)
@@ -121,7 +121,7 @@ class Client:
         """Return queries of the current state, starting with those that reveal the most for their cost."""
         keys = (self.key, self.other)
         found = [_words("GET", b"count:%d" % self.number)]
-        found += [_words("XINFO", what, key) for what in ("STREAM", "GROUPS") for key in keys]
+        found += [_words("XINFO", subcommand, key) for subcommand in ("STREAM", "GROUPS") for key in keys]
         found += [_words("XINFO", "CONSUMERS", self.key, GROUP)]
         found += [_words("XRANGE", key, "-", "+") for key in keys]
         return found + [_words("XPENDING", key, GROUP, "-", "+", "1000000") for key in keys]

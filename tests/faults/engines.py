@@ -57,8 +57,8 @@ class HandWorkers:
     def turn(self) -> None:
         """Run the callbacks of the event loop."""
         work, self.next = self.next, []
-        for one in work:
-            one()
+        for callback in work:
+            callback()
 
     def close(self) -> None:
         """Run the waiting work without reporting results."""
@@ -130,8 +130,8 @@ class Engine:
             self.durability.append(effects)
         work = self.host.pending[:]
         self.host.pending.clear()
-        for one in work:
-            one()
+        for callback in work:
+            callback()
         self.workers.turn()
 
     def tick(self, seconds: float = 0.1) -> None:

@@ -20,12 +20,12 @@ def texts(values: Values) -> list[bytes]:
 def split(data: bytes | memoryview, offsets: Sequence[int]) -> Columns | None:
     """Return the columns of frames, or None if the frames are not uniform; ``offsets`` is as for ``batch_of``."""
     batch = batch_of(data, offsets)
-    return None if batch is None else (batch.names, [texts(one) for one in batch.known])
+    return None if batch is None else (batch.names, [texts(column) for column in batch.known])
 
 
 def split_slowly(frames: list[bytes]) -> Columns | None:
     """Return the columns of frames, split frame by frame."""
-    rows = [fields_of(one) for one in frames]
+    rows = [fields_of(frame) for frame in frames]
     names = tuple(rows[0][::2])
     if any(tuple(row[::2]) != names for row in rows):
         return None

@@ -72,7 +72,8 @@ def _group(group: Group, *, times: bool) -> dict[str, Any]:
         "last_id": ids.text(group.last_id),
         "entries_read": group.entries_read,
         "consumers": {
-            one.name: (one.seen_time, one.active_time) if times else None for one in group.sorted_consumers()
+            consumer.name: (consumer.seen_time, consumer.active_time) if times else None
+            for consumer in group.sorted_consumers()
         },
         "pending": [
             (ids.text(block.id_at(at)), group.owner_name((block, at)), block.time_at(at), block.count_at(at))

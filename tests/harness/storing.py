@@ -27,10 +27,10 @@ def store(core: Core, files: SegmentFiles) -> int:
     for number, segment in enumerate(found):
         body = segment.body if segment.is_packed else pack(segment.plain, storage.cache)
         try:
-            (place,) = files.write([body])
+            (location,) = files.write([body])
         except OSError:
             for left in found[number:]:
                 storage.sealed.add(left)
             raise
-        segment.body = Stored(place, len(body), body.data_size, body.last_id, storage.cache)
+        segment.body = Stored(location, len(body), body.data_size, body.last_id, storage.cache)
     return len(found)

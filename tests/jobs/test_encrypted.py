@@ -41,10 +41,10 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     files = {"cert-file": server.certificate, "key-file": server.key, "ca-cert-file": ca.certificate, "port": port}
     password = tmp_path / "password"
     password.write_text(SECRET + "\n")
-    said = {"tls.caFile": ca.certificate, "tls.certFile": client.certificate, "tls.keyFile": client.key}
-    said |= {"user": "job", "passwordFile": password}
+    options = {"tls.caFile": ca.certificate, "tls.certFile": client.certificate, "tls.keyFile": client.key}
+    options |= {"user": "job", "passwordFile": password}
     words = ["--url", f"rediss://localhost:{port}"]
-    words += [word for name, value in said.items() for word in ("--option", f"{name}={value}")]
+    words += [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
     login = {"ssl_ca_certs": ca.certificate, "ssl_certfile": client.certificate, "ssl_keyfile": client.key}
     with (
         start(*(word for name, value in files.items() for word in (f"--tls-{name}", str(value)))),  # type: ignore[attr-defined]

@@ -103,5 +103,5 @@ def test_a_new_run_refuses_the_streams_of_an_old_one(
         client.hset("delays:EWR:<1", "late", 1)
     words = ["--url", url, "--checkpoint", str(tmp_path / "new")]
     assert flight_delays.flight_delays.main(words, standalone_mode=False) == 1
-    assert "[LEFTOVERS]" in (said := capsys.readouterr().err)
-    assert "DEL flights 'delays:EWR:<1'" in said
+    assert "[LEFTOVERS]" in (errors := capsys.readouterr().err)
+    assert "DEL flights 'delays:EWR:<1'" in errors

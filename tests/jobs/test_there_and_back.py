@@ -40,16 +40,16 @@ def test_rows_survive_ingest_archive_and_replay(jobs: Jobs, departures: Departur
     assert jobs.rows("flights") == departures.rows
     written = jobs.entries("flights")
 
-    kept = jobs.path("archive")
-    words = ["--stream", "flights", "--to", kept, "--trim-behind", "--compact", 2, "--max-entries", ROWS // 3]
+    directory = jobs.path("archive")
+    words = ["--stream", "flights", "--to", directory, "--trim-behind", "--compact", 2, "--max-entries", ROWS // 3]
     assert f"done: {ROWS:,} rows in 3 batches" in jobs.run(archive, *words)
     assert "behind" in jobs.output
-    assert archived(kept) == written
+    assert archived(directory) == written
     assert jobs.client.xlen("flights") == 0
-    assert len(list(kept.glob("day=*/*-b*.parquet"))) <= 2 * len(list(kept.glob("day=*")))
+    assert len(list(directory.glob("day=*/*-b*.parquet"))) <= 2 * len(list(directory.glob("day=*")))
     jobs.client.delete("flights")
 
-    words = ["--from", kept, "--checkpoint", jobs.path("replay"), "--max-entries", ROWS // 2]
+    words = ["--from", directory, "--checkpoint", jobs.path("replay"), "--max-entries", ROWS // 2]
     assert f"done: {ROWS:,} of {ROWS:,} entries" in jobs.run(replay, *words)
     assert jobs.entries("flights") == written
     jobs.run(replay, *words)
@@ -81,14 +81,16 @@ def test_binary_values_are_archived_with_binary_only(jobs: Jobs) -> None:
     written = jobs.client.execute_command("XADD", "s", "1-1", "n", b"\xff\xfe", "m", "ü")
     jobs.client.xadd("s", {"n": "text"}, id="1-2")
     words = ["--stream", "s", "--trim-behind"]
-    said = jobs.run(archive, *words, "--to", jobs.path("texts"), status=1)
-    assert f"error: [ARCHIVE_NOT_TEXT] The entry {written} of the stream 's' contains bytes that are not text." in said
+    output = jobs.run(archive, *words, "--to", jobs.path("texts"), status=1)
+    assert (
+        f"error: [ARCHIVE_NOT_TEXT] The entry {written} of the stream 's' contains bytes that are not text." in output
+    )
     assert jobs.client.xlen("s") == 2
     jobs.client.xgroup_destroy("s", "archive")
-    kept = jobs.path("bytes")
-    jobs.run(archive, *words, "--to", kept, "--binary", "--group", "bytes")
+    directory = jobs.path("bytes")
+    jobs.run(archive, *words, "--to", directory, "--binary", "--group", "bytes")
     assert jobs.client.xlen("s") == 0  # trimmed, although there was only one batch
-    jobs.run(replay, "--from", kept, "--to", "back", "--checkpoint", jobs.path("replay"))
+    jobs.run(replay, "--from", directory, "--to", "back", "--checkpoint", jobs.path("replay"))
     with redis.Redis.from_url(jobs.url, protocol=2) as raw:
         expected = [(b"1-1", {b"n": b"\xff\xfe", b"m": "ü".encode()}), (b"1-2", {b"n": b"text"})]
         assert raw.xrange("back") == expected
@@ -101,19 +103,19 @@ def test_columns_with_reserved_names(jobs: Jobs) -> None:
     landing = jobs.path("landing [new] ü%20")
     landing.mkdir()
     (landing / "1.csv").write_text("_metadata,_row,n\na,b,1\nc,d,2\n")
-    place = jobs.path("landing*")
-    jobs.run(ingest, "--from", place, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint"))
+    pattern = jobs.path("landing*")
+    jobs.run(ingest, "--from", pattern, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint"))
     assert jobs.rows("s") == [{"_metadata": "a", "_row": "b", "n": "1"}, {"_metadata": "c", "_row": "d", "n": "2"}]
     words = ["--stream", "s", "--to", jobs.path("days"), "--schema", "n int, Day string"]
     with pytest.raises(click.UsageError, match="The archive uses the column 'day' itself"):
         jobs.run(archive, *words)
-    kept = jobs.path("a b%20ü#c")
-    jobs.run(archive, "--stream", "s", "--to", kept, "--trim-behind")
-    assert [fields for _, fields in archived(kept)] == [
+    directory = jobs.path("a b%20ü#c")
+    jobs.run(archive, "--stream", "s", "--to", directory, "--trim-behind")
+    assert [fields for _, fields in archived(directory)] == [
         {"_metadata": "a", "_row": "b", "n": "1"},
         {"_metadata": "c", "_row": "d", "n": "2"},
     ]
-    jobs.run(replay, "--from", kept, "--to", "back", "--checkpoint", jobs.path("replay"))
+    jobs.run(replay, "--from", directory, "--to", "back", "--checkpoint", jobs.path("replay"))
     assert jobs.client.xlen("back") == 2
 
 
@@ -130,14 +132,17 @@ def test_incomplete_files_stop_the_ingest_until_they_are_complete(jobs: Jobs) ->
     words = ["--from", landing, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint")]
     assert f"error: [NO_COLUMNS] The columns of {landing} are unknown" in jobs.run(ingest, *words, status=2)
     (landing / "1.csv").write_text("k,n\na,1\nb")
-    said = jobs.run(ingest, *words, status=1)
-    assert ("landing/1.csv" in said, "\ncause: [MALFORMED_CSV_RECORD] Malformed CSV record: b" in said) == (True, True)
+    output = jobs.run(ingest, *words, status=1)
+    assert ("landing/1.csv" in output, "\ncause: [MALFORMED_CSV_RECORD] Malformed CSV record: b" in output) == (
+        True,
+        True,
+    )
     assert jobs.client.exists("s") == 0
     (landing / "1.csv").write_text("k,n\na,1\nb,2\n")
     jobs.run(ingest, *words)
     assert jobs.rows("s") == [{"k": "a", "n": "1"}, {"k": "b", "n": "2"}]
-    said = jobs.run(archive, "--stream", "s", "--to", jobs.path("kept"), *words[-2:], status=2)
-    assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest, not to the job archive." in said
+    output = jobs.run(archive, "--stream", "s", "--to", jobs.path("kept"), *words[-2:], status=2)
+    assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest, not to the job archive." in output
 
 
 @long_only
@@ -147,6 +152,6 @@ def test_a_job_in_a_thread_leaves_the_programs_session_running(jobs: Jobs, spark
     jobs.client.xadd("s", {"n": 1})
     words = ["--stream", "s", "--where", "n > 0", "--schema", "n int", "--to", "stream:alerts"]
     with ThreadPoolExecutor(1) as pool:
-        said = pool.submit(jobs.run, aggregate, *words, "--checkpoint", jobs.path("checkpoint")).result()
-    assert "done: 1 row in 1 batch" in said
+        output = pool.submit(jobs.run, aggregate, *words, "--checkpoint", jobs.path("checkpoint")).result()
+    assert "done: 1 row in 1 batch" in output
     assert (jobs.client.xlen("alerts"), spark.range(3).count()) == (1, 3)

@@ -43,9 +43,9 @@ def sdist(distributions: Path) -> Path:
 def install(wheel: Path, *where: str) -> None:
     """Install the wheel with pip, without its dependencies. `where` is pip's arguments for the target."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    place, target = (where, ()) if where[0] == "--python" else ((), where)
+    interpreter, target = (where, ()) if where[0] == "--python" else ((), where)
     subprocess.run(
-        [*pip, *place, "install", "--no-deps", "--no-index", "--no-compile", *target, str(wheel)], check=True
+        [*pip, *interpreter, "install", "--no-deps", "--no-index", "--no-compile", *target, str(wheel)], check=True
     )
 
 

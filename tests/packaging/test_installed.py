@@ -60,22 +60,22 @@ def test_the_embedded_engine_starts_from_site_packages(wheel: Path, tmp_path: Pa
     `jobs` stay importable.
     """
     python = environment(tmp_path / "venv", wheel)
-    said = run(python, START, users_own, PYTHONPATH=str(users_own))
-    assert said.startswith(f"1;mine;mine;{tmp_path / 'venv'}{os.sep}")
+    output = run(python, START, users_own, PYTHONPATH=str(users_own))
+    assert output.startswith(f"1;mine;mine;{tmp_path / 'venv'}{os.sep}")
 
 
 def test_the_embedded_engine_starts_from_a_directory_on_the_path(wheel: Path, tmp_path: Path, users_own: Path) -> None:
     """The embedded engine also starts from a directory made by `pip install --target DIR`."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
-    said = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(target)]))
-    assert said == f"1;mine;mine;{target}/spark_streams/__init__.py\n"
+    output = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(target)]))
+    assert output == f"1;mine;mine;{target}/spark_streams/__init__.py\n"
 
 
 def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: Path) -> None:
     """The embedded engine also starts from the wheel itself on PYTHONPATH, as with `spark-submit --py-files`."""
-    said = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(wheel)]))
-    assert said == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
+    output = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(wheel)]))
+    assert output == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
 
 
 #: Packages in the extras, and their requirements.
@@ -109,7 +109,7 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
         for words in verbs:
             done = pystreams(*words.split())
             assert done.returncode == 0, (words, done.stderr)
-        for words, said in {
+        for words, message in {
             "serve --port 0": "[PACKAGE_MISSING] pystreams serve needs the package xxhash, which is not "
             "installed. pip install 'pystreams[engine]'",
             "export s s.parquet": "needs the package pyarrow, which is not installed. pip install 'pystreams[engine]'",
@@ -117,7 +117,7 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
             "jobs run archive --help": "pip install 'pystreams[spark]'",
         }.items():
             done = pystreams(*words.split())
-            assert (done.returncode != 0, said in done.stderr) == (True, True), (words, done.stderr)
+            assert (done.returncode != 0, message in done.stderr) == (True, True), (words, done.stderr)
             assert "Traceback" not in done.stderr
     finally:
         redis.Redis.from_url(url).flushdb()
@@ -135,9 +135,9 @@ def test_the_data_source_names_the_missing_extra(bare: Path, tmp_path: Path, mod
         except ModuleNotFoundError as error:
             print(error)
     """
-    said = run(bare, program, tmp_path)
-    assert said.startswith("The Spark data source pystreams needs the package '")
-    assert f"which {bare} does not have. Install it: pip install 'pystreams[" in said
+    output = run(bare, program, tmp_path)
+    assert output.startswith("The Spark data source pystreams needs the package '")
+    assert f"which {bare} does not have. Install it: pip install 'pystreams[" in output
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_a_wheel_shipped_with_the_application_can_be_registered(wheel: Path, tmp
     python = str(environment(tmp_path / "venv", None))
     # Spark adds .zip, .egg and .jar files to the path, but not .whl.
     archive = shutil.copy(wheel, tmp_path / "pystreams.zip")
-    said = run(
+    output = run(
         python,
         SHIPPED,
         users_own,
@@ -201,7 +201,7 @@ def test_a_wheel_shipped_with_the_application_can_be_registered(wheel: Path, tmp
         PYSPARK_SUBMIT_ARGS=f"--py-files {archive} pyspark-shell",
         PYTHONPATH=str(users_own),
     )
-    assert said == "5;[0, 1, 2, 3, 4];['mine,mine']\n"
+    assert output == "5;[0, 1, 2, 3, 4];['mine,mine']\n"
 
 
 MODULES = """
@@ -305,8 +305,8 @@ def test_a_connector_without_the_engine_reports_the_missing_package(wheel: Path,
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
     (target / "engine").rename(tmp_path / "engine")
-    said = run(sys.executable, REFUSED, tmp_path, PYTHONPATH=str(target))
-    assert said.startswith("[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'pystreams', which ")
+    output = run(sys.executable, REFUSED, tmp_path, PYTHONPATH=str(target))
+    assert output.startswith("[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'pystreams', which ")
 
 
 @long_only

@@ -223,9 +223,9 @@ def test_a_missing_python_is_reported(
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     program(programs / "python3.12", 'case "$2" in *version_info*) echo 3.12;; *) echo "$0";; esac')
     assert dist.interpreters(every=False) == {"3.12": programs / "python3.12"}
-    places = f"on PATH or in {tmp_path}/versions"
+    searched = f"on PATH or in {tmp_path}/versions"
     assert capsys.readouterr().out.splitlines() == [
-        f"Python {version}: SKIPPED, no Python {version} {places}" for version in ("3.11", "3.13")
+        f"Python {version}: SKIPPED, no Python {version} {searched}" for version in ("3.11", "3.13")
     ]
     with pytest.raises(SystemExit, match=r"Python 3\.11 is required: no Python 3\.11 on PATH"):
         dist.interpreters(every=True)
@@ -248,8 +248,8 @@ def test_a_release_is_published_without_a_secret() -> None:
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",
     ]
-    kept = {step["with"]["name"]: step["with"]["path"].split() for step in jobs["build"]["steps"][-2:]}
-    assert kept["packages"] == ["dist/pystreams-*.whl", "dist/pystreams-*.tar.gz"]
+    artifacts = {step["with"]["name"]: step["with"]["path"].split() for step in jobs["build"]["steps"][-2:]}
+    assert artifacts["packages"] == ["dist/pystreams-*.whl", "dist/pystreams-*.tar.gz"]
     assert "make dist DIST_ARGS=--every-python" in [step.get("run") for step in jobs["build"]["steps"]]
     pythons = next(step["with"] for step in jobs["build"]["steps"] if "setup-python" in step["uses"])
     assert pythons["python-version"].split() == list(dist.PYTHONS)
@@ -287,11 +287,11 @@ def test_the_metadata_of_the_wheel(metadata: Message) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("License-File") == ["LICENSE"]
     assert not {"Home-page", "Project-URL", "Download-URL"} & set(metadata.keys())
-    said = metadata.get_all("Classifier")
-    assert said is not None
-    assert set(said) <= classifiers
+    listed = metadata.get_all("Classifier")
+    assert listed is not None
+    assert set(listed) <= classifiers
     for kind in ("Framework", "Operating System", "Programming Language :: Python :: 3.", "Topic", "Typing"):
-        assert any(one.startswith(kind) for one in said), kind
+        assert any(classifier.startswith(kind) for classifier in listed), kind
 
 
 def test_spark_and_the_engine_are_extras(metadata: Message) -> None:

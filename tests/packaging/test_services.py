@@ -95,21 +95,21 @@ def test_the_compose_file_is_valid(tmp_path: Path) -> None:
     program, file = Path(sys.executable).parent / "docker-compose", ROOT / "conf" / "containers" / "compose.yaml"
     (misspelt := tmp_path / "compose.yaml").write_text(file.read_text().replace("read_only", "raed_only"))
 
-    def said(path: Path, **environment: str) -> str:
+    def errors(path: Path, **environment: str) -> str:
         command = [program, "--file", path, "config", "--quiet"]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stderr
 
-    assert said(file, PASSWORD="hush") == ""
-    assert "PASSWORD" in said(file)
-    assert "raed_only" in said(misspelt, PASSWORD="hush")
+    assert errors(file, PASSWORD="hush") == ""
+    assert "PASSWORD" in errors(file)
+    assert "raed_only" in errors(misspelt, PASSWORD="hush")
 
 
 _KUBERNETES = ROOT / "conf" / "kubernetes"
 
 
 def _manifests() -> list[dict[str, Any]]:
-    kept = [path for path in sorted(_KUBERNETES.glob("*.yaml")) if path.name != "kustomization.yaml"]
-    return [each for path in kept for each in yaml.safe_load_all(path.read_text())]
+    paths = [path for path in sorted(_KUBERNETES.glob("*.yaml")) if path.name != "kustomization.yaml"]
+    return [each for path in paths for each in yaml.safe_load_all(path.read_text())]
 
 
 def test_the_manifests_are_valid() -> None:
@@ -174,15 +174,15 @@ def test_a_server_follows_the_master_named_by_the_sentinels(tmp_path: Path) -> N
         sentinels = ",".join(f"127.0.0.1:{port}" for port in watched.sentinels)
         assert _configured(tmp_path / "new", "new", sentinels) == "new: replica of 127.0.0.1"
         assert _configured(tmp_path / "master", "127.0.0.1", sentinels) == "127.0.0.1: master"
-    kept = (tmp_path / "new" / "sentinel" / "sentinel.conf").read_text()
+    sentinel_config = (tmp_path / "new" / "sentinel" / "sentinel.conf").read_text()
     with (
         servers.engine("--bind", "127.0.0.1", config_file=str(tmp_path / "first" / "engine.conf")) as engine,
         redis.Redis(port=engine.port, password="hush") as client,
     ):
         assert client.config_get("appendonly") == {"appendonly": "yes"}
-    lines = [line for line in kept.splitlines() if not line.startswith("dir ")]
+    lines = [line for line in sentinel_config.splitlines() if not line.startswith("dir ")]
     with servers.sentinel(*lines) as sentinel, redis.Redis(port=sentinel.port, password="hush") as client:
         assert client.sentinel_get_master_addr_by_name("main") == (b"127.0.0.1", 6379)
     _configured(tmp_path / "new", "new", "127.0.0.1:1")
-    assert (tmp_path / "new" / "sentinel" / "sentinel.conf").read_text() == kept
+    assert (tmp_path / "new" / "sentinel" / "sentinel.conf").read_text() == sentinel_config
     assert (tmp_path / "new" / "engine.conf").stat().st_mode & 0o077 == 0

@@ -50,24 +50,24 @@ def text(entry_id: ID) -> str:
     return f"{entry_id[0]}-{entry_id[1]}"
 
 
-def change(server: CoreServer, naive: Naive, what: str, first: int, second: int) -> None:
+def change(server: CoreServer, naive: Naive, step: str, first: int, second: int) -> None:
     """Apply the same change to both streams."""
-    if what.startswith("add"):
-        for _ in range(first if what == "add many" else 1):
+    if step.startswith("add"):
+        for _ in range(first if step == "add many" else 1):
             ms, seq = naive.last
-            step = (0, 1) if what == "add many" else (first, second)
-            new = (ms + step[0], seq + 1 + step[1]) if step[0] == 0 else (ms + step[0], step[1])
+            delta = (0, 1) if step == "add many" else (first, second)
+            new = (ms + delta[0], seq + 1 + delta[1]) if delta[0] == 0 else (ms + delta[0], delta[1])
             server.expect(("XADD", "s", text(new), "n", len(naive.entries)), text(new))
             naive.entries.append((new, len(naive.entries)))
             naive.last = new
     elif not naive.entries:
         return
-    elif what.startswith("delete"):
+    elif step.startswith("delete"):
         at = first % len(naive.entries)
-        gone = naive.entries[at : at + max(second, 1)]
+        deleted = naive.entries[at : at + max(second, 1)]
         del naive.entries[at : at + max(second, 1)]
-        server.expect(("XDEL", "s", *(text(entry_id) for entry_id, _ in gone)), len(gone))
-    elif what == "maxlen":
+        server.expect(("XDEL", "s", *(text(entry_id) for entry_id, _ in deleted)), len(deleted))
+    elif step == "maxlen":
         removed = max(len(naive.entries) - first, 0)
         del naive.entries[:removed]
         server.expect(f"XTRIM s MAXLEN {first}", removed)

@@ -61,11 +61,11 @@ def failure(steps: list[Step]) -> str | None:
     except AssertionError as error:
         return f"replaying failed: {error}"
     server.core.changes.set_time(server.clock.now_us)
-    ours, theirs = state(server.core), state(again)
+    expected, found = state(server.core), state(again)
     if history:
-        ours, theirs = without_unlogged(ours), without_unlogged(theirs)
-    if ours != theirs:
-        return f"state {ours}\nreplayed {theirs}"
+        expected, found = without_unlogged(expected), without_unlogged(found)
+    if expected != found:
+        return f"state {expected}\nreplayed {found}"
     if producers(server.core) != producers(again):
         return f"producers {producers(server.core)}\nreplayed {producers(again)}"
     return None

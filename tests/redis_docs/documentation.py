@@ -12,7 +12,7 @@ _FRANCE = entries(
     "1692632147973-0 rider Castilla speed 29.9 position 1 location_id 2",
 )
 _ADD_FRANCE = tuple(
-    f"XADD race:france {one[0].decode()} {' '.join(word.decode() for word in one[1])}" for one in _FRANCE
+    f"XADD race:france {entry_id.decode()} {' '.join(word.decode() for word in fields)}" for entry_id, fields in _FRANCE
 )
 _ITALY = entries(
     "1692632639151-0 rider Castilla",
@@ -22,7 +22,7 @@ _ITALY = entries(
     "1692632678249-0 rider Norem",
 )
 _CASTILLA, _ROYCE, _SAM_BODDEN, _PRICKETT, _NOREM = _ITALY
-_ADD_ITALY = tuple(f"XADD race:italy {one[0].decode()} rider {one[1][1].decode()}" for one in _ITALY)
+_ADD_ITALY = tuple(f"XADD race:italy {entry_id.decode()} rider {fields[1].decode()}" for entry_id, fields in _ITALY)
 _GROUP = ("XGROUP CREATE race:italy italy_riders $ MKSTREAM",)
 _READ = (
     *_GROUP,
@@ -37,7 +37,10 @@ SCENES = [
     Scene(
         "adding and reading",
         [
-            *((command, one[0].decode()) for command, one in zip(_ADD_FRANCE[:3], _FRANCE[:3], strict=True)),
+            *(
+                (command, entry_id.decode())
+                for command, (entry_id, _) in zip(_ADD_FRANCE[:3], _FRANCE[:3], strict=True)
+            ),
             ("XRANGE race:france 1692632086370-0 + COUNT 2", _FRANCE[:2]),
             ("XREAD COUNT 100 STREAMS race:france $", None),
             (_ADD_FRANCE[3], "1692632147973-0"),
@@ -80,7 +83,7 @@ SCENES = [
     Scene(
         "reading as consumers",
         [
-            *((command, one[0].decode()) for command, one in zip(_ADD_ITALY, _ITALY, strict=True)),
+            *((command, entry_id.decode()) for command, (entry_id, _) in zip(_ADD_ITALY, _ITALY, strict=True)),
             ("XREADGROUP GROUP italy_riders Alice COUNT 1 STREAMS race:italy >", Streams({"race:italy": [_CASTILLA]})),
             ("XREADGROUP GROUP italy_riders Alice STREAMS race:italy 0", Streams({"race:italy": [_CASTILLA]})),
             ("XACK race:italy italy_riders 1692632639151-0", 1),

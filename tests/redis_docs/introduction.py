@@ -32,7 +32,7 @@ _FRUITS = entries(
 )
 _APPLE, _ORANGE, _STRAWBERRY, _APRICOT, _BANANA = _FRUITS
 _GROUP = ("XGROUP CREATE mystream mygroup $ MKSTREAM",)
-_ADD_FRUITS = tuple(f"XADD mystream {one[0].decode()} message {one[1][1].decode()}" for one in _FRUITS)
+_ADD_FRUITS = tuple(f"XADD mystream {entry_id.decode()} message {fields[1].decode()}" for entry_id, fields in _FRUITS)
 _READ = (
     *_GROUP,
     *_ADD_FRUITS,
@@ -94,7 +94,7 @@ SCENES = [
     Scene(
         "reading as consumers",
         [
-            *((command, one[0].decode()) for command, one in zip(_ADD_FRUITS, _FRUITS, strict=True)),
+            *((command, entry_id.decode()) for command, (entry_id, _) in zip(_ADD_FRUITS, _FRUITS, strict=True)),
             ("XREADGROUP GROUP mygroup Alice COUNT 1 STREAMS mystream >", Streams({"mystream": [_APPLE]})),
             ("XREADGROUP GROUP mygroup Alice STREAMS mystream 0", Streams({"mystream": [_APPLE]})),
             ("XACK mystream mygroup 1526569495631-0", 1),

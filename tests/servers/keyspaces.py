@@ -70,9 +70,9 @@ def _stream(ask: Ask, key: bytes) -> dict[Any, Any]:
     about = flat(ask("XINFO", "STREAM", key, "FULL", "COUNT", 0))
     groups = {}
     for group in map(flat, about.pop(b"groups")):
-        consumers = {one[b"name"]: one[b"pel-count"] for one in map(flat, group.pop(b"consumers"))}
+        consumers = {consumer[b"name"]: consumer[b"pel-count"] for consumer in map(flat, group.pop(b"consumers"))}
         if not NEW:
             del group[b"lag"]
         groups[group[b"name"]] = {**{k: v for k, v in group.items() if k not in _NEWER}, "consumers": consumers}
-    kept = {name: one for name, one in about.items() if name not in _OF_THE_SERVER | _NEWER}
-    return {**kept, "entries": ask("XRANGE", key, "-", "+"), "groups": groups}
+    facts = {name: value for name, value in about.items() if name not in _OF_THE_SERVER | _NEWER}
+    return {**facts, "entries": ask("XRANGE", key, "-", "+"), "groups": groups}

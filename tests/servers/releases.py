@@ -64,9 +64,9 @@ class Newest:
         """Return the reply of a release."""
         if release.engine and self.engine is not _SAME:
             return self.engine
-        for text, theirs in self.valkey.items():
+        for text, reply in self.valkey.items():
             if release.valkey >= version(text):
-                return theirs
+                return reply
         for text, old in self.before.items():
             if not release.since(text):
                 return old

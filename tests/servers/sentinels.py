@@ -133,9 +133,10 @@ class Member:
 def members(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> Iterator[list[Member]]:
     """Yield servers that are all masters; ``first`` are flags of the first one only."""
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-family-")))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-family-")))
         found = [
-            Member(kind, place / f"{number}", *flags, *(() if number else first)) for number, kind in enumerate(kinds)
+            Member(kind, directory / f"{number}", *flags, *(() if number else first))
+            for number, kind in enumerate(kinds)
         ]
         for member in found:
             stack.callback(member.stop)
@@ -196,8 +197,8 @@ class Sentinels:
 
     def _knows(self, number: int, name: str, replicas: int) -> bool:
         with self.client(number) as client:
-            said = client.sentinel_master(name)
-        return int(said["num-other-sentinels"]) == len(self.ports) - 1 and int(said["num-slaves"]) == replicas
+            state = client.sentinel_master(name)
+        return int(state["num-other-sentinels"]) == len(self.ports) - 1 and int(state["num-slaves"]) == replicas
 
 
 @contextmanager

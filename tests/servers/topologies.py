@@ -189,12 +189,12 @@ def watched(replicas: int = 1) -> Iterator[Watched]:
 
 def _knows(sentinel: redis.Redis, replicas: int) -> bool:
     try:
-        said = sentinel.execute_command("SENTINEL", "MASTER", "main")
+        state = sentinel.execute_command("SENTINEL", "MASTER", "main")
     except (redis.ConnectionError, redis.ResponseError):
         return False
-    if not isinstance(said, dict):
-        said = dict(zip(said[::2], said[1::2], strict=True))
-    named = {(k if isinstance(k, str) else k.decode()): v for k, v in said.items()}
+    if not isinstance(state, dict):
+        state = dict(zip(state[::2], state[1::2], strict=True))
+    named = {(k if isinstance(k, str) else k.decode()): v for k, v in state.items()}
     return int(named["num-other-sentinels"]) == 2 and int(named["num-slaves"]) == replicas
 
 

@@ -53,22 +53,22 @@ def test_entries_removed_between_two_actions_are_an_error(bench: Bench) -> None:
     union.
     """
     plans: list[dict[str, object]] = [{}, {"minPartitions": 3}, {"startingOffsets": "201-1"}]
-    for said in plans:
+    for options in plans:
         bench.client.delete("s")
         pipeline = bench.client.pipeline(transaction=False)
         for n in range(1000):
             pipeline.xadd("s", {"n": n}, id=f"{n + 1}-1")
         pipeline.execute()
-        frame = bench.reader(stream="s", **said).schema("n int").load()
-        lenient = bench.reader(stream="s", failOnDataLoss=False, **said).schema("n int").load()
+        frame = bench.reader(stream="s", **options).schema("n int").load()
+        lenient = bench.reader(stream="s", failOnDataLoss=False, **options).schema("n int").load()
         whole = frame.count()
-        assert (whole, lenient.union(frame).count()) == (800 if "startingOffsets" in said else 1000, 2 * whole)
+        assert (whole, lenient.union(frame).count()) == (800 if "startingOffsets" in options else 1000, 2 * whole)
         bench.client.xtrim("s", maxlen=100, approximate=False)
         for action in (frame, frame.union(lenient)):
             with pytest.raises(PySparkException, match=r"ENTRIES_LOST.*'s'.*failOnDataLoss"):
                 action.collect()
         assert lenient.count() == 100
-        assert bench.reader(stream="s", **said).schema("n int").load().count() == 100
+        assert bench.reader(stream="s", **options).schema("n int").load().count() == 100
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_read_with_its_ends_as_times(bench: Bench) -> None:
         for n in range(6):
             bench.client.xadd(stream, {"n": n}, id=f"{1000 * n}-{n + 1}")
 
-    def found(**said: str) -> list[tuple[str, int]]:
-        frame = bench.reader(streams="a,b", **said).schema("_stream string, n int").load()
+    def found(**times: str) -> list[tuple[str, int]]:
+        frame = bench.reader(streams="a,b", **times).schema("_stream string, n int").load()
         return sorted((row._stream, row.n) for row in frame.collect())
 
     whole = found(startingTimestamp="1000", endingTimestamp="1970-01-01T00:00:03Z")

@@ -42,28 +42,28 @@ def test_rows_of_every_format_come_back(bench: Bench) -> None:
     rows = sorted(frame.collect(), key=str)
     with schema_registry() as registry:
         for form in ("avro", "protobuf", "json"):
-            said = {"valueFormat": form, "schemaRegistry.url": registry.url}
+            options = {"valueFormat": form, "schemaRegistry.url": registry.url}
             of_stream = {"valueSchema": PROTO, "valueMessage": "Row"} if form == "protobuf" else {}
-            bench.write(frame, stream=form, **said, **of_stream)
+            bench.write(frame, stream=form, **options, **of_stream)
             message = {"valueMessage": "Row"} if form == "protobuf" else {}
-            source = bench.reader(streaming=True, stream=form, startingOffsets="earliest", **said, **message).load()
-            into = {"stream": f"{form}-copy", **said, **of_stream}
+            source = bench.reader(streaming=True, stream=form, startingOffsets="earliest", **options, **message).load()
+            into = {"stream": f"{form}-copy", **options, **of_stream}
             for _ in range(2):
                 bench.run(source.select(COLUMNS), **into)
                 undo_last_batch(bench.checkpoint)
-            copied = bench.reader(stream=f"{form}-copy", **said, **message).load().select(COLUMNS)
+            copied = bench.reader(stream=f"{form}-copy", **options, **message).load().select(COLUMNS)
             if form == "json":  # which has no type for an int
                 copied = copied.selectExpr("cast(k as int) k", *COLUMNS[1:])
             assert sorted(copied.collect(), key=str) == rows
             bench.checkpoint = bench.checkpoint.with_name(f"after-{form}")
             bench.client.xadd(form, {"value": b"\0\0\0\0\xffx"})
-            broken = bench.reader(stream=form, **said, **message).schema("k int, _corrupt_record string").load()
+            broken = bench.reader(stream=form, **options, **message).schema("k int, _corrupt_record string").load()
             (corrupt,) = [row for row in broken.collect() if row.k is None]
             assert corrupt["_corrupt_record"] == ("x" if form == "json" else "AAAAAP94")
-            dropped = bench.reader(stream=form, mode="DROPMALFORMED", **said, **message).load()
+            dropped = bench.reader(stream=form, mode="DROPMALFORMED", **options, **message).load()
             assert dropped.count() == 2
             with pytest.raises(PySparkException, match="MALFORMED_ENTRY"):
-                bench.reader(stream=form, mode="FAILFAST", **said, **message).load().collect()
+                bench.reader(stream=form, mode="FAILFAST", **options, **message).load().collect()
 
 
 @pytest.mark.parametrize("form", ["avro", "protobuf", "json"])
@@ -78,12 +78,12 @@ def test_hostile_values_follow_the_mode(bench: Bench, form: str) -> None:
         pipeline.xadd("s", {"value": value})
     pipeline.execute()
     schema = {"avro": json.dumps(fuzz.AVRO), "protobuf": fuzz.PROTO}.get(form)
-    said = {"stream": "s", "valueFormat": form, **({} if schema is None else {"valueSchema": schema})}
+    options = {"stream": "s", "valueFormat": form, **({} if schema is None else {"valueSchema": schema})}
     columns = "id long, note string" if form != "protobuf" else "id int, note string"
     monitor = StreamMonitor.install(bench.spark, bench.url)
     rows: list[Any] = []
     try:
-        reader = bench.reader(streaming=True, startingOffsets="earliest", **said)
+        reader = bench.reader(streaming=True, startingOffsets="earliest", **options)
         frame = reader.schema(f"{columns}, _rescued string").load()
         bench.run(frame, foreach_batch=lambda batch, _: rows.extend(batch.collect()))
         wait_for(lambda: bench.client.xlen(STREAM) == 1, "the report of the batch")
@@ -97,7 +97,7 @@ def test_hostile_values_follow_the_mode(bench: Bench, form: str) -> None:
     assert len(rescued) > 20
     assert max(malformed.values()) <= len(rescued) <= sum(malformed.values())
     assert sum(row.id is None for row in rescued) >= malformed["id"]
-    dropped = bench.reader(mode="DROPMALFORMED", **said).schema(columns).load()
+    dropped = bench.reader(mode="DROPMALFORMED", **options).schema(columns).load()
     assert dropped.count() == len(rows) - len(rescued)
     with pytest.raises(PySparkException, match="MALFORMED_ENTRY"):
-        bench.reader(mode="FAILFAST", **said).schema(columns).load().collect()
+        bench.reader(mode="FAILFAST", **options).schema(columns).load().collect()

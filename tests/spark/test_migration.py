@@ -56,7 +56,7 @@ def test_a_job_moves_to_the_engine_and_back(spark: SparkSession, tmp_path: Path)
                     assert sorted(numbers(client, "out")) == list(range(last))
                     assert numbers(client, "out")[: len(half)] == half
                     assert client.xpending("in", "g")["pending"] == 0
-                    assert [one["name"] for one in client.xpending("in", "workers")["consumers"]] == [b"w"]
+                    assert [consumer["name"] for consumer in client.xpending("in", "workers")["consumers"]] == [b"w"]
                     assert client.xpending("in", "workers")["pending"] == 30
             finally:
                 moved.stop()

@@ -19,8 +19,8 @@ def test_nulls_and_zones_in_spark(bench: Bench) -> None:
     bench.client.xadd("s", {"at": "2013-07-04 12:30:00", "n": "-"})
     schema = "at timestamp, n string"
 
-    def hours(streaming: bool = False, **said: str) -> list[Any]:
-        frame = bench.reader(streaming, stream="s", startingOffsets="earliest", nullValue="-", **said).schema(schema)
+    def hours(streaming: bool = False, **options: str) -> list[Any]:
+        frame = bench.reader(streaming, stream="s", startingOffsets="earliest", nullValue="-", **options).schema(schema)
         if not streaming:
             rows = frame.load().select(f.unix_timestamp("at"), "n").collect()
         else:

@@ -175,8 +175,8 @@ def test_a_pipeline_without_a_server_is_refused(project: Path) -> None:
     """A pipeline on the embedded engine in memory fails with three remedies, because its rows would be lost with the
     process.
     """
-    said = run_pipeline(project)
-    assert "[EMBEDDED_NOT_KEPT] No server is named, and a declarative pipeline (spark-pipelines) cannot use" in said
-    assert "'url'" in said
-    assert "PYSTREAMS_URL" in said
-    assert "'embedded.dir'" in said
+    output = run_pipeline(project)
+    assert "[EMBEDDED_NOT_KEPT] No server is named, and a declarative pipeline (spark-pipelines) cannot use" in output
+    assert "'url'" in output
+    assert "PYSTREAMS_URL" in output
+    assert "'embedded.dir'" in output

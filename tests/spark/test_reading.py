@@ -27,9 +27,9 @@ def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
     reports: list[StreamReport] = []
     monitor = StreamMonitor.install(bench.spark, bench.url, callback=reports.append)
     try:
-        said = {"streamPattern": "in:*", "group": "g", "startingOffsets": "earliest"}
-        said |= {"mode": "DROPMALFORMED", "maxEntriesPerTrigger": "300", "minPartitions": "3"}
-        frame = bench.reader(streaming=True, **said).schema("n int").load()
+        options = {"streamPattern": "in:*", "group": "g", "startingOffsets": "earliest"}
+        options |= {"mode": "DROPMALFORMED", "maxEntriesPerTrigger": "300", "minPartitions": "3"}
+        frame = bench.reader(streaming=True, **options).schema("n int").load()
         sizes: list[tuple[int, int]] = []
 
         def look(batch: Any, _number: int) -> None:
@@ -133,8 +133,8 @@ def test_lost_entries_end_the_query_with_advice(bench: Bench) -> None:
     """The error for lost entries names the stream, the range, their number and the option, also through Spark."""
     bench.add("s", 10)
 
-    def frame(**said: Any) -> Any:
-        reader = bench.reader(streaming=True, stream="s", startingOffsets="earliest", **said)
+    def frame(**options: Any) -> Any:
+        reader = bench.reader(streaming=True, stream="s", startingOffsets="earliest", **options)
         return reader.schema("n int").load()
 
     bench.run(frame(), stream="out")

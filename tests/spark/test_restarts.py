@@ -114,10 +114,10 @@ def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.Fixture
     """With asynchronous progress tracking, a restart loses no entry, although entries are acknowledged and trimmed."""
     # Each consume mode on one server only: their behaviour there is tested without Spark.
     consume = {"redis": "shared", "engine": "range"}[request.node.callspec.params["bench"]]
-    said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "trimOnCommit": "true"}
+    options = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "trimOnCommit": "true"}
 
     def run(count: int) -> None:
-        frame = bench.reader(streaming=True, maxEntriesPerTrigger=10, minPartitions=2, **said).schema("n int").load()
+        frame = bench.reader(streaming=True, maxEntriesPerTrigger=10, minPartitions=2, **options).schema("n int").load()
         writer = frame.writeStream.option("checkpointLocation", str(bench.checkpoint)).foreach(IntoList(bench.url))
         writer = writer.option("asyncProgressTrackingEnabled", "true")
         query = writer.option("asyncProgressTrackingCheckpointIntervalMs", "600000").start()

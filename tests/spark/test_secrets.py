@@ -23,7 +23,7 @@ from tests.suite.long import long_only
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis, long_only]
 
 MARK = "s3cret-"
-PASSWORDS = [f"{MARK}in-{place}" for place in ("url", "option", "environment", "file", "vault", "sentinels-url")]
+PASSWORDS = [f"{MARK}in-{source}" for source in ("url", "option", "environment", "file", "vault", "sentinels-url")]
 _OF_KEY, _OF_SENTINEL = f"{MARK}of-the-key", f"{MARK}of-the-sentinel"
 
 #: Reads and writes in every way, and stores visible texts in the file `shown`.
@@ -33,10 +33,10 @@ PROGRAM = """
     from pyspark.sql import SparkSession
     from spark_streams.monitor import StreamMonitor
 
-    place = Path(sys.argv[1])
-    ways, shown = json.loads((place / "secrets" / "ways").read_text()), []
+    directory = Path(sys.argv[1])
+    ways, shown = json.loads((directory / "secrets" / "ways").read_text()), []
     spark = SparkSession.builder.getOrCreate()
-    monitor = StreamMonitor.install(spark, **ways["option"]["said"])
+    monitor = StreamMonitor.install(spark, **ways["option"]["options"])
     explain = spark._jvm.PythonSQLUtils.explainString
 
     def refused(act):
@@ -47,41 +47,41 @@ PROGRAM = """
         else:
             raise AssertionError("this was to fail")
 
-    def write(said, **options):
-        spark.range(5).toDF("n").write.format("pystreams").mode("append").options(**said, **options).save()
+    def write(options, **more):
+        spark.range(5).toDF("n").write.format("pystreams").mode("append").options(**options, **more).save()
 
-    def queried(name, way, said):
-        source = spark.readStream.format("pystreams").options(**said, stream=way, group=name)
+    def queried(name, way, options):
+        source = spark.readStream.format("pystreams").options(**options, stream=way, group=name)
         source = source.option("consume", "shared" if name == "shared" else "range")
         frame = source.option("startingOffsets", "earliest").schema("n long").load()
         stream = frame.writeStream.queryName(f"{name}-{way}")
         if name == "each":
             stream = stream.foreachBatch(
-                lambda rows, _: rows.write.format("pystreams").mode("append").options(**said, stream="each").save()
+                lambda rows, _: rows.write.format("pystreams").mode("append").options(**options, stream="each").save()
             )
         else:
             target = "text" if name == "fails" else name
-            stream = stream.format("pystreams").options(**said, stream=target)
-        return stream.option("checkpointLocation", str(place / f"{name}-{way}")).trigger(availableNow=True).start()
+            stream = stream.format("pystreams").options(**options, stream=target)
+        return stream.option("checkpointLocation", str(directory / f"{name}-{way}")).trigger(availableNow=True).start()
 
-    for way, one in ways.items():
-        said = one["said"]
-        write(said, stream=way)
-        read = spark.read.format("pystreams").options(**said, stream=way).schema("n long").load()
+    for way, run in ways.items():
+        options = run["options"]
+        write(options, stream=way)
+        read = spark.read.format("pystreams").options(**options, stream=way).schema("n long").load()
         assert sorted(row.n for row in read.collect()) == list(range(5)), way
         shown += [explain(read._jdf.queryExecution(), kind) for kind in ("extended", "formatted", "cost", "codegen")]
-        for name in one["queries"]:
-            query = queried(name, way, said)
+        for name in run["queries"]:
+            query = queried(name, way, options)
             if name == "fails":
                 refused(query.awaitTermination)
             else:
                 assert query.awaitTermination(300), (way, name)
             shown += [json.dumps(each, default=str) for each in query.recentProgress]
             shown.append(query._jsq.explainInternal(True))
-        refused(lambda: write(said, stream="text"))
-        refused(lambda: write(said, stream=way, saveMode="nonsense"))
-        refused(lambda: write(said, stream=way, nosuch="x"))
-    url, option = ways["url"]["said"]["url"], ways["option"]["said"]
+        refused(lambda: write(options, stream="text"))
+        refused(lambda: write(options, stream=way, saveMode="nonsense"))
+        refused(lambda: write(options, stream=way, nosuch="x"))
+    url, option = ways["url"]["options"]["url"], ways["option"]["options"]
     for mistake in (url[:-1] + "x", url + "/db/x", url.replace("127.0.0.1", "127.0.0.1:1:1"), url + "?nosuch=1"):
         refused(lambda: write({"url": mistake}, stream="s"))
     refused(lambda: write({"url": url, "passwordFile": "x"}, stream="s"))
@@ -136,8 +136,8 @@ def allow(client: redis.Redis) -> None:
 
 
 def submitted(directory: Path, *words: str, **environment: str) -> dict[str, str]:
-    """Run a program with spark-submit; return all places where a secret may be: its output, and all files outside
-    `secrets`.
+    """Run a program with spark-submit; return the texts that may contain a secret, by name: its output, and all files
+    outside `secrets`.
     """
     (directory / "events").mkdir()
     settings = {**SETTINGS, "spark.eventLog.dir": (directory / "events").as_uri()}
@@ -161,20 +161,20 @@ def submitted(directory: Path, *words: str, **environment: str) -> dict[str, str
     assert ended.returncode == 0, ended.stdout + "\n".join(
         line for line in ended.stderr.splitlines() if " INFO " not in line
     )
-    places = {"output": ended.stdout, "log": ended.stderr}
+    texts = {"output": ended.stdout, "log": ended.stderr}
     for path in directory.rglob("*"):
         if path.is_file() and path.parent.name != "secrets":
-            places[str(path.relative_to(directory))] = path.read_bytes().decode("utf-8", "replace")
-    assert " INFO " in places["log"]
-    assert any(name.startswith("events/") for name in places)
-    return places
+            texts[str(path.relative_to(directory))] = path.read_bytes().decode("utf-8", "replace")
+    assert " INFO " in texts["log"]
+    assert any(name.startswith("events/") for name in texts)
+    return texts
 
 
-def shown_in(places: dict[str, str], *secrets: str) -> list[str]:
-    """Return each place that contains one of the secrets, with some context."""
+def shown_in(texts: dict[str, str], *secrets: str) -> list[str]:
+    """Return the name of each text that contains one of the secrets, with some context."""
     return [
         f"{name}: {text[max(0, at - 120) : at + 60]}"
-        for name, text in places.items()
+        for name, text in texts.items()
         for at in [min((text.find(secret) for secret in secrets if secret in text), default=-1)]
         if at >= 0
     ]
@@ -215,20 +215,20 @@ def test_no_secret_is_in_plans_logs_checkpoints_or_the_ui(redis_process: servers
             "tls": (by_tls, ["ranges"]),
             "sentinel": (by_sentinel, ["shared"]),
         }
-        told = {way: {"said": said, "queries": queries} for way, (said, queries) in ways.items()}
-        (hidden / "ways").write_text(json.dumps(told))
+        runs = {way: {"options": options, "queries": queries} for way, (options, queries) in ways.items()}
+        (hidden / "ways").write_text(json.dumps(runs))
         allow(client)
         allow(encrypted)
         environment = {"PYSTREAMS_USER": "job", "PYSTREAMS_PASSWORD": in_environment}
         try:
-            places = submitted(tmp_path, "program.py", str(tmp_path), **environment)
+            texts = submitted(tmp_path, "program.py", str(tmp_path), **environment)
             for server in (client, encrypted):
-                places |= {repr(name): repr(server.dump(name)) for name in server.scan_iter()}
+                texts |= {repr(name): repr(server.dump(name)) for name in server.scan_iter()}
         finally:
             client.execute_command("ACL", "DELUSER", "job")
             client.flushall()
-    assert len(places["shown"]) > 50_000
-    assert shown_in(places, MARK) == []
+    assert len(texts["shown"]) > 50_000
+    assert shown_in(texts, MARK) == []
 
 
 def test_a_jobs_secrets_are_in_no_log_and_no_file(redis_process: servers.Running, tmp_path: Path) -> None:
@@ -244,14 +244,14 @@ def test_a_jobs_secrets_are_in_no_log_and_no_file(redis_process: servers.Running
         client.xadd("s", {"n": 1})
         url = redis_process.url.replace("://", f"://job:{in_url}@")
         archive, replay = (str(ROOT / "jobs" / f"{name}.py") for name in ("archive", "replay"))
-        kept = tmp_path / "kept"
+        directory = tmp_path / "kept"
         try:
-            places = submitted(tmp_path, archive, "--stream", "s", "--to", str(kept), "--trim-behind", "--url", url)
+            texts = submitted(tmp_path, archive, "--stream", "s", "--to", str(directory), "--trim-behind", "--url", url)
             (tmp_path / "events").rename(tmp_path / "events-of-archive")
-            words = ["--from", str(kept), "--to", "back", "--checkpoint", str(tmp_path / "replay")]
-            places |= submitted(tmp_path, replay, *words, "--conf", str(settings))
+            words = ["--from", str(directory), "--to", "back", "--checkpoint", str(tmp_path / "replay")]
+            texts |= submitted(tmp_path, replay, *words, "--conf", str(settings))
             assert client.xlen("back") == 1
         finally:
             client.execute_command("ACL", "DELUSER", "job")
             client.flushall()
-    assert shown_in(places, MARK) == []
+    assert shown_in(texts, MARK) == []

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.spark
 
 def stream_of(bench: Bench, **options: Any) -> DataFrame:
     """Return the stream's numbers, read from its first entry through the group g unless `options` differ."""
-    said = {"stream": "s", "group": "g", "startingOffsets": "earliest", **options}
-    said = {name: value for name, value in said.items() if value is not None}
-    frame: DataFrame = bench.reader(streaming=True, **said).schema("_stream string, n int").load()
+    options = {"stream": "s", "group": "g", "startingOffsets": "earliest", **options}
+    options = {name: value for name, value in options.items() if value is not None}
+    frame: DataFrame = bench.reader(streaming=True, **options).schema("_stream string, n int").load()
     return frame.select("n", frame._stream.alias("origin"))
 
 
@@ -65,8 +65,8 @@ def test_connections_are_as_many_as_processes_whatever_the_streams(bench: Bench)
     bench.client.execute_command("ACL", "SETUSER", "counted", "on", ">pw", "~*", "+@all")
     seen: set[int] = set()
     try:
-        said = {"stream": None, "streamPattern": "s:*", "minPartitions": 6, "maxEntriesPerTrigger": 20}
-        query = bench.start(stream_of(bench, **said, **login), stream="out", **login)
+        options = {"stream": None, "streamPattern": "s:*", "minPartitions": 6, "maxEntriesPerTrigger": 20}
+        query = bench.start(stream_of(bench, **options, **login), stream="out", **login)
 
         def is_done() -> bool:
             clients = bench.client.client_list()

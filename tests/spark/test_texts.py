@@ -36,12 +36,12 @@ def test_texts_mean_what_they_mean_in_csv(spark: SparkSession, tmp_path: Path) -
     column = pa.array([text.encode() for text in texts])
     for name, kind in TYPES.items():
         frame = spark.read.schema(f"value {name}").option("timeZone", "UTC").csv(str(path))
-        theirs = frame.selectExpr("unix_micros(value)" if name == "timestamp" else "value").collect()
+        rows = frame.selectExpr("unix_micros(value)" if name == "timestamp" else "value").collect()
         found = values.from_text(column, kind)
-        ours = (found.cast(pa.int64()) if name == "timestamp" else found).to_pylist()
-        for text, our, (their,) in zip(texts, ours, theirs, strict=True):
+        converted = (found.cast(pa.int64()) if name == "timestamp" else found).to_pylist()
+        for text, value, (expected,) in zip(texts, converted, rows, strict=True):
             if name in BEYOND.get(text, ()):
-                assert (their, our is None) == (None, False), (text, name)
+                assert (expected, value is None) == (None, False), (text, name)
             else:
-                assert repr(our) == repr(their), (text, name)
+                assert repr(value) == repr(expected), (text, name)
     assert values.from_text(pa.array([b"20130704"]), pa.date32()).to_pylist() == [datetime.date(2013, 7, 4)]

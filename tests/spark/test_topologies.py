@@ -35,13 +35,15 @@ def _needs_redis(redis_process: servers.Running) -> None:
 
 
 @contextmanager
-def copying(spark: SparkSession, checkpoint: Path, url: str, **said: Any) -> Iterator[StreamingQuery]:
+def copying(spark: SparkSession, checkpoint: Path, url: str, **writer_options: Any) -> Iterator[StreamingQuery]:
     """A running query that copies the stream `in` to `out` through the group g."""
     options = {"url": url, "retryTimeoutMs": 40_000}
     frame = spark.readStream.format("pystreams").options(
         **options, stream="in", group="g", startingOffsets="earliest", maxEntriesPerTrigger=1000
     )
-    writer = frame.schema("n long").load().writeStream.format("pystreams").options(**options, stream="out", **said)
+    writer = (
+        frame.schema("n long").load().writeStream.format("pystreams").options(**options, stream="out", **writer_options)
+    )
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
         yield query
@@ -173,8 +175,8 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
     ):
 
         def start() -> StreamingQuery:
-            said = {"waitReplicas": 1, "waitTimeoutMs": 40_000}
-            return running.enter_context(copying(spark, tmp_path, watched.url, **said))
+            options = {"waitReplicas": 1, "waitTimeoutMs": 40_000}
+            return running.enter_context(copying(spark, tmp_path, watched.url, **options))
 
         query = start()
         with watched.client() as client:
@@ -198,13 +200,13 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
 def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
     """A query reads and writes with a client's certificate; with an untrusted certificate it fails with the reason."""
     with topologies.encrypted() as server:
-        said = server.options
-        spark.range(200).toDF("n").write.format("pystreams").mode("append").options(**said, stream="in").save()
+        options = server.options
+        spark.range(200).toDF("n").write.format("pystreams").mode("append").options(**options, stream="in").save()
 
         def copy(target: str, **other: str) -> None:
-            source = spark.readStream.format("pystreams").options(**{**said, **other}, stream="in", group="g")
+            source = spark.readStream.format("pystreams").options(**{**options, **other}, stream="in", group="g")
             frame = source.option("startingOffsets", "earliest").schema("n long").load()
-            writer = frame.writeStream.format("pystreams").options(**{**said, **other}, stream=target)
+            writer = frame.writeStream.format("pystreams").options(**{**options, **other}, stream=target)
             writer = writer.option("checkpointLocation", str(tmp_path / target)).trigger(availableNow=True)
             query = writer.start()
             try:
@@ -213,7 +215,7 @@ def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
                 query.stop()
 
         copy("out")
-        back = spark.read.format("pystreams").options(**said, stream="out").schema("n long").load()
+        back = spark.read.format("pystreams").options(**options, stream="out").schema("n long").load()
         assert sorted(row.n for row in back.collect()) == list(range(200))
         stranger = authority(tmp_path, "stranger")
         unknown = {"tls.certFile": str(stranger.certificate), "tls.keyFile": str(stranger.key)}

@@ -28,9 +28,9 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
     found = read.schema("_stream string, n long, at timestamp").load().where(F.col("_stream") == "batch")
     assert sorted((row.n, row.at.year) for row in found.collect()) == [(n, 2024) for n in range(100)]
 
-    place = bench.checkpoint.parent / "numbers"
-    rows.select("n").write.json(str(place))
-    source = spark.readStream.schema("n long").json(str(place)).repartition(2)
+    directory = bench.checkpoint.parent / "numbers"
+    rows.select("n").write.json(str(directory))
+    source = spark.readStream.schema("n long").json(str(directory)).repartition(2)
 
     def each(batch: object, number: int) -> None:
         writer = batch.write.format("pystreams").mode("append")  # type: ignore[attr-defined]
@@ -52,10 +52,10 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
 )
 def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None:
     """With both triggers, over restarts and a repeated batch, each entry is copied once."""
-    said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "minPartitions": 2}
+    options = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "minPartitions": 2}
 
     def frame() -> DataFrame:
-        return bench.reader(streaming=True, **said).schema("n int").load()
+        return bench.reader(streaming=True, **options).schema("n int").load()
 
     bench.add("s", 100)
     bench.run(frame(), stream="out")

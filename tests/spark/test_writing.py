@@ -126,13 +126,13 @@ def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> Non
             taken = bench.client.xreadgroup("g", "c", {"s": ">"}, count=6)[0][1]
             bench.client.xack("s", "g", *(entry_id for entry_id, _ in taken[:2]))
             rows = bench.spark.range(6, 10).toDF("n").coalesce(1)
-            said = {"maxlen": 2, "approximate": "false", "refPolicy": policy, "writeMode": mode}
+            options = {"maxlen": 2, "approximate": "false", "refPolicy": policy, "writeMode": mode}
             if not knows:
                 with pytest.raises(PySparkException, match=rf"NO_REF_POLICY.*'{policy}'.*Redis 8.2"):
-                    bench.write(rows, stream="s", **said)
+                    bench.write(rows, stream="s", **options)
                 assert bench.numbers("s") == list(range(6))
                 continue
-            bench.write(rows, stream="s", **said)
+            bench.write(rows, stream="s", **options)
             assert (bench.numbers("s"), bench.client.xpending("s", "g")["pending"]) == (numbers, pending), policy
 
 
@@ -146,9 +146,9 @@ def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
     rows = sorted(frame.collect())
     bench.write(frame, stream="s")
     assert sorted(bench.reader(stream="s").schema(schema).load().collect()) == rows
-    said = {"valueFormat": "json", "valueField": "row"}
-    bench.write(frame, stream="j", **said)
-    assert sorted(bench.reader(stream="j", **said).schema(schema).load().collect()) == rows
+    options = {"valueFormat": "json", "valueField": "row"}
+    bench.write(frame, stream="j", **options)
+    assert sorted(bench.reader(stream="j", **options).schema(schema).load().collect()) == rows
     objects = [json.loads(fields[b"row"]) for _, fields in bench.client.xrange("j")]
     assert {"k": 2} in objects
 
@@ -156,8 +156,8 @@ def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
 def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
     """Neither explain, nor an error, nor the UI's SQL tab shows the password of a URL or an option."""
     url = bench.url.replace("://", "://job:s3cret@")
-    for said in ({"url": url}, {"url": bench.url, "user": "job", "password": "s3cret"}):
-        frame = bench.spark.read.format("pystreams").options(stream="s", retryTimeoutMs=0, **said).load()
+    for options in ({"url": url}, {"url": bench.url, "user": "job", "password": "s3cret"}):
+        frame = bench.spark.read.format("pystreams").options(stream="s", retryTimeoutMs=0, **options).load()
         shown = frame._jdf.queryExecution().toString()  # type: ignore[operator]
         shown += frame._jdf.queryExecution().explainString(  # type: ignore[operator]
             bench.spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")  # type: ignore[union-attr]
@@ -165,7 +165,7 @@ def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
         assert "s3cret" not in shown
         for failing in (
             frame.collect,
-            frame.write.format("pystreams").mode("append").options(stream="t", retryTimeoutMs=0, **said).save,
+            frame.write.format("pystreams").mode("append").options(stream="t", retryTimeoutMs=0, **options).save,
         ):
             with pytest.raises(PySparkException) as caught:
                 failing()
@@ -179,9 +179,9 @@ def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
         query = writer.option("checkpointLocation", str(bench.checkpoint)).trigger(availableNow=True).start()
         bench.wait(query)
         plan = query._jsq.explainInternal(True)  # type: ignore[attr-defined]
-        kept = [path.read_bytes() for path in bench.checkpoint.rglob("*") if path.is_file()]
+        files = [path.read_bytes() for path in bench.checkpoint.rglob("*") if path.is_file()]
         assert bench.client.xlen("out") == 1
-        assert "s3cret" not in f"{plan} {query.lastProgress} {kept}"
+        assert "s3cret" not in f"{plan} {query.lastProgress} {files}"
     finally:
         bench.client.execute_command("ACL", "DELUSER", "job")
     store = bench.spark._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[union-attr]

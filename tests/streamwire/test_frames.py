@@ -46,14 +46,14 @@ def rows_of(words: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[list[byte
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=12))
 def test_uniform_frames_are_a_batch(rows: list[tuple[bytes, bytes]]) -> None:
     """The batch has the IDs and values from which the frames were made."""
-    buffer, edges = laid_out(framed([[NAMES[0], one, NAMES[1], other] for one, other in rows]))
+    buffer, edges = laid_out(framed([[NAMES[0], first, NAMES[1], second] for first, second in rows]))
     batch = frames.uniform(buffer, edges, NAMES)
     assert batch is not None
     assert isinstance(batch.ids, Values)
     assert (batch.count, batch.names) == (len(rows), tuple(NAMES))
     assert texts(batch.ids) == [b"%d-0" % number for number in range(len(rows))]
     assert list(zip(*map(texts, batch.known), strict=True)) == rows
-    assert [one.gathered() for one in batch.known] == [b"".join(column) for column in zip(*rows, strict=True)]
+    assert [values.gathered() for values in batch.known] == [b"".join(column) for column in zip(*rows, strict=True)]
     assert frames.uniform(buffer, edges, NAMES[:1]) is None
 
 

@@ -25,11 +25,11 @@ def test_an_id_is_its_text(stream_id: StreamId) -> None:
 
 @unhurried
 @given(IDS, IDS)
-def test_nothing_lies_between_an_id_and_the_one_before(one: StreamId, other: StreamId) -> None:
+def test_nothing_lies_between_an_id_and_the_one_before(entry_id: StreamId, other: StreamId) -> None:
     """Every smaller ID is at most the predecessor."""
-    if one > ZERO:
-        assert one.before() < one
-        assert (other < one) == (other <= one.before())
+    if entry_id > ZERO:
+        assert entry_id.before() < entry_id
+        assert (other < entry_id) == (other <= entry_id.before())
 
 
 @unhurried

@@ -59,7 +59,7 @@ def test_lengths_that_no_writer_sends_are_mismatches(length) -> None:
 def test_lengths_of_one_to_six_digits(size) -> None:
     """Every length below a million is read, among equal and among mixed sizes."""
     for sizes in ([size] * 2, [size, 1, 0], [1, size]):
-        items = [b"#$%d\r\n%b\r\n" % (one, b"v" * one) for one in sizes]
+        items = [b"#$%d\r\n%b\r\n" % (length, b"v" * length) for length in sizes]
         buffer, offsets = laid_out(items)
         found = Walker(buffer, offsets[:-1]).bulk(b"#$")
         assert (found.ends - found.begins).tolist() == sizes
@@ -75,8 +75,8 @@ def test_an_item_without_room_around_it_is_a_mismatch() -> None:
 
 def test_marks_are_the_offsets_of_a_byte() -> None:
     """Marks are found even if they are fewer than eight bytes apart."""
-    for places in ([0, 9, 31, 99], [0, 1, 9, 14, 98, 99], []):
+    for offsets in ([0, 9, 31, 99], [0, 1, 9, 14, 98, 99], []):
         data = bytearray(100)
-        for at in places:
+        for at in offsets:
             data[at] = 42
-        assert marks(np.frombuffer(data, np.uint8), 42).tolist() == places
+        assert marks(np.frombuffer(data, np.uint8), 42).tolist() == offsets

@@ -65,7 +65,7 @@ def test_a_suites_servers_are_found_and_named() -> None:
         "valkey-server | 9.1.2+dfsg1-1~bpo12+1 | http://mirror/debian experimental/main amd64 Packages\n"
     )
     offers = peers.offers_in(madison, "experimental")
-    assert [(one.name, one.release) for one in offers] == [("redis-8.6", (8, 6, 3)), ("valkey-9.1", (9, 1, 2))]
+    assert [(offer.name, offer.release) for offer in offers] == [("redis-8.6", (8, 6, 3)), ("valkey-9.1", (9, 1, 2))]
 
 
 def test_of_equal_names_the_latest_release_is_chosen() -> None:
@@ -78,7 +78,7 @@ def test_of_equal_names_the_latest_release_is_chosen() -> None:
         peers.Offer("redis", "5:8.6.1-1", "unstable"),
     ]
     found = peers.newest(offers)
-    assert {name: one.suite for name, one in found.items()} == {
+    assert {name: offer.suite for name, offer in found.items()} == {
         "redis-8.0": "testing",
         "redis-8.6": "unstable",
         "redis-8.10": "unstable",
@@ -100,8 +100,8 @@ def test_server_packages_and_libraries_are_downloaded() -> None:
 
 def test_the_first_error_of_apt_is_reported() -> None:
     """Warnings before the first error and further errors after it are not reported."""
-    said = "W: old\nE: The repository 'http://mirror x Release' does not have a Release file.\nE: Some more\n"
-    assert peers.complaint(said).startswith("The repository")
+    output = "W: old\nE: The repository 'http://mirror x Release' does not have a Release file.\nE: Some more\n"
+    assert peers.complaint(output).startswith("The repository")
     assert peers.complaint("killed\n") == "killed"
 
 

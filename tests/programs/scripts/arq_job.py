@@ -24,21 +24,21 @@ async def tick(context: dict) -> None:
 async def drive(url: str) -> None:
     pool = await create_pool(RedisSettings.from_dsn(url))
     done: dict[int, int] = {}
-    said = False
+    reported = False
 
-    async def one(number: int) -> None:
-        nonlocal said
+    async def result(number: int) -> None:
+        nonlocal reported
         while number not in done:
             job = await pool.enqueue_job("square", number)
             try:
                 done[number] = await job.result(timeout=AGAIN, poll_delay=0.05)
             except TimeoutError:
                 continue
-        if len(done) >= JOBS // 2 and not said:
-            said = True
+        if len(done) >= JOBS // 2 and not reported:
+            reported = True
             half()
 
-    await asyncio.wait_for(asyncio.gather(*(one(number) for number in range(JOBS))), DEADLINE)
+    await asyncio.wait_for(asyncio.gather(*(result(number) for number in range(JOBS))), DEADLINE)
     begin = time.monotonic()
     later = await pool.enqueue_job("square", 7, _defer_by=1, _job_id="later")
     twice = await pool.enqueue_job("square", 7, _defer_by=1, _job_id="later")
@@ -57,8 +57,8 @@ async def drive(url: str) -> None:
     )
 
 
-what, url = mode()
-if what == "worker":
+role, url = mode()
+if role == "worker":
     Worker(
         [func(square, timeout=2)],
         cron_jobs=[cron(tick, second=set(range(60)))],

@@ -8,7 +8,7 @@ import time
 from celery import Celery, chord, group
 from common import DEADLINE, mode, report, squares
 
-what, url = mode()
+role, url = mode()
 app = Celery("celery_job", broker=url, backend=url)
 app.conf.update(
     task_acks_late=True,
@@ -30,11 +30,11 @@ def total(values: list[int]) -> int:
     return sum(values)
 
 
-if what == "worker":
+if role == "worker":
     name = f"w{os.getpid()}@%h"
     app.worker_main(["worker", "--pool=solo", "-l", "ERROR", "--without-gossip", "--without-mingle", "-n", name])
 else:
-    many = squares(square.delay, lambda one: one.get(timeout=1) if one.ready() else None)
+    many = squares(square.delay, lambda job: job.get(timeout=1) if job.ready() else None)
     together = chord(group(square.s(number) for number in range(10)), total.s())()
     begin = time.monotonic()
     later = square.apply_async((7,), countdown=1)

@@ -8,7 +8,7 @@ import time
 from channels_redis.core import RedisChannelLayer
 from common import AGAIN, DEADLINE, JOBS, half, mode, report
 
-what, url = mode()
+role, url = mode()
 #: Seconds: the server waits for five, and redis-py 8 would time out after the same time.
 HOST = {"address": url, "socket_timeout": 20}
 
@@ -24,10 +24,10 @@ async def work() -> None:
 
 async def drive() -> None:
     layer = RedisChannelLayer(hosts=[HOST])
-    mine = await layer.new_channel()
-    await layer.group_add("answers", mine)
+    channel = await layer.new_channel()
+    await layer.group_add("answers", channel)
     done: dict[int, int] = {}
-    end, said = time.monotonic() + DEADLINE, False
+    end, reported = time.monotonic() + DEADLINE, False
     waiting: list[int] = []
     while len(done) < JOBS and time.monotonic() < end:
         if not waiting:
@@ -35,18 +35,18 @@ async def drive() -> None:
                 await layer.send("work", {"type": "square", "number": number})
             waiting = [1]
         try:
-            message = await asyncio.wait_for(layer.receive(mine), AGAIN)
+            message = await asyncio.wait_for(layer.receive(channel), AGAIN)
         except TimeoutError:
             waiting = []
             continue
         done[message["number"]] = message["square"]
-        if len(done) >= JOBS // 2 and not said:
-            said = True
+        if len(done) >= JOBS // 2 and not reported:
+            reported = True
             half()
-    await layer.group_discard("answers", mine)
+    await layer.group_discard("answers", channel)
     report(squares=[done.get(number) for number in range(JOBS)])
     await layer.flush()
     await layer.close_pools()
 
 
-asyncio.run(work() if what == "worker" else drive())
+asyncio.run(work() if role == "worker" else drive())

@@ -40,14 +40,14 @@ def squares(submit: Callable[[int], Any], result: Callable[[Any], int | None]) -
     handles = {number: submit(number) for number in range(JOBS)}
     done: dict[int, int] = {}
     end, news = time.monotonic() + DEADLINE, time.monotonic()
-    said = False
+    reported = False
     while len(done) < JOBS:
         for number in handles.keys() - done.keys():
             value = result(handles[number])
             if value is not None:
                 done[number], news = value, time.monotonic()
-        if len(done) >= JOBS // 2 and not said:
-            said = True
+        if len(done) >= JOBS // 2 and not reported:
+            reported = True
             half()
         if time.monotonic() - news > AGAIN:
             news = time.monotonic()

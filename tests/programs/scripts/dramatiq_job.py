@@ -12,7 +12,7 @@ from dramatiq.rate_limits.backends import RedisBackend as Limits
 from dramatiq.results import ResultMissing, Results
 from dramatiq.results.backends import RedisBackend
 
-what, url = mode()
+role, url = mode()
 broker = RedisBroker(url=url, heartbeat_timeout=2000, maintenance_chance=1_000_000)
 broker.add_middleware(Results(backend=RedisBackend(url=url)))
 dramatiq.set_broker(broker)
@@ -31,7 +31,7 @@ def fails_once(key: str) -> str:
     return "second"
 
 
-if what == "worker":
+if role == "worker":
     worker = dramatiq.Worker(broker, worker_threads=2)
     worker.start()
     while True:

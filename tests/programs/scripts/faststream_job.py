@@ -11,7 +11,7 @@ from common import AGAIN, DEADLINE, JOBS, half, mode, report
 from faststream import FastStream
 from faststream.redis import RedisBroker, StreamSub
 
-what, url = mode()
+role, url = mode()
 broker = RedisBroker(url)
 
 
@@ -20,15 +20,15 @@ async def drive() -> None:
     for number in range(JOBS):
         await broker.publish(number, stream="in")
     done: dict[int, int] = {}
-    end, news, said = time.monotonic() + DEADLINE, time.monotonic(), False
+    end, news, reported = time.monotonic() + DEADLINE, time.monotonic(), False
     client = redis.Redis.from_url(url)
     while len(done) < JOBS and time.monotonic() < end:
         found = await client.blpop(["out"], timeout=1)
         if found is not None:
             number, square = map(int, found[1].split(b" "))
             done[number], news = square, time.monotonic()
-        if len(done) >= JOBS // 2 and not said:
-            said = True
+        if len(done) >= JOBS // 2 and not reported:
+            reported = True
             half()
         if time.monotonic() - news > AGAIN:
             news = time.monotonic()
@@ -39,7 +39,7 @@ async def drive() -> None:
     await broker.stop()
 
 
-if what == "worker":
+if role == "worker":
 
     @broker.subscriber(stream=StreamSub("in", group="workers", consumer=f"w{os.getpid()}", polling_interval=10))
     async def handle(number: int) -> None:

@@ -8,7 +8,7 @@ from common import DEADLINE, mode, report, squares
 from huey import RedisHuey
 from huey.exceptions import TaskException
 
-what, url = mode()
+role, url = mode()
 huey = RedisHuey("huey_job", url=url)
 
 
@@ -25,10 +25,10 @@ def fails_once() -> str:
     return "second"
 
 
-if what == "worker":
+if role == "worker":
     huey.create_consumer(workers=1, scheduler_interval=1, initial_delay=0.02, max_delay=0.1).run()
 else:
-    many = squares(square, lambda one: one.get())
+    many = squares(square, lambda job: job.get())
     begin = time.monotonic()
     later = square.schedule((7,), delay=1).get(blocking=True, timeout=DEADLINE)
     waited = time.monotonic() - begin >= 1

@@ -107,8 +107,8 @@ def dogpile_cache() -> Any:
 
 
 def walrus_containers() -> Any:
-    place = urlsplit(url)
-    db = Database(host=place.hostname, port=place.port)
+    address = urlsplit(url)
+    db = Database(host=address.hostname, port=address.port)
     numbers, words, scores = db.List("wl"), db.Set("ws"), db.ZSet("wz")
     numbers.extend([1, 2, 3])
     words.add("a", "b")
@@ -185,9 +185,9 @@ def redbeat_schedule() -> Any:
     entry.save()
     found = RedBeatSchedulerEntry.from_key(entry.key, app=app)
     client = redis.Redis.from_url(url)
-    kept = [found.name, client.zcard("redbeat::schedule")]
+    saved = [found.name, client.zcard("redbeat::schedule")]
     found.delete()
-    return [kept, client.zcard("redbeat::schedule")]
+    return [saved, client.zcard("redbeat::schedule")]
 
 
 def rq_schedule() -> Any:
@@ -221,4 +221,4 @@ def text(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps({one.__name__: one() for one in LIBRARIES}, default=text, sort_keys=True))
+    print(json.dumps({library.__name__: library() for library in LIBRARIES}, default=text, sort_keys=True))

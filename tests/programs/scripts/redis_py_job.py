@@ -11,11 +11,11 @@ import redis
 from common import DEADLINE, JOBS, half, mode, report
 from redis.exceptions import LockError
 
-what, url = mode()
+role, url = mode()
 client = redis.Redis.from_url(url)
 add = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
 
-if what == "worker":
+if role == "worker":
     while True:
         with client.lock("lock", timeout=2, sleep=0.01):
             value = int(client.get("counter") or 0)
@@ -23,10 +23,10 @@ if what == "worker":
             client.set("counter", value + 1)
             client.rpush("workers", os.getpid())
 else:
-    end, said = time.monotonic() + DEADLINE, False
+    end, reported = time.monotonic() + DEADLINE, False
     while client.llen("workers") < JOBS and time.monotonic() < end:
-        if client.llen("workers") >= JOBS // 2 and not said:
-            said = True
+        if client.llen("workers") >= JOBS // 2 and not reported:
+            reported = True
             half()
         time.sleep(0.02)
     with client.lock("lock", timeout=5, sleep=0.01) as lock:

@@ -22,10 +22,10 @@ def fails_once(key: str) -> str:
 
 
 if __name__ == "__main__":
-    what, url = mode()
+    role, url = mode()
     connection = redis.Redis.from_url(url)
     queue = Queue(connection=connection)
-    if what == "worker":
+    if role == "worker":
         os.environ["JOB_URL"] = url
         SimpleWorker([queue], connection=connection, name=f"w{os.getpid()}").work(logging_level="ERROR")
     else:

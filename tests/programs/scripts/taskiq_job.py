@@ -9,7 +9,7 @@ from taskiq.api import run_receiver_task
 from taskiq.exceptions import TaskiqResultTimeoutError
 from taskiq_redis import ListQueueBroker, RedisAsyncResultBackend
 
-what, url = mode()
+role, url = mode()
 broker = ListQueueBroker(url=url, queue_name="taskiq").with_result_backend(RedisAsyncResultBackend(redis_url=url))
 
 
@@ -22,21 +22,21 @@ async def square(number: int) -> int:
 async def drive() -> None:
     await broker.startup()
     done: dict[int, int] = {}
-    said = False
+    reported = False
 
-    async def one(number: int) -> None:
-        nonlocal said
+    async def result(number: int) -> None:
+        nonlocal reported
         while number not in done:
             task = await square.kiq(number)
             try:
                 done[number] = (await task.wait_result(check_interval=0.05, timeout=AGAIN)).return_value
             except TaskiqResultTimeoutError:
                 continue
-        if len(done) >= JOBS // 2 and not said:
-            said = True
+        if len(done) >= JOBS // 2 and not reported:
+            reported = True
             half()
 
-    await asyncio.wait_for(asyncio.gather(*(one(number) for number in range(JOBS))), DEADLINE)
+    await asyncio.wait_for(asyncio.gather(*(result(number) for number in range(JOBS))), DEADLINE)
     report(squares=[done[number] for number in range(JOBS)])
     await broker.shutdown()
 
@@ -47,4 +47,4 @@ async def work() -> None:
     await run_receiver_task(broker)
 
 
-asyncio.run(work() if what == "worker" else drive())
+asyncio.run(work() if role == "worker" else drive())
