@@ -41,7 +41,7 @@ class Block:
     file: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.page}:{self.line}"
 
 

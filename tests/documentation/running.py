@@ -112,7 +112,7 @@ class Reader:
             return
         written = getattr(self, f"_{block.language}")(text)
         if block.output is not None:
-            assert steady(written) == steady(block.output), block.place
+            assert steady(written) == steady(block.output), block.location
 
     def _python(self, text: str) -> str:
         written = io.StringIO()

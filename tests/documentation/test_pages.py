@@ -102,7 +102,7 @@ def test_every_block_is_of_a_language_that_runs_or_says_why_not() -> None:
     accident.
     """
     known = RUN | PARSED | SHOWN
-    assert [block.place for page in pages() for block in blocks_of(page) if block.language not in known] == []
+    assert [block.location for page in pages() for block in blocks_of(page) if block.language not in known] == []
 
 
 def test_few_blocks_do_not_run() -> None:

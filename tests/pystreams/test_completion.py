@@ -107,11 +107,11 @@ class _Terminal:
     """A program in a pseudo-terminal."""
 
     def __init__(self, *command: str, environment: dict[str, str]) -> None:
-        ours, theirs = pty.openpty()
+        ours, terminal = pty.openpty()
         self._process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+            command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
         )
-        os.close(theirs)
+        os.close(terminal)
         self._ours, self._read = ours, b""
 
     def send(self, text: str) -> None:

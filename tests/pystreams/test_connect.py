@@ -64,10 +64,10 @@ def test_embedded_engines_are_used_by_flag(
         "ls", "--embedded", "--url", instance.url, status=2
     )
     monkeypatch.setattr(launcher, "running", lambda: [_engine(instance.url), _engine("unix:///tmp/a/socket", "/data")])
-    said = cli_of.failure("ls", "--embedded", status=2)
-    assert "[MANY_EMBEDDED] 2 embedded engines" in said
-    assert f"\n  {instance.url} (in memory, of process {os.getpid()}: " in said
-    assert f"\n  unix:///tmp/a/socket (in /data, of process {os.getpid()}: " in said
+    error = cli_of.failure("ls", "--embedded", status=2)
+    assert "[MANY_EMBEDDED] 2 embedded engines" in error
+    assert f"\n  {instance.url} (in memory, of process {os.getpid()}: " in error
+    assert f"\n  unix:///tmp/a/socket (in /data, of process {os.getpid()}: " in error
     monkeypatch.setattr(launcher, "running", list)
     assert "[NO_EMBEDDED]" in cli_of.failure("ls", "--embedded", status=5)
 
@@ -94,14 +94,14 @@ def test_unusable_profiles_are_errors(cli_of: Cli, tmp_path: Path) -> None:
     """
     _profiles(tmp_path, '[a]\nurl = "redis://h"\n[b]\nurll = "x"\npassword = "hush"\n')
     assert "[NO_PROFILE] There is no profile 'c'" in cli_of.failure("ls", "--profile", "c", status=4)
-    said = cli_of.failure("ls", "--profile", "b", status=2)
-    assert ("nearest known name is 'url'" in said, "hush" in said) == (True, False)
+    error = cli_of.failure("ls", "--profile", "b", status=2)
+    assert ("nearest known name is 'url'" in error, "hush" in error) == (True, False)
     _profiles(tmp_path, "[a\n")
     assert "[PROFILES_MALFORMED]" in cli_of.failure("ls", "--profile", "a", status=2)
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "reason"),
     [
         (("--url", "nonsense"), 2, "it has no scheme"),
         (("--url", "http://h"), 2, "its scheme must be one of"),
@@ -111,10 +111,10 @@ def test_unusable_profiles_are_errors(cli_of: Cli, tmp_path: Path) -> None:
         (("--option", "x"), 2, "NAME=VALUE"),
     ],
 )
-def test_an_unusable_server_is_an_error(cli_of: Cli, words: tuple[str, ...], status: int, said: str) -> None:
+def test_an_unusable_server_is_an_error(cli_of: Cli, words: tuple[str, ...], status: int, reason: str) -> None:
     """Each error has its ID and exit status, and shows no password."""
     shown = cli_of.failure("ls", *words, status=status)
-    assert (said in shown, "hush" in shown) == (True, False)
+    assert (reason in shown, "hush" in shown) == (True, False)
 
 
 @pytest.mark.redis
@@ -148,9 +148,9 @@ def test_a_profile_with_tls(cli_of: Cli, tmp_path: Path) -> None:
 def test_a_password_on_the_command_line_causes_a_warning(cli_of: Cli, words: tuple[str, ...], warned: bool) -> None:
     """A password on the command line causes a warning; one in the environment or in a profile does not."""
     cli_of.environment["PYSTREAMS_URL"] = "redis://bob:pw@127.0.0.1:1"
-    said = cli_of.result(*words, "--option", "retryTimeoutMs=0").stderr
-    assert said.count("while this command runs: set PYSTREAMS_PASSWORD") == (1 if warned else 0)
-    assert ":pw" not in said
+    errors = cli_of.result(*words, "--option", "retryTimeoutMs=0").stderr
+    assert errors.count("while this command runs: set PYSTREAMS_PASSWORD") == (1 if warned else 0)
+    assert ":pw" not in errors
 
 
 def test_errors_are_json_with_the_json_flag(cli_of: Cli) -> None:
@@ -167,16 +167,16 @@ def test_a_missing_permission_names_the_rules(cli_of: Cli, client: redis.Redis, 
         url = f"redis://poor:hush@{instance.host}:{instance.port}"
         assert json.loads(cli_of("ls", "s*", "--json", "--url", url))["streams"][0]["bytes"] is None
         client.xadd("other", {"f": 1})
-        said = cli_of.failure("info", "other", "--url", url, status=6)
-        assert ("[NOT_PERMITTED]" in said, "+memory|usage" in said, "hush" in said) == (True, True, False)
+        error = cli_of.failure("info", "other", "--url", url, status=6)
+        assert ("[NOT_PERMITTED]" in error, "+memory|usage" in error, "hush" in error) == (True, True, False)
         wrong = f"redis://poor:wrongpass@{instance.host}:{instance.port}"
-        said = cli_of.failure("ls", "--url", wrong, status=5)
-        assert ("[LOGIN_REFUSED]" in said, "wrongpass" in said) == (True, False)
+        error = cli_of.failure("ls", "--url", wrong, status=5)
+        assert ("[LOGIN_REFUSED]" in error, "wrongpass" in error) == (True, False)
     finally:
         client.acl_deluser("poor")
 
 
 def test_a_missing_certificate_file_is_an_invalid_option(tmp_path: Path) -> None:
     """A missing certificate file is reported as an invalid option, whether the server answers or not."""
-    said = Cli("rediss://127.0.0.1:1", tmp_path).failure("ls", "--option", "tls.caFile=/nowhere/ca.pem", status=2)
-    assert said.startswith("error: [INVALID_OPTION] Option 'tls.caFile' is '/nowhere/ca.pem'")
+    error = Cli("rediss://127.0.0.1:1", tmp_path).failure("ls", "--option", "tls.caFile=/nowhere/ca.pem", status=2)
+    assert error.startswith("error: [INVALID_OPTION] Option 'tls.caFile' is '/nowhere/ca.pem'")

@@ -26,8 +26,8 @@ pytestmark = long_only
 @pytest.fixture(scope="module")
 def instance() -> Iterator[servers.Running]:
     """An engine shared by all tests of the module, because filling it takes most of a minute."""
-    with servers.engine() as one:
-        yield one
+    with servers.engine() as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")

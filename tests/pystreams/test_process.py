@@ -77,7 +77,7 @@ def test_the_help_of_each_verb_keeps_its_layout(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("ls --json --nonsense", "No such option"),
         ("--json nonsense", "No such command 'nonsense'"),
@@ -85,12 +85,12 @@ def test_the_help_of_each_verb_keeps_its_layout(words: list[str]) -> None:
         ("tail s --limit many --json", "'many' is not a valid integer"),
     ],
 )
-def test_a_usage_error_is_json_with_the_json_flag(line: str, told: str) -> None:
+def test_a_usage_error_is_json_with_the_json_flag(line: str, message: str) -> None:
     """With `--json`, a wrong command line is one JSON document on standard error, with the usual status."""
     result = CliRunner().invoke(cli, line.split())
     found = json.loads(result.stderr)["error"]
     assert (result.exit_code, result.stdout, found["id"]) == (2, "", "USAGE")
-    assert told in found["message"]
+    assert message in found["message"]
 
 
 def test_statuses_are_the_same_with_json(cli_of: Cli, client: redis.Redis) -> None:

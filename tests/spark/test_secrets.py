@@ -104,7 +104,7 @@ PROGRAM = """
     assert len(numbers) >= 15, numbers
     shown += [page(f"/SQL/execution/?id={number}") for number in numbers]
     shown += [page(f"/{name}/") for name in ("StreamingQuery", "environment", "jobs", "stages", "SQL")]
-    (place / "shown").write_text("\\n".join(shown))
+    (directory / "shown").write_text("\\n".join(shown))
     spark.stop()
 """
 

@@ -11,7 +11,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -43,12 +43,11 @@ def shown(action: Callable[[], Any]) -> list[str]:
 
 
 @dataclass
-class Place:
+class Actions:
     """A server with a stream `s` and a key `text` of another type, and Spark's calls for users' actions."""
 
     url: str
     client: redis.Redis
-    logged: list[str] = field(default_factory=list)
 
     def source(self, **options: Any) -> PystreamsDataSource:
         """Return the data source with these options, as Spark passes them."""
@@ -86,7 +85,7 @@ def _rows(reader: DataSourceReader) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def site_of_mistakes(engine_process: servers.Running) -> Iterator[Place]:
+def site_of_mistakes(engine_process: servers.Running) -> Iterator[Actions]:
     """A server with several users who lack permissions, such as `poor`."""
     with redis.Redis(host=engine_process.host, port=engine_process.port, protocol=2) as client:
         client.flushall()
@@ -97,147 +96,147 @@ def site_of_mistakes(engine_process: servers.Running) -> Iterator[Place]:
         for n in range(3):
             client.xadd("s", {"station": "ewr", "n": n})
         client.set("text", "x")
-        yield Place(engine_process.url, client)
+        yield Actions(engine_process.url, client)
         pool.close_all()
         client.execute_command("ACL", "DELUSER", "poor", "mute", "near", "unread")
         client.flushall()
 
 
 @pytest.fixture
-def place(site_of_mistakes: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+def actions(site_of_mistakes: Actions, monkeypatch: pytest.MonkeyPatch) -> Actions:
     monkeypatch.delenv(connect.URL, raising=False)
     return site_of_mistakes
 
 
-def _changes_consume(place: Place) -> None:
-    end = place.trigger(place.reader(stream="s", group="a", startingOffsets="earliest"))
-    place.trigger(place.reader(stream="s", group="a", consume="shared"), end)
+def _changes_consume(actions: Actions) -> None:
+    end = actions.trigger(actions.reader(stream="s", group="a", startingOffsets="earliest"))
+    actions.trigger(actions.reader(stream="s", group="a", consume="shared"), end)
 
 
-def _moves_the_group(place: Place) -> None:
-    reader = place.reader(stream="s", group="b", startingOffsets="earliest")
-    end = place.trigger(reader)
+def _moves_the_group(actions: Actions) -> None:
+    reader = actions.reader(stream="s", group="b", startingOffsets="earliest")
+    end = actions.trigger(reader)
     reader.commit(end)
-    place.client.xgroup_setid("s", "b", "0")
-    place.client.xadd("s", {"n": 9})
-    place.trigger(reader, end)
+    actions.client.xgroup_setid("s", "b", "0")
+    actions.client.xadd("s", {"n": 9})
+    actions.trigger(reader, end)
 
 
-def _with_scheme(place: Place, scheme: str) -> str:
-    return place.url.replace("redis", scheme, 1)
+def _with_scheme(actions: Actions, scheme: str) -> str:
+    return actions.url.replace("redis", scheme, 1)
 
 
-MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
+MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     # the mistake: (the user's action, pattern of the cause, pattern of the remedy)
     "a wrong password": (
-        lambda at: at.batch(stream="s", user="poor", password="wrong"),
+        lambda actions: actions.batch(stream="s", user="poor", password="wrong"),
         r"\[LOGIN_REFUSED\] redis://\S+ refused the login with user 'poor': invalid username-password pair",
         r"Correct the options 'user' and 'password'",
     ),
     "a cluster's URL for a single server": (
-        lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+cluster")),
+        lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "redis+cluster")),
         r"\[NOT_A_CLUSTER\] redis\+cluster://\S+ names a cluster, but the server is not part of a cluster",
         r"Set the option 'url' to redis://127",
     ),
     "Sentinels' URL for a single server": (
-        lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+sentinel") + "/master"),
+        lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "redis+sentinel") + "/master"),
         r"\[NOT_A_SENTINEL\] .* names Sentinels, but the server is not one",
         r"Set the option 'url' to redis://127\S+ to connect to that server, or name the Sentinels' port",
     ),
     "TLS to a plain port": (
-        lambda at: at.batch(stream="s", url=_with_scheme(at, "rediss")),
+        lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "rediss")),
         r"\[TLS_NOT_SPOKEN\] rediss://\S+ names a server with TLS, but the server does not use TLS",
         r"Set the option 'url' to redis://127",
     ),
     "a URL without a scheme": (
-        lambda at: at.batch(stream="s", url="localhost:6379"),
+        lambda actions: actions.batch(stream="s", url="localhost:6379"),
         r"\[INVALID_OPTION\] Option 'url' is '\(not shown\)', but it has no scheme",
         r"write redis:// before host and port",
     ),
     "nobody at the port": (
-        lambda at: at.batch(stream="s", url=f"redis://127.0.0.1:{servers.free_port()}", retryTimeoutMs=0),
+        lambda actions: actions.batch(stream="s", url=f"redis://127.0.0.1:{servers.free_port()}", retryTimeoutMs=0),
         r"\[SERVER_UNREACHABLE\] Cannot connect to redis://127\S+ .*refused",
         r"Check the option 'url' \(host and port\), and that the server is running there",
     ),
     "commands that the user may not do": (
-        lambda at: at.batch(stream="s", user="poor", password="pw"),
+        lambda actions: actions.batch(stream="s", user="poor", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'poor' to run XRANGE: NOPERM",
         r"All required permissions: ACL SETUSER poor ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
     ),
     "ECHO, which the user may not do": (
-        lambda at: at.batch(stream="s", user="mute", password="pw"),
+        lambda actions: actions.batch(stream="s", user="mute", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'mute' to run ECHO: NOPERM",
         r"All required permissions: ACL SETUSER mute ~s \+echo \+xinfo\|stream \+xrange \+ping \(",
     ),
     "a group that the user may not create": (
-        lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),
+        lambda actions: actions.trigger(actions.reader(stream="s", group="g", user="poor", password="pw")),
         r"\[NOT_PERMITTED\] .* NOPERM",
         r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/reference/permissions\.md",
     ),
     "one stream of many that the user may not read": (
-        lambda at: at.batch(streams="s,other", user="near", password="pw"),
+        lambda actions: actions.batch(streams="s,other", user="near", password="pw"),
         r"\[NOT_PERMITTED\] redis://\S+ does not allow the user 'near' to run PS\.STATE with the key 'other': NOPERM",
         r"All required permissions: ACL SETUSER near ~s ~other \+echo",
     ),
     "a group that the user may not read for": (
-        lambda at: at.trigger(
-            at.reader(stream="s", group="g", user="unread", password="pw", startingOffsets="earliest")
+        lambda actions: actions.trigger(
+            actions.reader(stream="s", group="g", user="unread", password="pw", startingOffsets="earliest")
         ),
         r"\[NOT_PERMITTED\] .* to run XREADGROUP: NOPERM",
         r"ACL SETUSER unread ~s ~pystreams:\* \+echo .*\+xreadgroup .*docs/reference/permissions\.md",
     ),
     "a misspelt option": (
-        lambda at: at.batch(stream="s", startingOfset="earliest"),
+        lambda actions: actions.batch(stream="s", startingOfset="earliest"),
         r"\[UNKNOWN_OPTION\] There is no option 'startingofset' for reading\.",
         r"The nearest known name is 'startingOffsets'",
     ),
     "an option for writing when reading": (
-        lambda at: at.batch(stream="s", maxLen=5),
+        lambda actions: actions.batch(stream="s", maxLen=5),
         r"\[OPTION_ELSEWHERE\] Option 'maxlen' is for writing, and cannot be given for reading",
         r"Remove it here",
     ),
     "an option for reading when writing": (
-        lambda at: at.write(stream="o", startingOffsets="earliest"),
+        lambda actions: actions.write(stream="o", startingOffsets="earliest"),
         r"\[OPTION_ELSEWHERE\] Option 'startingOffsets' is for reading, and cannot be given for writing",
         r"Remove it here",
     ),
     "an option of streaming reads in a batch": (
-        lambda at: at.batch(stream="s", maxEntriesPerTrigger=5),
+        lambda actions: actions.batch(stream="s", maxEntriesPerTrigger=5),
         r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it is for streaming reads only",
         r"this is a batch one: remove it",
     ),
     "an option of spark-redis": (
-        lambda at: at.batch(stream__keys="s"),
+        lambda actions: actions.batch(stream__keys="s"),
         r"\[FOREIGN_OPTION\] 'stream.keys' is an option of spark-redis, not of pystreams",
         r"Set 'stream', or 'streams' for several",
     ),
     "an option of Kafka's source": (
-        lambda at: at.batch(stream="s", kafka__bootstrap__servers="h:9092"),
+        lambda actions: actions.batch(stream="s", kafka__bootstrap__servers="h:9092"),
         r"\[FOREIGN_OPTION\] 'kafka.bootstrap.servers' is an option of Spark's Kafka source",
         r"Set 'url' to redis://host:port",
     ),
     "several streams in load": (
-        lambda at: at.batch(paths='["a","b"]'),
+        lambda actions: actions.batch(paths='["a","b"]'),
         r"\[FOREIGN_OPTION\] 'paths' is an option of Spark's file sources",
         r"Set 'streams' to a comma-separated list",
     ),
     "a stream in load and another as an option": (
-        lambda at: at.batch(path="s", stream="t"),
+        lambda actions: actions.batch(path="s", stream="t"),
         r"\[CONFLICTING_OPTIONS\] Options 'path' and 'stream' exclude each other",
         r"Set only one of the two",
     ),
     "no stream, as in a table of the catalog": (
-        lambda at: at.batch(),
+        lambda actions: actions.batch(),
         r"\[MISSING_STREAM\] No stream is named",
         r"Set the option 'stream'.*Tables of Spark's catalog \(saveAsTable, CREATE TABLE\) do not store options",
     ),
     "maxDeliveries in a group of its own": (
-        lambda at: at.reader(stream="s", group="g", maxDeliveries=3, deadLetterStream="d"),
+        lambda actions: actions.reader(stream="s", group="g", maxDeliveries=3, deadLetterStream="d"),
         r"\[INVALID_OPTION\] Option 'maxDeliveries' is '3', but it needs consume=shared",
         r"set consume to shared, or remove maxDeliveries",
     ),
     "a shared group without a name": (
-        lambda at: at.reader(stream="s", consume="shared"),
+        lambda actions: actions.reader(stream="s", consume="shared"),
         r"\[MISSING_GROUP\] Option 'consume' is 'shared', which needs a consumer group, but no group is named",
         r"Set the option 'group'",
     ),
@@ -252,97 +251,99 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
         r"To read those entries again, start with a new checkpoint and startingOffsets=group",
     ),
     "outputMode complete": (
-        lambda at: at.write(stream="o", streaming=True, overwrite=True),
+        lambda actions: actions.write(stream="o", streaming=True, overwrite=True),
         r"\[UNSUPPORTED_OUTPUT_MODE\] .*outputMode 'complete' would replace it",
         r"Use outputMode 'append'.*foreachBatch",
     ),
     "a database that the server does not have": (
-        lambda at: at.batch(stream="s", url=f"{at.url}/99"),
+        lambda actions: actions.batch(stream="s", url=f"{actions.url}/99"),
         r"\[SERVER_REFUSED\] redis://\S+/99 refused SELECT 99: .*out of range",
         r"The option 'url' names the server",
     ),
     "a file of certificates that is not there": (
-        lambda at: at.batch(stream="s", url=_with_scheme(at, "rediss"), tls__caFile="/no/such.crt"),
+        lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "rediss"), tls__caFile="/no/such.crt"),
         r"\[INVALID_OPTION\] Option 'tls.caFile' is '/no/such.crt', but there is no such file",
         r"Correct the option",
     ),
     "a group that a batch would not use": (
-        lambda at: at.batch(stream="s", group="g"),
+        lambda actions: actions.batch(stream="s", group="g"),
         r"\[INVALID_OPTION\] Option 'group' is 'g', but a batch read uses it only with startingOffsets=group",
         r"remove it",
     ),
     "a list as the name of one stream": (
-        lambda at: at.batch(stream="s,t"),
+        lambda actions: actions.batch(stream="s,t"),
         r"\[STREAM_MISSING\] There is no stream 's,t' at",
         r"To read several streams, set the option 'streams'",
     ),
     "a misspelt stream in a batch": (
-        lambda at: at.batch(stream="weahter"),
+        lambda actions: actions.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
         r"Correct the name\. .*To read a missing stream as an empty stream, set failOnMissingStream to false\.$",
     ),
     "a pattern that nothing matches in a batch": (
-        lambda at: at.batch(streamPattern="weahter:*"),
+        lambda actions: actions.batch(streamPattern="weahter:*"),
         r"\[STREAM_MISSING\] There is no stream that matches 'weahter:\*'",
         r"Correct the name",
     ),
     "a misspelt column, which requireFields makes an error": (
-        lambda at: at.batch("statoin string, n int", stream="s", requireFields="true"),
+        lambda actions: actions.batch("statoin string, n int", stream="s", requireFields="true"),
         r"\[FIELDS_MISSING\] There is no value for 'statoin' in any of the \d rows .*have the fields 'n', 'station'",
         r"Correct the column's name \(the nearest field: 'station'\)",
     ),
     "the same in the first batch of a query": (
-        lambda at: at.trigger(at.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")),
+        lambda actions: actions.trigger(
+            actions.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")
+        ),
         r"\[FIELDS_MISSING\] There is no value for 'N'",
         r"The option requireFields selects an error",
     ),
     "a column of a type that no value fits, which requireFields makes an error": (
-        lambda at: at.batch("station int, n int", stream="s", requireFields="true"),
+        lambda actions: actions.batch("station int, n int", stream="s", requireFields="true"),
         r"\[FIELDS_UNREADABLE\] The entries of 's' have the fields 'station', but in all \d rows .* do not fit",
         r"Correct the column's type\. To see the values, read the column as a string",
     ),
     "an alias of an option that a batch read does not take": (
-        lambda at: at.batch(stream="s", maxOffsetsPerTrigger="5"),
+        lambda actions: actions.batch(stream="s", maxOffsetsPerTrigger="5"),
         r"\[INVALID_OPTION\] Option 'maxOffsetsPerTrigger' is '5', but it is for streaming reads only",
         r"remove it",
     ),
     "a table of Spark's catalog": (
-        lambda at: at.source(stream="s", provider="pystreams", owner="root", option__stream="s").schema(),
+        lambda actions: actions.source(stream="s", provider="pystreams", owner="root", option__stream="s").schema(),
         r"\[TABLE_NOT_KEPT\] A table of Spark's catalog cannot read a stream",
         r"Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS",
     ),
     "a bad value when a schema is asked for": (
-        lambda at: at.source(stream="s", pageSize="many").schema(),
+        lambda actions: actions.source(stream="s", pageSize="many").schema(),
         r"\[INVALID_OPTION\] Option 'pageSize' is 'many'",
         r"Correct the option",
     ),
     "a key that is no stream": (
-        lambda at: at.batch(stream="text"),
+        lambda actions: actions.batch(stream="text"),
         r"\[NOT_A_STREAM\] The key 'text' at redis://\S+ is not a stream",
         r"Name a stream, or delete the key",
     ),
     "positions of other streams": (
-        lambda at: at.batch(stream="s", startingOffsets='{"t": "1-1"}'),
+        lambda actions: actions.batch(stream="s", startingOffsets='{"t": "1-1"}'),
         r"""\[INVALID_OPTION\] Option 'startingOffsets' is '\{"t": "1-1"\}', but the query does not read t""",
         r"name exactly its streams: s",
     ),
     "a time that is none": (
-        lambda at: at.batch(stream="s", startingTimestamp="yesterday"),
+        lambda actions: actions.batch(stream="s", startingTimestamp="yesterday"),
         r"\[INVALID_OPTION\] Option 'startingTimestamp' is 'yesterday', but it must be",
         r"milliseconds since 1970, an ISO 8601 time",
     ),
     "an ID as a number": (
-        lambda at: at.batch("_id bigint", stream="s"),
+        lambda actions: actions.batch("_id bigint", stream="s"),
         r"\[RESERVED_COLUMN\] Column '_id' has the type bigint, but .* fills this column with the type string",
         r"Change its type, or remove it",
     ),
     "a group that does not exist to start from": (
-        lambda at: at.batch(stream="s", group="none", startingOffsets="group"),
+        lambda actions: actions.batch(stream="s", group="none", startingOffsets="group"),
         r"\[NOTHING_FROM_GROUP\] The stream 's' has no consumer group 'none' to start from",
         r"Create the group, or set startingOffsets to a value other than 'group'",
     ),
     "a value that does not fit, in mode FAILFAST": (
-        lambda at: at.batch("station int", stream="s", mode="FAILFAST"),
+        lambda actions: actions.batch("station int", stream="s", mode="FAILFAST"),
         r"\[MALFORMED_ENTRY\] The field 'station' of entry \S+ of 's' has the text 'ewr', which does not fit",
         r"Correct the schema, or read with mode PERMISSIVE",
     ),
@@ -356,47 +357,49 @@ def _shortened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> None:
+def test_the_first_line_names_cause_and_remedy(actions: Actions, mistake: str) -> None:
     """Spark's output for a mistake starts and ends with the connector's message, which names cause and remedy."""
     action, cause, remedy = MISTAKES[mistake]
-    lines = shown(lambda: action(place))
+    lines = shown(lambda: action(actions))
     assert lines[0].startswith("pystreams: [")
     assert lines[-1].partition(": ")[2] == lines[0].partition(": ")[2]
     for words in (cause, remedy):
         assert re.search(words, lines[0]), lines[0]
 
 
-def test_a_misspelt_column_is_warned_of(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_misspelt_column_is_warned_of(actions: Actions, caplog: pytest.LogCaptureFixture) -> None:
     """A column that is null in every row of a query's first batch, or of a batch read, causes one warning."""
-    reader = place.reader("staton string, n int", stream="s", startingOffsets="earliest")
-    end = place.trigger(reader)
+    reader = actions.reader("staton string, n int", stream="s", startingOffsets="earliest")
+    end = actions.trigger(reader)
     assert re.search(r"There is no value for 'staton' .* of 's'.*the nearest field: 'station'", caplog.text)
-    place.batch("staton string, n int", stream="s")
+    actions.batch("staton string, n int", stream="s")
     assert caplog.text.count("FIELDS_MISSING") == 1
-    strict = place.reader(stream="s", startingOffsets="earliest", requireFields="true")
-    place.trigger(strict)
-    place.client.xadd("s", {"other": "x"})
-    place.trigger(strict, end)  # a later batch may lack fields
+    strict = actions.reader(stream="s", startingOffsets="earliest", requireFields="true")
+    actions.trigger(strict)
+    actions.client.xadd("s", {"other": "x"})
+    actions.trigger(strict, end)  # a later batch may lack fields
 
 
-def test_a_column_may_occur_twice(place: Place) -> None:
+def test_a_column_may_occur_twice(actions: Actions) -> None:
     """A schema may contain the same field twice, with different types."""
-    assert len(place.batch("n int, n string, staton string", stream="s")) == len(place.batch("n int", stream="s")) > 0
+    assert (
+        len(actions.batch("n int, n string, staton string", stream="s")) == len(actions.batch("n int", stream="s")) > 0
+    )
 
 
-def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_stream_may_be_allowed(actions: Actions, caplog: pytest.LogCaptureFixture) -> None:
     """With failOnMissingStream=false, a missing stream has no rows; a streaming query reports that it waits for the
     stream.
     """
-    assert place.batch(stream="none", failOnMissingStream="false") == []
-    assert place.batch(streamPattern="none:*", failOnMissingStream="false") == []
-    place.reader(stream="none").initialOffset()
+    assert actions.batch(stream="none", failOnMissingStream="false") == []
+    assert actions.batch(streamPattern="none:*", failOnMissingStream="false") == []
+    actions.reader(stream="none").initialOffset()
     assert "The stream none does not exist yet. The query waits for it." in caplog.text
 
 
-def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_breaks_midway(actions: Actions, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection error within a generator is shown as the connector's message."""
-    source = place.source(stream="s")
+    source = actions.source(stream="s")
     reader = source.reader(schema_of(SCHEMA))
     part = reader.partitions()[0]
 
@@ -422,8 +425,8 @@ def test_a_node_of_a_cluster_named_as_a_single_server() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        place = Place(f"redis://127.0.0.1:{listening.getsockname()[1]}", redis.Redis())
-        lines = shown(lambda: place.batch(stream="s"))
+        actions = Actions(f"redis://127.0.0.1:{listening.getsockname()[1]}", redis.Redis())
+        lines = shown(lambda: actions.batch(stream="s"))
         pool.close_all()
         thread.join(30)
     assert re.search(r"\[CLUSTER_NODE\] .*node of a cluster: MOVED.*'url' to redis\+cluster://127", lines[0]), lines[0]

@@ -25,12 +25,11 @@ def test_clients_are_listed_and_disconnected(cli_of: Cli, client: redis.Redis, i
     """`--kill` needs a confirmation and disconnects only the client with the given ID."""
     with redis.Redis(port=instance.port, protocol=2, client_name="to-go") as other:
         other.ping()
-        wanted = [each for each in cli_of.json("server", "clients")["clients"] if each["name"] == "to-go"]
-        (one,) = wanted
-        assert (one["user"], one["node"]) == ("default", f"{instance.host}:{instance.port}")
+        (row,) = [each for each in cli_of.json("server", "clients")["clients"] if each["name"] == "to-go"]
+        assert (row["user"], row["node"]) == ("default", f"{instance.host}:{instance.port}")
         assert "to-go" in cli_of("server", "clients", "--sort", "age")
         assert cli_of.json("server", "clients", "--limit", "1", "--user", "default")["clients"]
-        kill = ("server", "clients", "--kill", str(one["id"]))
+        kill = ("server", "clients", "--kill", str(row["id"]))
         assert "[NOT_CONFIRMED]" in cli_of.failure(*kill, status=2)
         assert cli_of(*kill, "--dry-run").startswith("Would disconnect 1 client (")
         assert cli_of(*kill, "--yes") == "Disconnected 1 client.\n"
@@ -66,8 +65,8 @@ def test_settings_are_shown_and_changed(cli_of: Cli, client: redis.Redis) -> Non
         shown = {row["name"]: row["value"] for row in csv.DictReader(io.StringIO(text))}
         assert (shown["maxmemory-policy"], shown["masterauth"]) == ("noeviction", "(hidden)")
         change = ("server", "config", "--set", "maxmemory=200mb", "--set", "masterauth=other")
-        said = cli_of(*change, "--dry-run")
-        assert ("from '0' to '200mb'" in said, "hush" in said, "other" in said) == (True, False, False)
+        preview = cli_of(*change, "--dry-run")
+        assert ("from '0' to '200mb'" in preview, "hush" in preview, "other" in preview) == (True, False, False)
         assert client.config_get("maxmemory") == {"maxmemory": "0"}
         assert "[NOT_CONFIRMED]" in cli_of.failure(*change, status=2)
         assert cli_of(*change, "--yes") == "Changed 2 settings of 1 server.\n"
@@ -86,8 +85,8 @@ def test_users_are_shown_changed_and_removed(
     assert cli_of.json("server", "acl", "default")["users"][0]["commands"] == "+@all"
     (file := tmp_path / "password").write_text("hush\n")
     change = ("server", "acl", "reader", "--set", "on ~orders* +ping >old", "--password-file", str(file))
-    said = cli_of(*change, "--dry-run")
-    assert ("hush" in said, "old" in said, "~orders*" in said) == (False, False, True)
+    preview = cli_of(*change, "--dry-run")
+    assert ("hush" in preview, "old" in preview, "~orders*" in preview) == (False, False, True)
     assert "[NO_SUCH_USER]" in cli_of.failure("server", "acl", "reader", status=4)
     assert "[NOT_CONFIRMED]" in cli_of.failure(*change, status=2)
     try:
@@ -187,9 +186,9 @@ def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Pat
     for verb, member in (("clients", "clients"), ("acl", "users"), ("replication", "servers")):
         assert {each["node"] for each in cli.json("server", verb)[member]} == nodes
     assert "NODE" in cli("server", "config", "port").splitlines()[0]
-    one = min(nodes)
-    (only,) = cli.json("server", "config", "port", "--node", one)["settings"]
-    assert (only["node"], only["value"]) == (one, one.rpartition(":")[2])
+    node = min(nodes)
+    (only,) = cli.json("server", "config", "port", "--node", node)["settings"]
+    assert (only["node"], only["value"]) == (node, node.rpartition(":")[2])
     assert "[NO_SUCH_NODE]" in cli.failure("server", "clients", "--node", "127.0.0.1:1", status=4)
     cli.failure(
         "server", "clients", "--kill", str(cli.json("server", "clients")["clients"][0]["id"]), "--yes", status=2

@@ -133,13 +133,13 @@ def test_unsuitable_files_are_not_imported(cli_of: Cli, stream: redis.Redis, tmp
     cli_of("export", "orders", str(file))
     stream.xadd("copy", {"f": 1}, id="7-7")
     assert "[STREAM_DIFFERS]" in cli_of.failure("import", str(file), "copy", "--resume", status=1)
-    for text, said in [
+    for text, reason in [
         ('{"a": 1}\n', "it has no ID"),
         ('{"_id": "x", "a": 1}\n', "'x' is not an ID"),
         ('{"_id": "2-0", "a": 1}\n{"_id": "1-0", "a": 1}\n', "[ID_NOT_RISING]"),
     ]:
         file.write_text(text)
-        assert said in cli_of.failure("import", str(file), "fresh", status=1)
+        assert reason in cli_of.failure("import", str(file), "fresh", status=1)
         stream.delete("fresh")
     assert "[FILE_UNUSABLE]" in cli_of.failure("import", str(tmp_path / "no.parquet"), "s", status=4)
 
@@ -160,22 +160,22 @@ def test_a_stream_is_copied_with_its_groups(
     assert "[STREAM_NOT_EMPTY]" in cli_of.failure("copy", "orders", "copy", status=1)
     cli_of("copy", "orders", "copy", "--resume")
     assert _all(stream, "copy") == _all(stream, "orders")
-    ours, theirs = (cli_of.json("info", name) for name in ("orders", "copy"))
-    assert {**ours, "stream": "", "bytes": 0, "average_bytes": 0} == {
-        **theirs,
+    original, copy = (cli_of.json("info", name) for name in ("orders", "copy"))
+    assert {**original, "stream": "", "bytes": 0, "average_bytes": 0} == {
+        **copy,
         "stream": "",
         "bytes": 0,
         "average_bytes": 0,
     }
-    ours, theirs = (
+    original, copy = (
         stream.xpending_range("orders", "g", "-", "+", 100),
         stream.xpending_range("copy", "g", "-", "+", 100),
     )
-    for one in (*ours, *theirs):
-        one.pop("time_since_delivered")
-    assert ours == theirs
-    (one,) = stream.xpending_range("copy", "g", "5-0", "5-0", 1)
-    assert (one["consumer"], one["times_delivered"], one["time_since_delivered"] >= 500_000) == (b"d", 7, True)
+    for entry in (*original, *copy):
+        entry.pop("time_since_delivered")
+    assert original == copy
+    (entry,) = stream.xpending_range("copy", "g", "5-0", "5-0", 1)
+    assert (entry["consumer"], entry["times_delivered"], entry["time_since_delivered"] >= 500_000) == (b"d", 7, True)
 
 
 def test_pending_entries_deleted_from_the_stream_are_not_copied(cli_of: Cli, stream: redis.Redis) -> None:
@@ -294,9 +294,9 @@ def test_a_full_disk_is_a_file_error(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(archives.JsonLines, "_append", full)
-    told = cli_of.failure("export", "orders", str(tmp_path / "s.jsonl"), status=4)
-    assert "FILE_UNUSABLE" in told
-    assert "No space left on device" in told
+    error = cli_of.failure("export", "orders", str(tmp_path / "s.jsonl"), status=4)
+    assert "FILE_UNUSABLE" in error
+    assert "No space left on device" in error
 
 
 def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
@@ -304,8 +304,8 @@ def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_pat
     file = tmp_path / "s.jsonl"
     file.write_text('{"id": "1-0", "fields": {"a": "1"}}\n{"id": "2-0", "fields": {}}\n')
     for ids in ("keep", "new"):
-        told = cli_of.failure("import", str(file), "s", "--ids", ids, status=1)
-        assert f"Row 2 of {file} cannot be read: it has no field" in told
+        error = cli_of.failure("import", str(file), "s", "--ids", ids, status=1)
+        assert f"Row 2 of {file} cannot be read: it has no field" in error
 
 
 def test_the_file_named_dash_is_standard_output(

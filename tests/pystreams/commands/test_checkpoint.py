@@ -87,14 +87,14 @@ def test_a_checkpoint_may_be_in_any_store(cli_of: Cli, checkpoint: Path) -> None
 
 def test_an_unusable_store_is_an_error(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the unknown URL scheme or the missing package, and shows no password."""
-    said = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
-    assert ("[FILE_UNUSABLE]" in said, "nothing" in said, "hush" in said) == (True, True, False)
+    error = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
+    assert ("[FILE_UNUSABLE]" in error, "nothing" in error, "hush" in error) == (True, True, False)
     monkeypatch.setattr(locations, "find_spec", lambda _: None)
     assert "pip install 'pystreams[files]'" in cli_of.failure("checkpoint", "show", "s3://bucket/c", status=1)
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "difference"),
     [
         ("XGROUP SETID orders spark 5-0", "GROUP_BEHIND"),
         ("XGROUP SETID orders spark 10-0", "ahead"),
@@ -104,13 +104,13 @@ def test_an_unusable_store_is_an_error(cli_of: Cli, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_differences_are_named_and_exit_with_3(
-    cli_of: Cli, checkpoint: Path, client: redis.Redis, command: str, said: str
+    cli_of: Cli, checkpoint: Path, client: redis.Redis, command: str, difference: str
 ) -> None:
     """`diff` exits with 3 and names the error that the query would fail with."""
     client.execute_command(*command.split())
     result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
     assert result.exit_code == 3
-    assert said in _only(json.loads(result.stdout))["difference"]
+    assert difference in _only(json.loads(result.stdout))["difference"]
 
 
 def test_an_interrupted_delivery_is_not_reported_as_a_moved_group(

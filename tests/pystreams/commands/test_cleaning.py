@@ -114,8 +114,8 @@ def test_entries_that_no_group_needs_are_trimmed(cli_of: Cli, stream: redis.Redi
     """`--acked` keeps all entries from the first pending one on or, without pending entries, from the first unread one
     on.
     """
-    said = cli_of.json("trim", "orders", "--acked", "--dry-run")
-    assert (said["minid"], 400 < said["entries"] < 600) == ("500-0", True)
+    preview = cli_of.json("trim", "orders", "--acked", "--dry-run")
+    assert (preview["minid"], 400 < preview["entries"] < 600) == ("500-0", True)
     assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 499}
     stream.xack("orders", "slow", "500-0")
     assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 1501}

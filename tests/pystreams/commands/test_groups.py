@@ -140,8 +140,8 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
     """`seek` without a terminal requires `--yes`; `--dry-run` shows the change without making it."""
     words = ("groups", "seek", "orders", "billing", "--to", "end")
     assert "[NOT_CONFIRMED]" in cli_of.failure(*words, status=2)
-    said = cli_of(*words, "--dry-run")
-    assert said == "Would move billing of orders from 3000-0 (lag 7) to 10000-0 (lag 0).\n"
+    preview = cli_of(*words, "--dry-run")
+    assert preview == "Would move billing of orders from 3000-0 (lag 7) to 10000-0 (lag 0).\n"
     assert cli_of.json(*words, "--dry-run")["lag_after"] == 0
     assert _only(cli_of.json("groups", "ls"))["position"] == "3000-0"
     assert cli_of.result("groups", "seek", "orders", "billing").exit_code == 2
@@ -149,7 +149,7 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
 
 
 @pytest.mark.parametrize(
-    ("consumer", "to", "said"),
+    ("consumer", "to", "warning"),
     [
         ("app-query", "start", "GROUP_BEHIND"),
         ("app-until-7-0", "start", "'app-query'"),
@@ -158,14 +158,14 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
     ],
 )
 def test_moving_the_group_of_a_spark_query_causes_a_warning(
-    cli_of: Cli, stream: redis.Redis, consumer: str, to: str, said: str
+    cli_of: Cli, stream: redis.Redis, consumer: str, to: str, warning: str
 ) -> None:
     """The warning says whether the query continues from its checkpoint or, if it shares the group, from the new
     position.
     """
     stream.xgroup_createconsumer("orders", "billing", consumer)
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", to, "--dry-run")
-    assert said in result.stderr
+    assert warning in result.stderr
 
 
 def test_groups_are_created_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
@@ -300,8 +300,8 @@ def test_positions_are_saved_and_restored(cli_of: Cli, many: redis.Redis, tmp_pa
 def test_a_malformed_file_of_positions_moves_nothing(cli_of: Cli, many: redis.Redis, tmp_path: Path) -> None:
     """The error names the malformed row, and no group moves."""
     (file := tmp_path / "positions.csv").write_text("stream,group,position\norders,audit,1-0\norders,audit,soon\n")
-    said = cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
-    assert "[MALFORMED_ROW] Row 2" in said
+    error = cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
+    assert "[MALFORMED_ROW] Row 2" in error
     file.write_text("stream,group\norders,audit\n")
     assert "it has no 'position'" in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
     assert _positions(cli_of)["orders", "audit"] == "0-0"

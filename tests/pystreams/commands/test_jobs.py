@@ -73,9 +73,9 @@ def test_run_passes_the_job_the_server_of_the_command(tmp_path: Path) -> None:
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSTREAMS_USER:$PYSTREAMS_PASSWORD"\n')
     submit.chmod(0o755)
-    place = tmp_path / "pystreams"
-    place.mkdir()
-    (place / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
+    directory = tmp_path / "pystreams"
+    directory.mkdir()
+    (directory / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
     cluster = ("--submit", "--deploy-mode cluster")  # in cluster mode the server is not checked
     for words, expected in (
@@ -107,7 +107,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "error"),
     [
         (["--url", "redis://127.0.0.1:1"], Status.UNREACHABLE, "[SERVER_UNREACHABLE]"),
         (["--conf", "{conf}"], Status.UNREACHABLE, "[SERVER_UNREACHABLE]"),
@@ -116,12 +116,15 @@ def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]
     ],
 )
 def test_the_server_is_checked_before_spark_starts(
-    submitted: list[list[str]], tmp_path: Path, words: list[str], status: Status, said: str
+    submitted: list[list[str]], tmp_path: Path, words: list[str], status: Status, error: str
 ) -> None:
     """A job without a reachable server fails before Spark starts."""
     (tmp_path / "lag.toml").write_text('url = "redis://127.0.0.1:1"\n')
     result = run("run", "lag", *(word.format(conf=tmp_path / "lag.toml") for word in words))
-    assert (result.exit_code, said in result.stderr, submitted) == (status, True, []), (result.stderr, result.exception)
+    assert (result.exit_code, error in result.stderr, submitted) == (status, True, []), (
+        result.stderr,
+        result.exception,
+    )
 
 
 def test_a_job_starts_if_its_server_answers(

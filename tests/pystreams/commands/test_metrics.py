@@ -41,9 +41,9 @@ def test_the_metrics_of_an_unreachable_server_are_a_failure(cli_of: Cli) -> None
 def test_a_missing_package_is_named(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a missing package says how to install it."""
     monkeypatch.setattr(metrics, "find_spec", lambda _: None)
-    said = cli_of.failure("metrics", "--once", status=1)
-    assert "[PACKAGE_MISSING]" in said
-    assert "pip install 'pystreams[metrics]'" in said
+    error = cli_of.failure("metrics", "--once", status=1)
+    assert "[PACKAGE_MISSING]" in error
+    assert "pip install 'pystreams[metrics]'" in error
     monkeypatch.setattr(metrics, "find_spec", lambda name: None if "opentelemetry" in name else name)
     assert "pip install 'pystreams[otel]'" in cli_of.failure("metrics", "--otlp", "http://h", "--once", status=1)
 
@@ -62,8 +62,8 @@ def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
     with Pipe() as pipe:
         pipe.writer.write(b'{"url": "redis://h:1", "password": "p", "user": 7}\nmore')
         pipe.writer.flush()
-        told = parent.wanted(pipe.reader)
-        assert (told.url, told.given) == ("redis://h:1", {"password": "p", "user": "7"})
+        wanted = parent.wanted(pipe.reader)
+        assert (wanted.url, wanted.given) == ("redis://h:1", {"password": "p", "user": "7"})
         ended = threading.Event()
         parent.end_with_parent(ended.set, pipe.reader)
         assert not ended.is_set()
@@ -93,10 +93,10 @@ def test_the_exporter_serves_until_it_is_stopped(instance: servers.Running) -> N
     ) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline().decode().split()
-            assert said[:2] == ["metrics", "at"]
-            assert said[2].startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(said[2]) as answer:
+            words = process.stderr.readline().decode().split()
+            assert words[:2] == ["metrics", "at"]
+            assert words[2].startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(words[2]) as answer:
                 assert value(parsed(answer.read()), "redis_up") == 1
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 130

@@ -165,8 +165,8 @@ def test_following_survives_a_restart_of_the_server(tmp_path_factory: pytest.Tem
                 assert json.loads(process.stdout.readline())["id"] == "2-0"
                 process.send_signal(signal.SIGINT)
                 assert process.wait(20) == 130
-                said = process.stderr.read()
-                assert (b"Waiting for it" in said, b"Traceback" in said) == (True, False)
+                errors = process.stderr.read()
+                assert (b"Waiting for it" in errors, b"Traceback" in errors) == (True, False)
             finally:
                 servers.stop(again)
 

@@ -131,14 +131,14 @@ def test_options_become_engine_arguments(
     """Options of `serve` override the configuration file, and defaults do not."""
     file, directory = tmp_path / "file.conf", tmp_path / "data"
     file.write_text("port 7001\n")
-    places = {"FILE": str(file), "DIR": str(directory)}
+    paths = {"FILE": str(file), "DIR": str(directory)}
     started: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
-    given = [places.get(word, word) for word in words.split()]
+    given = [paths.get(word, word) for word in words.split()]
     result = CliRunner().invoke(cli, ["serve", *given])
     assert result.exit_code == 0, result.output
     found = started[0][started[0].index("engine.__main__") + 1 :]
-    assert found == [places.get(word, word) for word in settings]
+    assert found == [paths.get(word, word) for word in settings]
 
 
 def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, instance: servers.Running) -> None:
@@ -146,9 +146,9 @@ def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redi
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass")
     url = f"redis://narrow:pass@{instance.host}:{instance.port}"
     try:
-        told = cli_of.failure("doctor", url, status=6)
-        assert "ACL SETUSER narrow +echo" in told
-        assert "+@all" not in told
+        error = cli_of.failure("doctor", url, status=6)
+        assert "ACL SETUSER narrow +echo" in error
+        assert "+@all" not in error
         client.execute_command("ACL", "SETUSER", "narrow", "+echo")
         assert (
             "HDEL, XADD, XINFO STREAM (writing with exactlyOnce, atomic or staged)"

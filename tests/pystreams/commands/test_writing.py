@@ -134,9 +134,9 @@ def test_unusable_json_is_a_malformed_row(
     """Unusable JSON is an error that names the row."""
     file = tmp_path / "rows.jsonl"
     file.write_text(line + "\n")
-    told = cli_of.failure("produce", "s", "-f", str(file), status=1)
-    assert "[MALFORMED_ROW] Row 1 of" in told
-    assert reason in told
+    error = cli_of.failure("produce", "s", "-f", str(file), status=1)
+    assert "[MALFORMED_ROW] Row 1 of" in error
+    assert reason in error
 
 
 def test_parquet_is_read_from_files_only(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ def test_entries_are_paged_in_both_directions_and_filtered(client: redis.Redis, 
     assert walk(order="rising", where="n > 1000") == []
     assert dashboard.refused("entries", stream="s", where="n >") == (400, "INVALID_VALUE")
     assert dashboard.refused("entries", stream="s", at="nonsense") == (400, "INVALID_VALUE")
-    one = dashboard.get("entry", stream="s", id="5000-0")
-    assert (one["time"], one["fields"]) == ("1970-01-01T00:00:05.000Z", [["n", "5"], ["even", ""]])
+    entry = dashboard.get("entry", stream="s", id="5000-0")
+    assert (entry["time"], entry["fields"]) == ("1970-01-01T00:00:05.000Z", [["n", "5"], ["even", ""]])
     assert dashboard.refused("entry", stream="s", id="5000-7") == (404, "NO_SUCH_ENTRY")
     assert dashboard.refused("entry", stream="s", id="x") == (400, "INVALID_VALUE")
     assert dashboard.refused("stream", stream="t") == (404, "NO_SUCH_STREAM")

@@ -107,8 +107,8 @@ def test_groups_and_consumers_are_created_and_removed(client: redis.Redis, dashb
     plan, _ = dashboard.change("remove-group", stream="s", group="g")
     assert plan["plan"] == "Remove the group g of s with 0 pending entries and 0 consumers."
     assert [info["name"] for info in client.xinfo_groups("s")] == [b"new"]
-    gone = dashboard.post("remove-consumer", stream="s", group="new", consumer="alice")
-    assert (gone.status_code, gone.json()["error"]["id"]) == (404, "NO_SUCH_CONSUMER")
+    missing = dashboard.post("remove-consumer", stream="s", group="new", consumer="alice")
+    assert (missing.status_code, missing.json()["error"]["id"]) == (404, "NO_SUCH_CONSUMER")
 
 
 def test_entries_are_added_and_trimmed(client: redis.Redis, dashboard: Dashboard) -> None:

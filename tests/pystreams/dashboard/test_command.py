@@ -108,5 +108,5 @@ def test_an_unusable_state_directory_is_an_error(tmp_path: Path) -> None:
     """The dashboard does not start if its state directory cannot be created."""
     (tmp_path / "file").touch()
     cli = Cli("redis://127.0.0.1:1", tmp_path)
-    said = cli.failure("ui", "--port", "0", "--state", str(tmp_path / "file" / "state"), status=1)
-    assert said.startswith("error: [STATE_UNUSABLE]")
+    error = cli.failure("ui", "--port", "0", "--state", str(tmp_path / "file" / "state"), status=1)
+    assert error.startswith("error: [STATE_UNUSABLE]")

@@ -134,21 +134,21 @@ def test_too_large_an_export_suggests_the_command_line(
     for at in range(1, 6):
         client.xadd(name, {"n": "x" * 100}, id=f"{at}-0")
 
-    def told(**given: str) -> str:
+    def suggestion(**given: str) -> str:
         answer = viewer.web.get("/api/export", params={"stream": quote_from_bytes(name), **given})
         assert (answer.status_code, answer.json()["error"]["id"]) == (413, "TOO_LARGE")
         return str(answer.json()["error"]["message"]).partition("Use the command line: ")[2]
 
     monkeypatch.setattr(export, "MOST_ENTRIES", 3)
-    said = [told(), told(format="csv", **{"from": "2-0"})]
+    commands = [suggestion(), suggestion(format="csv", **{"from": "2-0"})]
     monkeypatch.setattr(export, "MOST_ENTRIES", 100)
     monkeypatch.setattr(export, "MOST_BYTES", 300)
-    said.append(told(format="jsonl", **{"from": "1970-01-01 00:00:00Z"}, before="+"))
+    commands.append(suggestion(format="jsonl", **{"from": "1970-01-01 00:00:00Z"}, before="+"))
     words = [
         subprocess.run(
             [needed("bash"), "-c", f"pystreams() {{ printf '%s\\0' \"$@\"; }}\n{each}"], capture_output=True, check=True
         ).stdout.split(b"\0")[:-1]
-        for each in said
+        for each in commands
     ]
     assert words == [
         [b"export", b"--", name, b"it_s.parquet"],
@@ -174,9 +174,9 @@ def test_files_have_safe_names(viewer: Dashboard, client: redis.Redis) -> None:
     """The file name is safe for any name of a stream."""
     for name, file in _NAMES.items():
         client.xadd(name, {"n": 1})
-        place = _exported(viewer, stream=quote_from_bytes(name), format="csv").headers["content-disposition"]
-        assert place.isascii()
-        plain, _, full = place.partition("; filename*=UTF-8''")
+        header = _exported(viewer, stream=quote_from_bytes(name), format="csv").headers["content-disposition"]
+        assert header.isascii()
+        plain, _, full = header.partition("; filename*=UTF-8''")
         assert unquote(full) == file
         assert plain == 'attachment; filename="' + "".join(each if each.isascii() else "_" for each in file) + '"'
 

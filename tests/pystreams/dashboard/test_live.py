@@ -125,29 +125,29 @@ def _flood(instance: servers.Running, ended: threading.Event) -> None:
 
 def _log_in(port: int) -> str:
     body = json.dumps({"token": TOKEN})
-    with socket.create_connection(("127.0.0.1", port), 20) as one:
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
         head = "POST /api/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-        one.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        answer = b"".join(iter(lambda: one.recv(65536), b"")).decode()
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
     return next(line.split(": ")[1].split(";")[0] for line in answer.splitlines() if line.startswith("set-cookie"))
 
 
 def _asked(port: int, path: str, cookie: str, buffer: int = 0) -> socket.socket:
-    one = socket.socket()
+    connection = socket.socket()
     if buffer:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    one.settimeout(20)
-    one.connect(("127.0.0.1", port))
-    one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
-    return one
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.settimeout(20)
+    connection.connect(("127.0.0.1", port))
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+    return connection
 
 
-def _next(one: socket.socket) -> dict[str, Any]:
+def _next(connection: socket.socket) -> dict[str, Any]:
     """Return the data of the next event."""
     line = b""
     while not (line.startswith(b"data: ") and line.endswith(b"\n")):
         line = b"" if line.endswith(b"\n") else line
-        line += one.recv(1)
+        line += connection.recv(1)
     document: dict[str, Any] = json.loads(line[len(b"data: ") :])
     return document
 
@@ -158,13 +158,13 @@ def test_a_failing_tail_reports_the_error_and_ends() -> None:
     async def read_new() -> tuple[None, bool]:
         raise OSError("gone")
 
-    async def told() -> list[bytes]:
+    async def events() -> list[bytes]:
         return [
             each
             async for each in live.tail(read_new, {"rows": []}, lambda: True, lambda failure: {"message": str(failure)})
         ]
 
-    assert asyncio.run(told()) == [
+    assert asyncio.run(events()) == [
         live.event("entries", {"rows": []}),
         live.event("failure", {"message": "gone"}),
     ]
@@ -173,17 +173,17 @@ def test_a_failing_tail_reports_the_error_and_ends() -> None:
 def test_a_hanging_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that stops replying is reported, with the time since its last reply, until it replies again."""
     monkeypatch.setattr(sampler_module, "_ANSWER_SECONDS", 0.3)
-    with servers.redis() as one:
-        sampler = Sampler(address_of(one.url), 0.05)
+    with servers.redis() as server:
+        sampler = Sampler(address_of(server.url), 0.05)
         sampler.start()
         try:
             wait_for(lambda: sampler.state.problem is None, "the first sample")
-            one.process.send_signal(signal.SIGSTOP)
+            server.process.send_signal(signal.SIGSTOP)
             stopped = time.monotonic()
             wait_for(lambda: sampler.state.problem is not None, "the server to be missed")
             silent = round((time.monotonic() - stopped) * 1000)
             assert sampler.state.age_ms >= silent >= 300
         finally:
-            one.process.send_signal(signal.SIGCONT)
+            server.process.send_signal(signal.SIGCONT)
         wait_for(lambda: sampler.state.problem is None, "the server to be back")
         sampler.stop()

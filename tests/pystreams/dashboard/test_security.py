@@ -116,26 +116,26 @@ def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> 
     """
     web, csrf = dashboard.web, {"x-csrf-token": dashboard.csrf}
 
-    def told(answer: object) -> tuple[int, str]:
+    def refusal(answer: object) -> tuple[int, str]:
         return answer.status_code, answer.json()["error"]["id"]  # type: ignore[attr-defined]
 
-    assert told(web.get("/api/session", headers={"host": "evil.example.com"})) == (421, "UNKNOWN_HOST")
+    assert refusal(web.get("/api/session", headers={"host": "evil.example.com"})) == (421, "UNKNOWN_HOST")
     path = "/api/changes/trim"
     for headers in ({"origin": "http://evil.example.com"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}):
-        assert told(web.post(path, json={}, headers={**csrf, **headers})) == (403, "OTHER_SITE")
-    assert told(web.post(path, json={})) == (403, "OTHER_SITE")
-    assert told(web.post(path, json={}, headers={"x-csrf-token": "guessed"})) == (403, "OTHER_SITE")
-    assert told(web.post(path, data={"a": "b"}, headers=csrf)) == (415, "NO_JSON")
-    assert told(web.post(path, content=b"[1]", headers={**csrf, "content-type": "application/json"})) == (
+        assert refusal(web.post(path, json={}, headers={**csrf, **headers})) == (403, "OTHER_SITE")
+    assert refusal(web.post(path, json={})) == (403, "OTHER_SITE")
+    assert refusal(web.post(path, json={}, headers={"x-csrf-token": "guessed"})) == (403, "OTHER_SITE")
+    assert refusal(web.post(path, data={"a": "b"}, headers=csrf)) == (415, "NO_JSON")
+    assert refusal(web.post(path, content=b"[1]", headers={**csrf, "content-type": "application/json"})) == (
         400,
         "NO_JSON",
     )
-    assert told(web.delete("/api/session")) == (405, "NO_SUCH_METHOD")
-    assert told(web.get("/api/streams", params={"search": "x" * 20_000})) == (414, "TOO_LARGE")
+    assert refusal(web.delete("/api/session")) == (405, "NO_SUCH_METHOD")
+    assert refusal(web.get("/api/streams", params={"search": "x" * 20_000})) == (414, "TOO_LARGE")
     large = b'"' + b"x" * BODY_BYTES + b'"'
     json = {**csrf, "content-type": "application/json"}
-    assert told(web.post(path, content=large, headers=json)) == (413, "TOO_LARGE")
-    assert told(web.post(path, content=iter([large]), headers=json)) == (413, "TOO_LARGE")
+    assert refusal(web.post(path, content=large, headers=json)) == (413, "TOO_LARGE")
+    assert refusal(web.post(path, content=iter([large]), headers=json)) == (413, "TOO_LARGE")
 
 
 @pytest.mark.parametrize("instance", ["engine"], indirect=True)

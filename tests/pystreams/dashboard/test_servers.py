@@ -98,8 +98,8 @@ def test_a_user_of_one_server_is_not_logged_in_to_others(instance: servers.Runni
             assert [each["name"] for each in login["servers"]] == ["one"]
             assert web.get("/api/overview").status_code == 200
             assert web.get("/api/on/two/overview").status_code == 401
-            (one,) = web.get("/api/servers").json()["rows"]
-            assert (one["user"], one["totals"]) == ("ada", None)
+            (row,) = web.get("/api/servers").json()["rows"]
+            assert (row["user"], row["totals"]) == ("ada", None)
     finally:
         client.acl_deluser("ada")
 

@@ -42,7 +42,7 @@ def test_pages_use_no_other_host_and_write_no_html() -> None:
 
 def _luminance(colour: str) -> float:
     channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    linear = [channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -53,8 +53,8 @@ def test_every_text_can_be_read(theme: int) -> None:
     found = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", style)
     colours = {name: _luminance(pair[theme]) for name, *pair in found}
 
-    def contrast(one: str, other: str) -> float:
-        low, high = sorted((colours[one], colours[other]))
+    def contrast(foreground: str, background: str) -> float:
+        low, high = sorted((colours[foreground], colours[background]))
         return (high + 0.05) / (low + 0.05)
 
     texts = ("text", "muted", "accent", "ok", "warning", "bad", "rewind")

@@ -23,9 +23,9 @@ _DAY = 86_400_000
 _START = 1_700_000_040_000  # the start of a minute
 
 
-def _filled(place: Path, minutes: int, *, series: int = 1, span: int = _DAY, budget: int = 256 << 20) -> Store:
+def _filled(directory: Path, minutes: int, *, series: int = 1, span: int = _DAY, budget: int = 256 << 20) -> Store:
     """Return a closed store. In each minute, each series has two samples: the minute's number, and that plus three."""
-    store = Store(place, span, budget)
+    store = Store(directory, span, budget)
     assert store.start()
     for minute in range(minutes):
         for value in (0, 3):
@@ -112,11 +112,11 @@ def test_two_dashboards_do_not_write_one_file(tmp_path: Path, caplog: pytest.Log
 
 def test_the_state_directory_is_private(tmp_path: Path) -> None:
     """The state directory is created with mode 0700, and an existing one gets this mode."""
-    place = tmp_path / "a" / "b"
-    assert stat.S_IMODE(folder.prepared(place).stat().st_mode) == 0o700
-    place.chmod(0o755)
-    assert stat.S_IMODE(folder.of_server(folder.prepared(place), "redis://x:1").stat().st_mode) == 0o700
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    directory = tmp_path / "a" / "b"
+    assert stat.S_IMODE(folder.prepared(directory).stat().st_mode) == 0o700
+    directory.chmod(0o755)
+    assert stat.S_IMODE(folder.of_server(folder.prepared(directory), "redis://x:1").stat().st_mode) == 0o700
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert folder.default({"XDG_STATE_HOME": "/x"}) == Path("/x/pystreams/dashboard")
     assert os.fspath(folder.default({})).endswith("/.local/state/pystreams/dashboard")
 

@@ -25,17 +25,17 @@ pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 @contextmanager
-def _served(url: str, place: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+def _served(url: str, directory: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
     """Run `pystreams ui` with the certificate in this directory; yield the process, its port, and the scheme of its
     URL.
     """
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0", "--state", "none", *flags]
-    given = ["--tls-certificate", str(place / "dashboard.pem"), "--tls-key", str(place / "dashboard.key")]
+    given = ["--tls-certificate", str(directory / "dashboard.pem"), "--tls-key", str(directory / "dashboard.key")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with (
-        (place / "log").open("w") as log,
+        (directory / "log").open("w") as log,
         subprocess.Popen(
-            [*command, *given], cwd=place, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+            [*command, *given], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
         ) as process,
     ):
         try:
@@ -48,11 +48,11 @@ def _served(url: str, place: Path, *flags: str) -> Iterator[tuple[subprocess.Pop
             servers.stop(process)  # type: ignore[arg-type]
 
 
-def _installed(place: Path, name: str, root: Path) -> None:
+def _installed(directory: Path, name: str, root: Path) -> None:
     """Replace the certificate and key that the dashboard serves."""
     made = certificate(root, name, authority(root, f"root-{name}"), "DNS:localhost,IP:127.0.0.1")
-    shutil.copy(made.key, place / "dashboard.key")
-    shutil.copy(made.certificate, place / "dashboard.pem")
+    shutil.copy(made.key, directory / "dashboard.key")
+    shutil.copy(made.certificate, directory / "dashboard.pem")
 
 
 def _name(port: int, authority_file: Path) -> str | None:

@@ -102,11 +102,11 @@ def test_an_unusable_file_is_an_error_with_its_reason(
 ) -> None:
     file = tmp_path / "job.toml"
     file.write_bytes(text)
-    status, said = failure(redrive, capsys, "--conf", str(file))
+    status, error = failure(redrive, capsys, "--conf", str(file))
     assert status == Status.USAGE
-    assert said.startswith(f"error: [JOB_FILE_MALFORMED] The file {file} cannot be used: {reason}")
-    status, said = failure(redrive, capsys, "--conf", str(tmp_path / "none.toml"))
-    assert (status, "[FILE_UNUSABLE]" in said) == (Status.MISSING, True)
+    assert error.startswith(f"error: [JOB_FILE_MALFORMED] The file {file} cannot be used: {reason}")
+    status, error = failure(redrive, capsys, "--conf", str(tmp_path / "none.toml"))
+    assert (status, "[FILE_UNUSABLE]" in error) == (Status.MISSING, True)
 
 
 def test_missing_settings_are_errors_before_spark_starts(
@@ -114,8 +114,8 @@ def test_missing_settings_are_errors_before_spark_starts(
 ) -> None:
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
     assert failure(lag, capsys)[1].startswith("error: [MISSING_SERVER] The job lag has no server")
-    status, said = failure(replay, capsys, "--from", "nowhere", "--url", "redis://127.0.0.1:1")
-    assert (status, said[:28]) == (Status.USAGE, "error: [MISSING_CHECKPOINT] ")
+    status, error = failure(replay, capsys, "--from", "nowhere", "--url", "redis://127.0.0.1:1")
+    assert (status, error[:28]) == (Status.USAGE, "error: [MISSING_CHECKPOINT] ")
     words = ["--url", "redis://127.0.0.1:1", "--option", "retryTimeoutMs=1"]
     assert failure(lag, capsys, *words)[0] == Status.UNREACHABLE
     assert "[UNKNOWN_OPTION]" in failure(lag, capsys, "--option", "tls.caFil=x")[1]
@@ -197,10 +197,10 @@ def test_the_metrics_file_of_lag_equals_the_exporter(client: redis.Redis, instan
     page, _ = exposition(collector.collect(20))
     collector.close()
     pages = (file.read_text(), page.decode())
-    ours, theirs = ({each.name: each for each in text_string_to_metric_families(text)} for text in pages)
-    assert {"redis_stream_group_lag", "pystreams_group_lag_seconds", "pystreams_group_status"} <= ours.keys()
-    for name, family in ours.items():
-        expected = theirs[name]
+    written, exported = ({each.name: each for each in text_string_to_metric_families(text)} for text in pages)
+    assert {"redis_stream_group_lag", "pystreams_group_lag_seconds", "pystreams_group_status"} <= written.keys()
+    for name, family in written.items():
+        expected = exported[name]
         assert (family.type, family.documentation) == (expected.type, expected.documentation)
         figures = [
             {tuple(sorted(each.labels.items())): name.endswith("_seconds") or each.value for each in found.samples}
@@ -209,33 +209,33 @@ def test_the_metrics_file_of_lag_equals_the_exporter(client: redis.Redis, instan
         assert figures[0] == figures[1]
 
 
-@pytest.mark.parametrize("place", ["orders [old]", "a{b,c}", "what?", "all*", "back\\slash"])
-def test_a_directory_named_like_a_pattern_is_rejected(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("pattern", ["orders [old]", "a{b,c}", "what?", "all*", "back\\slash"])
+def test_a_directory_named_like_a_pattern_is_rejected(pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A directory whose name is a glob pattern is rejected, because its files would not be found again."""
     server = ["--url", "redis://127.0.0.1:1"]
     for job, words in (
-        (archive, ["--stream", "s", "--to", place, "--trim-behind"]),
-        (replay, ["--from", "archive", "--checkpoint", place]),
-        (aggregate, ["--stream", "s", "--to", f"parquet:{place}", "--checkpoint", "c"]),
+        (archive, ["--stream", "s", "--to", pattern, "--trim-behind"]),
+        (replay, ["--from", "archive", "--checkpoint", pattern]),
+        (aggregate, ["--stream", "s", "--to", f"parquet:{pattern}", "--checkpoint", "c"]),
     ):
-        status, said = failure(job, capsys, *words, *server)
-        assert (status, "[FILE_UNUSABLE]" in said, "pattern" in said) == (Status.MISSING, True, True), said
+        status, error = failure(job, capsys, *words, *server)
+        assert (status, "[FILE_UNUSABLE]" in error, "pattern" in error) == (Status.MISSING, True, True), error
 
 
 class Notes:
     """Files in memory."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
 
     def exists(self, uri: str) -> bool:
-        return uri in self.kept
+        return uri in self.texts
 
     def read_text(self, uri: str) -> str:
-        return self.kept[uri]
+        return self.texts[uri]
 
     def write_text(self, uri: str, text: str) -> None:
-        self.kept[uri] = text
+        self.texts[uri] = text
 
 
 def test_a_checkpoint_belongs_to_one_job_and_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,20 +292,20 @@ def test_an_invalid_rate_is_rejected(job: Job, flag: str, rate: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "calls"),
     [
         ("iceberg", [call.option("fanout-enabled", "true"), call.option().toTable("lake.db.orders")]),
         ("delta", [call.start("lake.db.orders")]),
     ],
 )
-def test_an_iceberg_sink_creates_its_table(form: str, said: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iceberg_sink_creates_its_table(form: str, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """An Iceberg sink creates its table if it is missing; other formats write to a directory."""
     writer = MagicMock()
     monkeypatch.setattr(Run, "_writer", lambda *_: writer)
     monkeypatch.setattr(Run, "_follow", lambda *_: None)
     Run("archive", url="redis://localhost:1", options={}).follow_sink(MagicMock(), form, "lake.db.orders", "day")
     prepared = writer.format.return_value.outputMode.return_value.partitionBy.return_value
-    assert prepared.mock_calls == said
+    assert prepared.mock_calls == calls
     writer.format.assert_called_once_with(form)
 
 

@@ -65,12 +65,12 @@ BATCHES = 4 if FULL else 3
 
 def work(spark: SparkSession, files: Files, directory: Path, committed: list[int]) -> None:
     """Write the uncommitted batches, each followed by a merge, as a query does."""
-    kept = Parquet(spark, files, str(directory), QUERY)
+    parquet = Parquet(spark, files, str(directory), QUERY)
     for number in range(len(committed), BATCHES):
-        kept.add(batch(spark, number), number, ["day"])
-        kept.compact(number, 2, 1 << 20)
+        parquet.add(batch(spark, number), number, ["day"])
+        parquet.compact(number, 2, 1 << 20)
         committed.append(number)
-    kept.compact(BATCHES, 2, 1 << 20)
+    parquet.compact(BATCHES, 2, 1 << 20)
 
 
 def found(spark: SparkSession, directory: Path) -> Counter[str]:
@@ -111,12 +111,12 @@ def test_each_row_is_stored_once_wherever_the_query_is_killed(spark: SparkSessio
 def test_a_merge_that_would_lose_rows_fails_and_changes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Parquet(spark, Files(spark), str(tmp_path), QUERY)
+    parquet = Parquet(spark, Files(spark), str(tmp_path), QUERY)
     for number in range(2):
-        kept.add(batch(spark, number), number, ["day"])
-    monkeypatch.setattr(kept, "_count", len)
+        parquet.add(batch(spark, number), number, ["day"])
+    monkeypatch.setattr(parquet, "_count", len)
     with pytest.raises(PystreamsError, match="ARCHIVE_DIFFERS"):
-        kept.compact(2, 2, 1 << 20)
+        parquet.compact(2, 2, 1 << 20)
     assert seen(tmp_path) == wanted(2)
 
 

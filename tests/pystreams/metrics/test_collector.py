@@ -215,9 +215,9 @@ def test_a_user_with_few_permissions_gets_some_metrics(client: redis.Redis, inst
 
 def test_an_unreachable_server_and_its_return() -> None:
     """An unreachable server has only `redis_up 0`; the first scrape after its return succeeds."""
-    with servers.redis() as one:
-        port = one.port
-        collector = Collector(Wanted(one.url))
+    with servers.redis() as server:
+        port = server.port
+        collector = Collector(Wanted(server.url))
         assert value(_now(collector), "redis_up") == 1
     away = _now(collector)
     assert {name for name, _ in away if not name.startswith("redis_exporter")} == {"redis_up"}
@@ -235,10 +235,10 @@ def test_a_hanging_server_does_not_block_scrapes(monkeypatch: pytest.MonkeyPatch
     """
     monkeypatch.setattr(collector_module, "_ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 0.0)
-    with servers.redis() as one:
-        collector = Collector(Wanted(one.url))
+    with servers.redis() as server:
+        collector = Collector(Wanted(server.url))
         exporter = Exporter(collector, timeout=0.05)
-        one.process.send_signal(signal.SIGSTOP)
+        server.process.send_signal(signal.SIGSTOP)
         try:
             pages = [exporter.page()[0] for _ in range(3)]
             assert [value(parsed(page), "redis_up") for page in pages] == [0, 0, 0]
@@ -248,7 +248,7 @@ def test_a_hanging_server_does_not_block_scrapes(monkeypatch: pytest.MonkeyPatch
             waiting[0].join(20)
             assert not waiting[0].is_alive()
         finally:
-            one.process.send_signal(signal.SIGCONT)
+            server.process.send_signal(signal.SIGCONT)
         monkeypatch.undo()
         assert value(parsed(Exporter(collector).page()[0]), "redis_up") == 1
 

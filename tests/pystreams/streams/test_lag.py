@@ -121,8 +121,8 @@ def test_a_position_beyond_the_end_has_the_lag_of_xinfo(client: redis.Redis, con
     for number in (2, 3):
         client.xadd("s", {"n": number}, id=f"{number}-0")
     known, unknown = _groups(connection, b"s")
-    told = {each["name"]: each["lag"] for each in client.xinfo_groups("s")}
-    assert (known.lag, unknown.lag) == (told[b"known"], told[b"unknown"])
+    lags = {each["name"]: each["lag"] for each in client.xinfo_groups("s")}
+    assert (known.lag, unknown.lag) == (lags[b"known"], lags[b"unknown"])
     assert known.lag == 2
     assert known.is_beyond
     assert known.behind_ms is None

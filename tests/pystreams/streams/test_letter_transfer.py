@@ -36,7 +36,7 @@ class KilledError(BaseException):
 
 
 @dataclass
-class Place:
+class Site:
     """A server or a cluster, with a client for it. `nodes` has a client for each server."""
 
     url: str
@@ -81,21 +81,21 @@ def put_back(connection: Connection, letters: Sequence[Letter] | None = None) ->
 @pytest.fixture(
     params=[pytest.param("redis", marks=pytest.mark.redis), "engine", pytest.param("cluster", marks=pytest.mark.redis)]
 )
-def site(request: pytest.FixtureRequest) -> Iterator[Place]:
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A single server, or a cluster on which the two streams are in different slots."""
     if request.param == "cluster":
-        made: topologies.Cluster = request.getfixturevalue("cluster")
-        nodes = [redis.Redis(port=node.port, protocol=2) for node in made.nodes]
-        place = Place(made.url, made.client(), nodes)
+        cluster: topologies.Cluster = request.getfixturevalue("cluster")
+        nodes = [redis.Redis(port=node.port, protocol=2) for node in cluster.nodes]
+        made = Site(cluster.url, cluster.client(), nodes)
     else:
         server: servers.Running = request.getfixturevalue(f"{request.param}_process")
         client = redis.Redis(host=server.host, port=server.port, protocol=2)
-        place = Place(server.url, client, [client])
+        made = Site(server.url, client, [client])
     try:
-        yield place
+        yield made
     finally:
-        place.empty()
-        for each in (place.client, *place.nodes):
+        made.empty()
+        for each in (made.client, *made.nodes):
             each.close()
 
 
@@ -109,7 +109,7 @@ def scripts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
-    site: Place, scripts: bool, before: bool, monkeypatch: pytest.MonkeyPatch
+    site: Site, scripts: bool, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a kill before or after any exchange with the server, the next run replays each letter once and removes all
     notes.
@@ -151,7 +151,7 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
 
 
 @pytest.mark.parametrize("refusal", ["no IDs", "two IDs", "another type", "no memory"])
-def test_a_letter_that_cannot_be_added_stays(site: Place, scripts: bool, refusal: str) -> None:
+def test_a_letter_that_cannot_be_added_stays(site: Site, scripts: bool, refusal: str) -> None:
     """If XADD fails, letters that were not added stay in the dead-letter stream and can be replayed later."""
     site.write()
     if refusal == "another type":
@@ -184,7 +184,7 @@ def test_a_letter_that_cannot_be_added_stays(site: Place, scripts: bool, refusal
         assert site.numbers("orders") == [*range(added, LETTERS)]
 
 
-def test_concurrent_replays_replay_each_letter_once(site: Place, scripts: bool) -> None:
+def test_concurrent_replays_replay_each_letter_once(site: Site, scripts: bool) -> None:
     """Three connections that replay the same letters at once replay each letter once."""
     site.write(400)
     with closing(site.connection()) as connection:
@@ -200,7 +200,7 @@ def test_concurrent_replays_replay_each_letter_once(site: Place, scripts: bool) 
     assert (site.keys(), site.client.xlen("failed")) == ({b"orders", b"failed"}, 0)
 
 
-def test_a_note_of_an_earlier_letter_is_ignored(site: Place) -> None:
+def test_a_note_of_an_earlier_letter_is_ignored(site: Site) -> None:
     """A note of an earlier letter with the same ID does not prevent the replay of a new letter."""
     site.write(1)
     (entry_id, fields) = site.client.xrange("failed")[0]
@@ -213,7 +213,7 @@ def test_a_note_of_an_earlier_letter_is_ignored(site: Place) -> None:
     assert site.numbers("orders") == [0, 7]
 
 
-def test_a_letter_with_too_many_fields_for_a_script_is_replayed(site: Place) -> None:
+def test_a_letter_with_too_many_fields_for_a_script_is_replayed(site: Site) -> None:
     """A letter with more fields than a script accepts is replayed."""
     site.write(1)
     site.client.xadd("failed", {**ORIGIN, **{f"f{n}": n for n in range(10_000)}, "n": 1})
@@ -222,7 +222,7 @@ def test_a_letter_with_too_many_fields_for_a_script_is_replayed(site: Place) -> 
     assert site.numbers("orders") == [0, 1]
 
 
-def test_a_moved_letter_keeps_a_delivery_count_that_is_not_a_number(site: Place, scripts: bool) -> None:
+def test_a_moved_letter_keeps_a_delivery_count_that_is_not_a_number(site: Site, scripts: bool) -> None:
     """A moved letter has exactly the same fields, even if its delivery count is not a number."""
     site.empty()
     site.client.xadd("failed", {**ORIGIN, "_original_deliveries": "many", "n": 0})

@@ -107,8 +107,8 @@ before = set(sys.modules)
 import pystreams.testing.plugin
 print(*sorted(set(sys.modules) - before))
 """
-    said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["pystreams", "pystreams.testing", "pystreams.testing.plugin"]
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["pystreams", "pystreams.testing", "pystreams.testing.plugin"]
     assert f'"{discards.NOTICES}", "off"' in (ROOT / "pystreams" / "testing" / "plugin.py").read_text()
     assert f'"{VARIABLE}"' in (ROOT / "engine" / "shell" / "clock.py").read_text()
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
@@ -125,6 +125,6 @@ def test_a_difference_shows_actual_and_expected_rows() -> None:
     with pytest.raises(AssertionError, match=rows) as found, _as_assertion("s"):
         assert_basic_rows_equality([Row(a=1, b="x")], [Row(a=2, b="x")], False, FormattingConfig())
     assert "\x1b" not in str(found.value)
-    one, other = (StructType().add("a", kind) for kind in ("integer", "long"))
+    actual, expected = (StructType().add("a", kind) for kind in ("integer", "long"))
     with pytest.raises(AssertionError, match=r"\| +actual +\| +expected +\|"), _as_assertion("s"):
-        assert_schema_equality(one, other, True, False)
+        assert_schema_equality(actual, expected, True, False)

@@ -97,9 +97,9 @@ def browser() -> Iterator[Browser]:
     path = needed("chromium")
     with (
         sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as one,
+        playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as chromium,
     ):
-        yield one
+        yield chromium
 
 
 @pytest.fixture(scope="module")
@@ -142,15 +142,15 @@ def without_errors(page: Page) -> Iterator[None]:
     def failed(failure: Error) -> None:
         errors.append(str(failure))
 
-    def said(message: ConsoleMessage) -> None:
+    def logged(message: ConsoleMessage) -> None:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
             errors.append(message.text)
 
     page.on("pageerror", failed)
-    page.on("console", said)
+    page.on("console", logged)
     yield
     page.remove_listener("pageerror", failed)
-    page.remove_listener("console", said)
+    page.remove_listener("console", logged)
     assert errors == []
 
 

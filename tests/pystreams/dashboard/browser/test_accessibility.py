@@ -36,12 +36,12 @@ DIALOGS = (
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source of axe-core, in the version of package-lock.json."""
-    place = tmp_path_factory.mktemp("axe")
+    directory = tmp_path_factory.mktemp("axe")
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(_FOLDER / name, place / name)
+        shutil.copy(_FOLDER / name, directory / name)
     command = [needed("npm"), "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
-    subprocess.run(command, cwd=place, check=True, timeout=300)
-    return (place / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    subprocess.run(command, cwd=directory, check=True, timeout=300)
+    return (directory / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 @pytest.fixture
