@@ -18,9 +18,8 @@ OF_COMMAND_LINE = Part(_REFERENCE / "command-line.md", r"<!-- conditions: .*? --
 
 
 def _code(found: re.Match[str]) -> str:
-    """Return a quoted text or a parameter as code. Parameters within a longer text are in angle brackets."""
-    text = re.sub(r"^\{(\w+)\}$", r"\1", found[1] or found[2])
-    return "`" + re.sub(r"\{(\w+)\}", r"<\1>", text) + "`"
+    """Return a quoted text or a parameter as code, with parameters in angle brackets."""
+    return "`" + re.sub(r"\{(\w+)\}", r"<\1>", found[1] or found[0]) + "`"
 
 
 def paragraph(name: str, condition: Condition) -> str:
