@@ -224,15 +224,15 @@ def test_a_blocked_reader_gets_the_entries_of_a_run():
 def test_the_scanner_compiles_an_expression_after_few_commands():
     """Pipelines of sixteen commands are runs from about the hundredth command on, also when two forms alternate."""
     scanner = Scanner()
-    one = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"%d" % number) for number in range(10, 26))
+    pipeline = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"%d" % number) for number in range(10, 26))
     other = b"".join(encoded(b"XADD", b"t", b"*", b"g", b"%d" % number, b"h", b"") for number in range(10, 26))
-    found = [scanner.scan(data) is not None for data in [one] * 10]
+    found = [scanner.scan(data) is not None for data in [pipeline] * 10]
     assert found.index(True) == -(-WORTH_IT // 16) - 1
     assert all(found[found.index(True) :])
     while scanner.scan(other) is None:
         pass
     for _ in range(5):
-        assert scanner.scan(one).count == scanner.scan(other).count == 16
+        assert scanner.scan(pipeline).count == scanner.scan(other).count == 16
 
 
 def test_the_scanner_forgets_old_fields_of_a_long_connection():

@@ -88,11 +88,11 @@ def prepared() -> tuple[Core, Any]:
     return core, run
 
 
-def same(one: Core, two: Core) -> bool:
+def same(first: Core, second: Core) -> bool:
     """Whether both cores have the same data, apart from the times of consumers."""
-    for core in (one, two):
+    for core in (first, second):
         core.changes.set_time(NOW_US)
-    return state(one) == state(two)
+    return state(first) == state(second)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -135,7 +135,7 @@ def test_a_failed_transaction_leaves_no_effects(call):
     assert same(replayed(core.changes.effects), model)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if not one.subcommands))
+@pytest.mark.parametrize("name", sorted(name for name, command in COMMANDS.items() if not command.subcommands))
 def test_the_consequence_of_a_failure_depends_on_the_command(name, monkeypatch):
     """A failing handler returns an error for a read; otherwise it closes its client, or raises a FatalError."""
     command = COMMANDS[name]

@@ -53,8 +53,8 @@ def test_every_directive_accepts_its_own_value() -> None:
     assert config.change([(b"enable-protected-configs", b"yes")]) is not None
     before = config.find([b"*"])
     for name, value in before:
-        one = DIRECTIVES[ALIASES.get(name.decode(), name.decode())]
-        if not one.marks & (FIXED | PROTECTED):
+        directive = DIRECTIVES[ALIASES.get(name.decode(), name.decode())]
+        if not directive.marks & (FIXED | PROTECTED):
             assert config.change([(name, value)]) is None, name
     assert config.find([b"*"]) == before
 
@@ -67,7 +67,7 @@ def test_acting_directives_are_those_that_the_engine_reads() -> None:
     # The code builds the names of these two directives at run time.
     code += '"shutdown-on-sigint" "shutdown-on-sigterm"'
     read = {name for name in DIRECTIVES if f'"{name}"' in code} - set(ONLY_NAMED)
-    assert {name for name, one in DIRECTIVES.items() if ACTS in one.marks} == read
+    assert {name for name, directive in DIRECTIVES.items() if ACTS in directive.marks} == read
 
 
 def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:

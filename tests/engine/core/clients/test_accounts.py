@@ -84,14 +84,14 @@ def test_loading_a_file_replaces_all_users() -> None:
 
 def test_loading_closes_connections_of_deleted_and_restricted_users() -> None:
     """Users who are deleted or lose permissions are disconnected; users with the same or more permissions are not."""
-    core = core_with(*(f"{name} on >pw ~* &* +@all" for name in ("gone", "less", "same")))
-    gone, less, same = (logged_in(core, name) for name in ("gone", "less", "same"))
+    core = core_with(*(f"{name} on >pw ~* &* +@all" for name in ("deleted", "less", "same")))
+    deleted, less, same = (logged_in(core, name) for name in ("deleted", "less", "same"))
     for session in (less, same):
         run(core, session, "SUBSCRIBE c")
     core.accounts.load(b"user less on >pw ~* resetchannels &d +@all\nuser same on >pw &c +@all\n", b"f")
-    assert [one.close_requested for one in (gone, less, same)] == [True, True, False]
-    assert gone.user is core.accounts.default
-    assert not gone.logged_in
+    assert [session.close_requested for session in (deleted, less, same)] == [True, True, False]
+    assert deleted.user is core.accounts.default
+    assert not deleted.logged_in
 
 
 def test_user_lines_of_a_configuration() -> None:
@@ -170,8 +170,8 @@ def test_a_waiting_command_is_checked_again() -> None:
 
 
 def run_of(count: int, key: bytes) -> bytes:
-    one = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(key), key)
-    return one * count
+    command = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(key), key)
+    return command * count
 
 
 @pytest.mark.parametrize(("rules", "allowed"), [("+xadd ~s*", True), ("+xadd ~t", False), ("~s* +get", False)])
@@ -235,10 +235,10 @@ def test_repeated_refusals_are_one_log_entry_for_a_minute() -> None:
     run(core, session, "GET b", NOW_US + 1_000_000)
     run(core, session, "GET a", NOW_US + 60_000_000)
     log = core.accounts.log
-    assert [(one.name, one.count, one.number) for one in log.entries] == [(b"a", 2, 0), (b"b", 1, 1)]
+    assert [(entry.name, entry.count, entry.number) for entry in log.entries] == [(b"a", 2, 0), (b"b", 1, 1)]
     assert log.entries[0].created_ms == NOW_US // 1000
     run(core, session, "GET a", NOW_US + 121_000_000)
-    assert [(one.name, one.count) for one in log.entries] == [(b"a", 1), (b"a", 2), (b"b", 1)]
+    assert [(entry.name, entry.count) for entry in log.entries] == [(b"a", 1), (b"a", 2), (b"b", 1)]
     assert log.denied == {"auth": 0, "command": 0, "key": 4, "channel": 0, "tls-cert": 0}
 
 
@@ -249,10 +249,10 @@ def test_acllog_max_len_limits_the_log() -> None:
     for number in range(5):
         run(core, session, f"GET a{number}")
     log = core.accounts.log
-    assert [one.name for one in log.entries] == [b"a4", b"a3", b"a2"]
+    assert [entry.name for entry in log.entries] == [b"a4", b"a3", b"a2"]
     core.config.change([(b"acllog-max-len", b"0")])
     run(core, session, "GET b")
-    assert [one.name for one in log.entries] == [b"a4", b"a3", b"a2"]
+    assert [entry.name for entry in log.entries] == [b"a4", b"a3", b"a2"]
 
 
 def test_passwords_are_drawn_from_the_given_source() -> None:

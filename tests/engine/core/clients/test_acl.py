@@ -17,23 +17,23 @@ A, B = (hashlib.sha256(password).hexdigest().encode() for password in (b"a", b"b
 
 
 def user(*rules: str, all_channels: bool = False) -> User:
-    one = User(b"u", all_channels)
-    one.apply_all([rule.encode() for rule in rules], all_channels)
-    return one
+    result = User(b"u", all_channels)
+    result.apply_all([rule.encode() for rule in rules], all_channels)
+    return result
 
 
-def shown(one: User) -> str:
+def shown(user: User) -> str:
     """Return the line of ACL LIST without the parts that all users share."""
-    return one.line().decode().removeprefix("user u ").replace("sanitize-payload ", "")
+    return user.line().decode().removeprefix("user u ").replace("sanitize-payload ", "")
 
 
-def allows(one: User, text: str) -> str:
+def allows(user: User, text: str) -> str:
     """Return an empty string if the user may call the command, else ``reason name``."""
     argv = text.encode().split()
     command = COMMANDS[argv[0].upper()]
     if command.subcommands:
         command = command.subcommands[argv[1].upper()]
-    denial = one.denial(command, argv)
+    denial = user.denial(command, argv)
     return "" if denial is None else f"{denial.reason} {denial.name.decode()}"
 
 
@@ -79,9 +79,9 @@ def allows(one: User, text: str) -> str:
 def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
     """ACL LIST shows the rules given to ACL SETUSER in the form of Redis 7.2 and later."""
     ops, _ = merged(rules.encode().split())
-    one = User(b"u")
-    one.apply_all(ops, False)
-    assert shown(one) == line
+    user = User(b"u")
+    user.apply_all(ops, False)
+    assert shown(user) == line
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
 
 def test_passwords() -> None:
     """A user logs in with any of its passwords, with every password if it needs none, and never while it is off."""
-    one = user("on", ">a", f"#{B.decode()}")
-    assert [one.knows(word) for word in (b"a", b"b", b"c", A)] == [True, True, False, False]
+    known = user("on", ">a", f"#{B.decode()}")
+    assert [known.knows(word) for word in (b"a", b"b", b"c", A)] == [True, True, False, False]
     assert user("on", "nopass").knows(b"whatever")
     assert not user("on").knows(b"")
     assert not user("nopass").knows(b"x")
@@ -239,19 +239,19 @@ _RULES = """
 @given(st.lists(st.sampled_from(_RULES.split()), max_size=12))
 def test_a_saved_user_line_restores_the_user(rules: list[str]) -> None:
     """A user restored from ACL SAVE's output has the same ACL LIST line and the same permissions."""
-    one = User(b"u")
+    original = User(b"u")
     for rule in rules:
         try:
-            one.apply(rule.replace(",", " ").encode(), False)
+            original.apply(rule.replace(",", " ").encode(), False)
         except RuleError:
             continue
-    words = one.line().split(b" ")
+    words = original.line().split(b" ")
     ops, open_at = merged(words[2:])
     assert open_at is None
-    again = User(b"u")
-    again.apply_all(ops, False)
-    assert again.line() == one.line()
-    assert again.free == one.free
-    for first, second in zip(one.selectors, again.selectors, strict=True):
+    restored = User(b"u")
+    restored.apply_all(ops, False)
+    assert restored.line() == original.line()
+    assert restored.free == original.free
+    for first, second in zip(original.selectors, restored.selectors, strict=True):
         for name in ("all_commands", "allowed", "first_words", "patterns", "channels"):
             assert getattr(first, name) == getattr(second, name), name

@@ -49,15 +49,15 @@ def rows_of(fields: list[tuple[bytes, list[bytes]]], count: int) -> list[list[by
 @given(FIELDS, COUNTS)
 def test_ps_add_equals_single_xadds(fields, count):
     """PS.ADD adds the entries that single XADDs add, returns their number, and its effect can be replayed."""
-    one, other = Client(), Client()
-    one.core.changes.recording = True
+    client, twin = Client(), Client()
+    client.core.changes.recording = True
     for _ in range(2):
-        assert one("PS.ADD", "s", count, *words_of(fields, count)) == count
+        assert client("PS.ADD", "s", count, *words_of(fields, count)) == count
         for row in rows_of(fields, count):
-            other("XADD", "s", "*", *row)
-    check_replay(one.core, NOW)
-    assert one("PS.STATE", "s") == other("PS.STATE", "s")
-    entries, wanted = (b"".join(run("XRANGE", "s", "-", "+").parts) for run in (one, other))
+            twin("XADD", "s", "*", *row)
+    check_replay(client.core, NOW)
+    assert client("PS.STATE", "s") == twin("PS.STATE", "s")
+    entries, wanted = (b"".join(run("XRANGE", "s", "-", "+").parts) for run in (client, twin))
     assert entries == wanted
 
 

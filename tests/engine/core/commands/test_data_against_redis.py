@@ -274,7 +274,7 @@ def commands(draw: random.Random) -> Iterator[list[bytes]]:
 
 _LEFT_OUT: tuple[Callable[[list[bytes]], bool], ...] = (
     # LPOS and LREM accept this only before 7.2.
-    lambda words: _SAID_BEFORE_7_2 != {} and words[0] in (b"LPOS", b"LREM") and b"-9223372036854775808" in words,
+    lambda words: _REPLIES_BEFORE_7_2 != {} and words[0] in (b"LPOS", b"LREM") and b"-9223372036854775808" in words,
     # Redis 8.6 replies twice to GET with an invalid digest.
     lambda words: words[0] == b"SET" and b"GET" in words and bool({b"IFDEQ", b"ifdne"} & set(words)),
     # Redis 7.2 and later cut the index to 32 bits if the list is small.
@@ -283,36 +283,39 @@ _LEFT_OUT: tuple[Callable[[list[bytes]], bool], ...] = (
 
 
 #: Replies of servers before 7.2, instead of the engine's.
-_SAID_BEFORE_7_2 = (
+_REPLIES_BEFORE_7_2 = (
     {} if servers.redis_release().since("7.2") else {"ERR timeout is out of range": "ERR timeout is negative"}
 )
 
 
-def same(words: list[bytes], one: Any, two: Any) -> bool:
+def same(words: list[bytes], expected: Any, reply: Any) -> bool:
     """Whether two replies agree; times may differ by three seconds."""
-    if _SAID_BEFORE_7_2 and words[0] == b"SCAN" and not words[1].isdigit():
+    if _REPLIES_BEFORE_7_2 and words[0] == b"SCAN" and not words[1].isdigit():
         return True  # The elements have changed, and with them the valid cursors.
-    if words[0] in _TIMES_OF_FIELDS and isinstance(one, list) and isinstance(two, list):
-        return len(one) == len(two) and all(map(_near, one, two))
-    if words[0] in ORDERED_BY_CHANCE and isinstance(one, list) and isinstance(two, list):
+    if words[0] in _TIMES_OF_FIELDS and isinstance(expected, list) and isinstance(reply, list):
+        return len(expected) == len(reply) and all(map(_near, expected, reply))
+    if words[0] in ORDERED_BY_CHANCE and isinstance(expected, list) and isinstance(reply, list):
         if words[0] == b"SCAN" and b"100" not in words:
             return True
-        return sorted(map(repr, one)) == sorted(map(repr, two)) or _flat(one) == _flat(two)
-    if _SAID_BEFORE_7_2 and words[0] in (b"SORT", b"SORT_RO") and "converted into double" in str(one):
+        return sorted(map(repr, expected)) == sorted(map(repr, reply)) or _flat(expected) == _flat(reply)
+    if _REPLIES_BEFORE_7_2 and words[0] in (b"SORT", b"SORT_RO") and "converted into double" in str(expected):
         return True  # Before 7.4 a number out of range causes errors for the numbers after it.
-    if _SAID_BEFORE_7_2 and words[0] in (b"SORT", b"SORT_RO") and "converted into double" in str(two):
+    if _REPLIES_BEFORE_7_2 and words[0] in (b"SORT", b"SORT_RO") and "converted into double" in str(reply):
         return True  # Before 7.4 blanks before a number and hexadecimal digits are accepted.
-    if isinstance(one, hiredis.ReplyError):
-        return isinstance(two, hiredis.ReplyError) and str(one) in (str(two), _SAID_BEFORE_7_2.get(str(two)))
-    if isinstance(one, int) and isinstance(two, int) and one > 50:
-        return abs(one - two) <= 3000
-    if words[0] in (b"SORT", b"SORT_RO") and b"BY" in words and isinstance(one, list) and isinstance(two, list):
+    if isinstance(expected, hiredis.ReplyError):
+        return isinstance(reply, hiredis.ReplyError) and str(expected) in (
+            str(reply),
+            _REPLIES_BEFORE_7_2.get(str(reply)),
+        )
+    if isinstance(expected, int) and isinstance(reply, int) and expected > 50:
+        return abs(expected - reply) <= 3000
+    if words[0] in (b"SORT", b"SORT_RO") and b"BY" in words and isinstance(expected, list) and isinstance(reply, list):
         # The order of a set is random, also for equal elements and without sorting.
-        return one == two or _alike(words, one, two)
-    return type(one) is type(two) and bool(one == two)
+        return expected == reply or _alike(words, expected, reply)
+    return type(expected) is type(reply) and bool(expected == reply)
 
 
-def _told(words: list[bytes], events: list[Any]) -> list[Any]:
+def _comparable(words: list[bytes], events: list[Any]) -> list[Any]:
     """Return the keyspace events without their random parts."""
     if words[0].endswith(b"STORE"):
         # If nothing is stored, Redis publishes "del" for an expired key.
@@ -321,24 +324,24 @@ def _told(words: list[bytes], events: list[Any]) -> list[Any]:
     return sorted(events) if words[0] in (b"SORT", b"SORT_RO", b"SCAN", b"EXEC") else events
 
 
-def _near(one: int, two: int) -> bool:
-    return abs(one - two) <= (3000 if one > 50 else 0)
+def _near(expected: int, reply: int) -> bool:
+    return abs(expected - reply) <= (3000 if expected > 50 else 0)
 
 
-def _alike(words: list[bytes], one: list[Any], two: list[Any]) -> bool:
+def _alike(words: list[bytes], expected: list[Any], reply: list[Any]) -> bool:
     limited = b"LIMIT" in words
-    return len(one) == len(two) if limited else sorted(map(repr, one)) == sorted(map(repr, two))
+    return len(expected) == len(reply) if limited else sorted(map(repr, expected)) == sorted(map(repr, reply))
 
 
 def _flat(value: Any) -> list[str]:
-    return sorted(part for one in value for part in _flat(one)) if isinstance(value, list) else [repr(value)]
+    return sorted(part for item in value for part in _flat(item)) if isinstance(value, list) else [repr(value)]
 
 
-def same_in_order(queued: list[list[bytes]], one: Any, two: Any, compare: Callable[..., bool] = same) -> bool:
+def same_in_order(queued: list[list[bytes]], expected: Any, reply: Any, compare: Callable[..., bool] = same) -> bool:
     """Whether the replies of two EXEC agree, compared as by ``same`` in order."""
-    if isinstance(one, list) and isinstance(two, list) and len(one) == len(two) == len(queued):
-        return all(compare(*three) for three in zip(queued, one, two, strict=True))
-    return same([b"EXEC"], one, two)
+    if isinstance(expected, list) and isinstance(reply, list) and len(expected) == len(reply) == len(queued):
+        return all(map(compare, queued, expected, reply))
+    return same([b"EXEC"], expected, reply)
 
 
 @pytest.mark.redis
@@ -347,25 +350,25 @@ def test_random_commands_agree_with_redis(proto: int) -> None:
     """The engine gives the same replies, including error texts, and the same keyspace events as redis-server."""
     seed = os.environ.get("FUZZ_SEED", "1")
     draw = random.Random(f"{seed}/{proto}")
-    with servers.redis() as running, Connection(running, proto) as theirs, Connection(running, 3) as listener:
+    with servers.redis() as running, Connection(running, proto) as real, Connection(running, 3) as listener:
         ours = Ours(proto)
-        theirs.run(b"CONFIG", b"SET", b"notify-keyspace-events", b"EKAnm")
+        real.run(b"CONFIG", b"SET", b"notify-keyspace-events", b"EKAnm")
         # Both servers drop expired keys only on access, so both publish this event at the same moment.
-        theirs.run(b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0")
+        real.run(b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0")
         listener.run(b"PSUBSCRIBE", b"__key*")
         queued: list[list[bytes]] = []
         for number, words in zip(range(COMMANDS), commands(draw), strict=False):
-            one, two = theirs.run(*words), ours.run(*words)
+            expected, reply = real.run(*words), ours.run(*words)
             where = f"seed {seed}, command {number}, {words}"
             if words[0] == b"EXEC":
-                assert same_in_order(queued, one, two), f"{where}: {one!r}, ours {two!r}, {queued}"
+                assert same_in_order(queued, expected, reply), f"{where}: {expected!r}, ours {reply!r}, {queued}"
             else:
-                assert same(words, one, two), f"{where}: {one!r}, ours {two!r}"
-            queued = [*queued, words] if two == b"QUEUED" else queued if ours.session.multi is not None else []
+                assert same(words, expected, reply), f"{where}: {expected!r}, ours {reply!r}"
+            queued = [*queued, words] if reply == b"QUEUED" else queued if ours.session.multi is not None else []
             if ours.session.multi is None:
-                theirs.run(b"PUBLISH", b"__key", b"")
-                told = []
+                real.run(b"PUBLISH", b"__key", b"")
+                events = []
                 while (message := listener.receive())[2] != b"__key":
-                    told.append(list(message[2:]))
-                assert _told(words, told) == _told(words, ours.events), where
+                    events.append(list(message[2:]))
+                assert _comparable(words, events) == _comparable(words, ours.events), where
                 ours.events.clear()

@@ -103,9 +103,9 @@ def test_ps_deliver_and_ps_ackrange_update_the_pending_list(stream, ranges):
         assert run("PS.DELIVER", "s", "g", "c", after, upto) == 0
         pending.update(new)
         last = max([last, *new])
-        gone = {number for number in pending if after < number <= upto - 2}
-        assert run("PS.ACKRANGE", "s", "g", after, max(upto - 2, 0)) == len(gone)
-        pending -= gone
+        removed = {number for number in pending if after < number <= upto - 2}
+        assert run("PS.ACKRANGE", "s", "g", after, max(upto - 2, 0)) == len(removed)
+        pending -= removed
         listed = run("XPENDING", "s", "g", "-", "+", "100")
         assert [ids.parse(row[0]) >> 64 for row in listed] == sorted(pending)
     group = dict(zip(*[iter(run("XINFO", "GROUPS", "s")[0])] * 2, strict=True))
@@ -163,14 +163,14 @@ def test_ranges_are_the_same_after_a_replay(stream, steps):
     run("XGROUP", "CREATE", "s", "g", "0")
     for number in deleted:
         run("XDEL", "s", f"{number}-0")
-    for what, low, high in steps:
-        if what == "deliver":
+    for action, low, high in steps:
+        if action == "deliver":
             run("PS.DELIVER", "s", "g", f"c{low % 2}", low, high)
-        elif what == "acknowledge":
+        elif action == "acknowledge":
             run("PS.ACKRANGE", "s", "g", low, high)
-        elif what == "read":
+        elif action == "read":
             run("XREADGROUP", "GROUP", "g", "c0", "COUNT", high + 1, "STREAMS", "s", ">" if low % 2 else low)
-        elif what == "delete":
+        elif action == "delete":
             run("XDEL", "s", f"{low}-0")
         else:
             run("XGROUP", "SETID", "s", "g", low)
@@ -253,14 +253,14 @@ ROWS = st.lists(
 def test_ps_append_equals_its_xadds(rows, times):
     """PS.APPEND adds the entries of the XADDs in the field, returns their number, and its effect can be replayed."""
     commands = [[b"XADD", b"s", b"*", *row] for row in rows] * times
-    one, other = Client(), Client()
-    one.core.changes.recording = True
-    one("HSET", "h", "0", encoded(*commands))
-    assert one("PS.APPEND", "s", "h", "0") == len(commands)
-    check_replay(one.core, NOW)
+    client, twin = Client(), Client()
+    client.core.changes.recording = True
+    client("HSET", "h", "0", encoded(*commands))
+    assert client("PS.APPEND", "s", "h", "0") == len(commands)
+    check_replay(client.core, NOW)
     for words in commands:
-        other(*words)
-    assert one("DUMP", "s") == other("DUMP", "s")
+        twin(*words)
+    assert client("DUMP", "s") == twin("DUMP", "s")
 
 
 def test_ps_append_rejects_fields_without_plain_xadds():

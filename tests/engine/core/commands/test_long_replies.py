@@ -169,7 +169,9 @@ def test_a_long_reply_shows_the_data_at_its_command(whole, small_pages, command)
         assert len(made) > 2
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one[0] in "XHP"], ids=lambda command: command[:30])
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if command[0] in "XHP"], ids=lambda command: command[:30]
+)
 def test_every_page_is_small(small_pages, command):
     """No page of a long reply exceeds the maximum number of elements, whatever the length of the reply."""
     pages = [b"".join(page) for page in pages_of(Side().run(command, after_ms=5), 2)]

@@ -93,20 +93,22 @@ def test_the_log_reproduces_steps_mixed_with_other_commands(command, ends):
     other = side.core.open_session(NOW_US)
     for at in range(6):
         assert go_on(side, steps) is steps
-        mine, side.session = side.session, other
+        session, side.session = side.session, other
         side.run(f"XADD s * step {at}", after_ms=6)
         if at == 3:
             side.run(MEANWHILE, after_ms=7)
         if at == 5:
             side.run("PING" + ends, after_ms=7)
-        side.session = mine
+        side.session = session
     while (reply := go_on(side, steps, 9)) is steps:
         pass
     assert isinstance(reply, CommandError) == (("CLAIM" in command and bool(ends)) or "string" in ends), reply
     check_replay(side.core, NOW_US + 9000)
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if "CLAIM" not in one], ids=lambda command: command[:12])
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if "CLAIM" not in command], ids=lambda command: command[:12]
+)
 def test_a_wrong_id_prevents_all_changes(command):
     """All IDs are parsed first: an invalid one at the very end leaves the data unchanged."""
     side, steps = begun(command.replace("240-1", "240-x"))
@@ -140,7 +142,7 @@ def test_steps_are_one_call_in_the_statistics():
     count = 1
     while go_on(side, steps) is steps:
         count += 1
-    assert [(one.words[0], one.microseconds) for one in telemetry.slow_log] == [(b"XDEL", 2000 * count)]
+    assert [(entry.words[0], entry.microseconds) for entry in telemetry.slow_log] == [(b"XDEL", 2000 * count)]
     stat = telemetry.stats[b"xdel"]
     calls, failed = stat.calls, stat.failed
     steps = side.run(f"XDEL s {_WORDS} x")
@@ -185,14 +187,14 @@ def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
     sizes = list(map(len, left))
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) > 2
-    assert max(one - two for one, two in itertools.pairwise(sizes)) <= 6
+    assert max(before - after for before, after in itertools.pairwise(sizes)) <= 6
     assert [reply] == expected
     assert state(side.core, times=True) == state(whole.core, times=True)
     check_replay(side.core, NOW_US + 5000)
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "gone"),
+    ("meanwhile", "is_removed"),
     [
         ("XADD s * a b; XREADGROUP GROUP g c-3 STREAMS s >; XCLAIM s g c-3 0 100-1", True),
         ("XACK s g 233-1 223-1; XNACK s g FAIL IDS 1 213-1; XCLAIM s g c-4 0 203-1", True),
@@ -203,7 +205,7 @@ def test_a_consumer_of_mixed_blocks_is_deleted_in_steps():
         ("FLUSHALL; SET s string", None),
     ],
 )
-def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, gone):
+def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, is_removed):
     """Entries delivered meanwhile are removed as well; a new consumer, group or stream of the same name stays."""
     side = mixed()
     side.core.allow_steps()
@@ -214,9 +216,9 @@ def test_a_consumer_that_changes_while_it_is_deleted(meanwhile, gone):
     while (reply := go_on(side, steps)) is steps:
         pass
     assert isinstance(reply, CommandError) == ("string" in meanwhile)
-    if gone is not None:
+    if is_removed is not None:
         names = [row[1] for row in side.run("XINFO CONSUMERS s g")]
-        assert (b"c-3" not in names) == gone
+        assert (b"c-3" not in names) == is_removed
     check_replay(side.core, NOW_US + 9000)
 
 

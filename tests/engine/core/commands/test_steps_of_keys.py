@@ -32,9 +32,9 @@ def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dump_and_restore_of_a_long_stream_run_in_steps(small_payloads, before):
     """DUMP returns the value at its start, RESTORE adds the value at its end, whatever runs in between."""
     side, other = Side(), Side()
-    for one in (side, other):
-        one.run(before)
-        one.core.allow_steps()
+    for target in (side, other):
+        target.run(before)
+        target.core.allow_steps()
     stream = side.core.databases[0].stream(b"s")
     expected = dump.dumped(stream)
     steps, count = side.run("DUMP s"), 0
@@ -108,7 +108,7 @@ DISTURBANCES = [
 
 
 @pytest.mark.parametrize("command", SLOW_READS)
-@pytest.mark.parametrize(("disturbance", "shows"), DISTURBANCES, ids=lambda one: str(one)[:20])
+@pytest.mark.parametrize(("disturbance", "shows"), DISTURBANCES, ids=lambda value: str(value)[:20])
 def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, command, disturbance, shows):
     """If a hash changes while it is read in steps, the reply shows the whole hash as it is after the change."""
     monkeypatch.setattr(changes, "_LARGE", 5)
@@ -137,8 +137,8 @@ def test_a_deleted_hash_is_kept_while_it_is_read(monkeypatch, small_hashes, comm
     """If a hash is changed and deleted between steps of a read, the reply has all its content."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     side, twin = Side(), Side()
-    for one in (side, twin):
-        one.run(GROW)
+    for target in (side, twin):
+        target.run(GROW)
     twin.run("HSET h field-3 changed")
     expected = encoded(twin.run(command))
     side.core.allow_steps()

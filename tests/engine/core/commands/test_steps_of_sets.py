@@ -197,7 +197,7 @@ def test_a_command_on_large_sorted_sets_sees_one_moment(small_sorted_sets, comma
     for some in lines:
         twin = replayed(side.core.changes.effects)
         session = twin.open_session(NOW_US)
-        answers = [twin.execute(session, one.encode().split(), NOW_US) for line in some for one in line.split(";")]
+        answers = [twin.execute(session, part.encode().split(), NOW_US) for line in some for part in line.split(";")]
         expected.append((encoded(answers[-1]), state(twin).get(0, {}).get(command.split()[1].encode())))
     steps = side.run(command)
     assert type(steps) is Steps

@@ -20,7 +20,7 @@ def call(name: bytes, *words: st.SearchStrategy[bytes] | bytes, more: st.SearchS
     """Return a command with randomly drawn words and ``more`` words of the last kind."""
     fixed = st.tuples(*(st.just(word) if isinstance(word, bytes) else word for word in words))
     rest = st.lists(more, min_size=1, max_size=3) if more is not None else st.just([])
-    return st.builds(lambda one, two: [name, *one, *two], fixed, rest)
+    return st.builds(lambda first, last: [name, *first, *last], fixed, rest)
 
 
 ABSOLUTE = st.sampled_from([b"%d" % (NOW_US // 1000 + ms) for ms in (-5, 3, 2000, 10**6)])

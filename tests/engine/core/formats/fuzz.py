@@ -108,9 +108,9 @@ def main() -> int:
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - grown) // 1024
         assert grown < GROWTH_MB, f"the process has grown by {grown} MB"
     seconds = time.monotonic() - began
-    said = f"{arguments.inputs} damaged RDB files, {taken} of them taken, seed {arguments.seed}: {seconds:.0f} s"
-    said += f"; made of {len(files)} files, {len(real)} of them by real servers\n"
-    sys.stdout.write(said)
+    summary = f"{arguments.inputs} damaged RDB files, {taken} of them taken, seed {arguments.seed}: {seconds:.0f} s"
+    summary += f"; made of {len(files)} files, {len(real)} of them by real servers\n"
+    sys.stdout.write(summary)
     return 0
 
 

@@ -61,22 +61,22 @@ def ziplist(words: Iterable[bytes]) -> bytes:
     """Return a ziplist of words and of numbers of every width."""
     body, before, count = b"", 0, 0
     for word in words:
-        one = bytes((before,)) if before < 254 else b"\xfe" + struct.pack("<I", before)
+        entry = bytes((before,)) if before < 254 else b"\xfe" + struct.pack("<I", before)
         if word.lstrip(b"-").isdigit():
             value = int(word)
             if 0 <= value <= 12:
-                one += bytes((0xF1 + value,))
+                entry += bytes((0xF1 + value,))
             else:
                 widths = ((0xFE, 1), (0xC0, 2), (0xF0, 3), (0xD0, 4), (0xE0, 8))
                 code, width = next(pair for pair in widths if -(1 << 8 * pair[1] - 1) <= value < 1 << 8 * pair[1] - 1)
-                one += bytes((code,)) + value.to_bytes(width, "little", signed=True)
+                entry += bytes((code,)) + value.to_bytes(width, "little", signed=True)
         elif len(word) < 64:
-            one += bytes((len(word),)) + word
+            entry += bytes((len(word),)) + word
         elif len(word) < 1 << 14:
-            one += struct.pack(">H", 0x4000 | len(word)) + word
+            entry += struct.pack(">H", 0x4000 | len(word)) + word
         else:
-            one += b"\x80" + struct.pack(">I", len(word)) + word
-        body, before, count = body + one, len(one), count + 1
+            entry += b"\x80" + struct.pack(">I", len(word)) + word
+        body, before, count = body + entry, len(entry), count + 1
     return struct.pack("<IIH", len(body) + 11, 10, count) + body + b"\xff"
 
 
@@ -186,7 +186,7 @@ def samples() -> list[bytes]:
         driver.run(*line.split())
     for line in ("XREADGROUP GROUP g c STREAMS s >", "XNACK s g FAIL IDS 1 1-1", "XADD s IDMP p i * f v", "SET k v"):
         driver.run(*line.split())
-    files = [written(one, version) for one in (core, tiny, *map(filled, PARTS)) for version in (10, 11, 14)]
+    files = [written(source, version) for source in (core, tiny, *map(filled, PARTS)) for version in (10, 11, 14)]
     expiring = expiring_hashes().values()
     return [*files, old_forms(), *expiring, *(data for _, data in foreign().values())]
 

@@ -133,14 +133,17 @@ def view(ask: Any) -> dict[bytes, Any]:
             more = [about[field] for field in _PRODUCERS] if about.get(b"pids-tracked") else None
         found[key] = kind, ask("PEXPIRETIME", key), value(ask, key), more
     libraries = map(flat, ask("FUNCTION", "LIST", "WITHCODE"))
-    return {**found, b"FUNCTIONS": sorted((one[b"library_name"], one[b"library_code"]) for one in libraries)}
+    return {
+        **found,
+        b"FUNCTIONS": sorted((library[b"library_name"], library[b"library_code"]) for library in libraries),
+    }
 
 
 def programs() -> dict[str, str]:
     """Return name and path of the redis-server on PATH and of the servers that scripts/peers has unpacked."""
-    own = tools.path_of("redis-server")
+    installed = tools.path_of("redis-server")
     peers = Peers(PLACE)
-    found = {} if own is None else {"redis-server": own}
+    found = {} if installed is None else {"redis-server": installed}
     return found | {name: str(peers.server(name)) for name in sorted(peers.here())}
 
 

@@ -103,30 +103,30 @@ KEYS += ("scores", "big scores", "list", "stream")
 
 def test_a_round_trip_loses_nothing():
     """DUMP, RESTORE and DUMP again give the same bytes and the same data, and so does replaying the log."""
-    one, two = Side(), Side()
-    fill(one)
+    source, target = Side(), Side()
+    fill(source)
     for key in KEYS:
-        payload = one.run("DUMP", key)
-        assert two.run("RESTORE", key, "0", payload) == OK
-        assert two.run("DUMP", key) == payload
-    assert state(two.core, times=True) == state(one.core, times=True)
-    check_replay(two.core, NOW_US)
+        payload = source.run("DUMP", key)
+        assert target.run("RESTORE", key, "0", payload) == OK
+        assert target.run("DUMP", key) == payload
+    assert state(target.core, times=True) == state(source.core, times=True)
+    check_replay(target.core, NOW_US)
 
 
 def test_data_of_newer_releases_survives():
     """Entries released by XNACK and idempotent producers survive, in the encoding of the first release
     that has them.
     """
-    one, two = Side(), Side()
-    fill(one)
-    assert not isinstance(one.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
-    one.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
-    stream = one.core.databases[0].stream(b"stream")
+    source, target = Side(), Side()
+    fill(source)
+    assert not isinstance(source.run("XNACK", "stream", "g", "FAIL", "IDS", "1", "2-6"), CommandError)
+    source.run("XADD", "stream", "IDMP", "producer", "first", "*", "f", "v")
+    stream = source.core.databases[0].stream(b"stream")
     assert stream_writer.form_of(stream) == forms.V8_8
-    payload = one.run("DUMP", "stream")
-    assert two.run("RESTORE", "stream", "0", payload) == OK
-    assert two.run("DUMP", "stream") == payload
-    copy = two.core.databases[0].stream(b"stream")
+    payload = source.run("DUMP", "stream")
+    assert target.run("RESTORE", "stream", "0", payload) == OK
+    assert target.run("DUMP", "stream") == payload
+    copy = target.core.databases[0].stream(b"stream")
     assert copy.producers.by_producer == stream.producers.by_producer
     assert list(copy.groups[b"g"].nacked) == list(stream.groups[b"g"].nacked)
 
@@ -136,19 +136,19 @@ def test_a_deleted_entry_stays_released():
 
     A group that reads again from the beginning does not get the entry.
     """
-    one, two = Side(), Side()
+    source, target = Side(), Side()
     for number in (1, 2, 3):
-        one.run("XADD", "s", f"{number}-1", "f", "v")
-    one.run("XGROUP", "CREATE", "s", "g", "0")
-    one.run("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-    one.run("XNACK", "s", "g", "FAIL", "IDS", "2", "2-1", "3-1")
-    one.run("XDEL", "s", "2-1")
-    one.run("XGROUP", "SETID", "s", "g", "0")
-    one.run("XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", ">")
-    group = one.core.databases[0].stream(b"s").groups[b"g"]
+        source.run("XADD", "s", f"{number}-1", "f", "v")
+    source.run("XGROUP", "CREATE", "s", "g", "0")
+    source.run("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    source.run("XNACK", "s", "g", "FAIL", "IDS", "2", "2-1", "3-1")
+    source.run("XDEL", "s", "2-1")
+    source.run("XGROUP", "SETID", "s", "g", "0")
+    source.run("XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", ">")
+    group = source.core.databases[0].stream(b"s").groups[b"g"]
     assert list(group.nacked) == [2 << 64 | 1]
-    assert two.run("RESTORE", "s", "0", one.run("DUMP", "s")) == OK
-    assert state(two.core, times=True) == state(one.core, times=True)
+    assert target.run("RESTORE", "s", "0", source.run("DUMP", "s")) == OK
+    assert state(target.core, times=True) == state(source.core, times=True)
 
 
 def test_a_payload_of_valkey_is_restored():
@@ -178,10 +178,10 @@ def test_damaged_payloads_are_rejected(data):
     side = Side()
     fill(side)
     payload = side.run("DUMP", data.draw(st.sampled_from(KEYS)))
-    place = data.draw(st.integers(0, len(payload) - 1))
+    position = data.draw(st.integers(0, len(payload) - 1))
     damaged = bytearray(payload)
-    damaged[place] ^= data.draw(st.integers(1, 255))
-    for wrong in (bytes(damaged), payload[:place]):
+    damaged[position] ^= data.draw(st.integers(1, 255))
+    for wrong in (bytes(damaged), payload[:position]):
         reply = side.run("RESTORE", "copy", "0", wrong)
         assert reply.text == b"ERR DUMP payload version or checksum are wrong"
     body = bytes(damaged[:-10]) + payload[-10:-8]
@@ -246,8 +246,8 @@ def test_a_restored_payload_can_be_stored(tmp_path_factory, data):
     )
     body = bytearray(source.run("DUMP", key)[:-10])
     for _ in range(data.draw(st.integers(1, 2))):
-        place, new = data.draw(st.integers(0, len(body) - 1)), data.draw(BYTES)
-        body[place : place + data.draw(st.sampled_from([0, 1, 1, len(new)]))] = new
+        position, new = data.draw(st.integers(0, len(body) - 1)), data.draw(BYTES)
+        body[position : position + data.draw(st.sampled_from([0, 1, 1, len(new)]))] = new
     reply = side.run("RESTORE", "copy", "0", mutated(bytes(body)))
     if reply != OK:
         assert reply.text == b"ERR Bad data format"
@@ -343,7 +343,7 @@ def test_a_deadline_above_the_maximum_is_rejected():
     check_replay(side.core, NOW_US)
 
 
-def told(side: Side) -> list[Any]:
+def queried(side: Side) -> list[Any]:
     """Return everything that a client can query about the keys, except times."""
     groups = [
         [row[:2] + row[3:] for row in side.run("XPENDING", "stream", "g", "-", "+", "100")],
@@ -371,7 +371,7 @@ def test_redis_restores_what_we_dump(redis_side):
     for key in KEYS:
         reply = redis_side.run("RESTORE", key, "0", ours.run("DUMP", key))
         assert reply == b"OK", (key, reply)
-    assert told(redis_side) == told(ours)
+    assert queried(redis_side) == queried(ours)
 
 
 @pytest.mark.redis
@@ -383,6 +383,6 @@ def test_we_restore_what_redis_dumps(redis_side):
     fill(redis_side)
     for key in KEYS:
         assert ours.run("RESTORE", key, "0", redis_side.run("DUMP", key)) == OK, key
-    assert told(redis_side) == told(ours)
+    assert queried(redis_side) == queried(ours)
     for key in KEYS:
         assert redis_side.run("RESTORE", key, "0", ours.run("DUMP", key), "REPLACE") == b"OK", key

@@ -49,7 +49,7 @@ def test_all_data_is_restored(seed, version, cold):
         assert summary.version == version
         assert summary.has_sum
         assert state(again, times=True) == state(core, times=True)
-        known = [{at: one[1] for at, one in everything(each)["close"].items()} for each in (core, again)]
+        known = [{at: details[1] for at, details in everything(each)["close"].items()} for each in (core, again)]
         assert known[0] == known[1]
 
 

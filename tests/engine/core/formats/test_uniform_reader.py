@@ -105,12 +105,12 @@ def test_the_fast_path_reports_the_same_damage() -> None:
         for _ in range(random.randint(1, 2)):
             at = random.randrange(len(nodes))
             node = bytearray(nodes[at])
-            place = random.randrange(min(len(node), 200))
-            node[place] = random.choice(
-                (random.randrange(256), node[place] ^ 1 << random.randrange(8), 0xFF, 0xF4, 0xEF)
+            offset = random.randrange(min(len(node), 200))
+            node[offset] = random.choice(
+                (random.randrange(256), node[offset] ^ 1 << random.randrange(8), 0xFF, 0xF4, 0xEF)
             )
             if random.random() < 0.1:
-                del node[place]
+                del node[offset]
             nodes[at] = bytes(node)
         expected = slow(keys, nodes)
         assert quick(keys, nodes)[0] == expected

@@ -32,17 +32,17 @@ def test_keys_expire_in_order_however_often_deadlines_change(steps):
     try:
         by_key: dict[bytes, int] = {}
         deadlines = Deadlines(by_key)
-        for what, key, number in steps:
-            if what == "put":
+        for action, key, number in steps:
+            if action == "put":
                 deadlines.put(key, number)
-            elif what == "remove":
+            elif action == "remove":
                 by_key.pop(key, None)
             else:
                 due = deadlines.pop_due(number, 10_000)
-                assert set(due) == {one for one, deadline in by_key.items() if deadline <= number}
-                for one in due:
-                    by_key.pop(one, None)
-            assert deadlines.due(15) == {one for one, deadline in by_key.items() if deadline <= 15}
+                assert set(due) == {name for name, deadline in by_key.items() if deadline <= number}
+                for name in due:
+                    by_key.pop(name, None)
+            assert deadlines.due(15) == {name for name, deadline in by_key.items() if deadline <= 15}
             earliest = deadlines.next()
             assert not by_key or (earliest is not None and earliest <= min(by_key.values()))
     finally:

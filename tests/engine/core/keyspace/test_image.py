@@ -226,9 +226,9 @@ def test_a_second_image_completes_the_first_one(monkeypatch):
     assert content(first.image) == expected
     while not second.step():
         pass
-    one, two = ({key: value for key, value, _ in taken.databases[0].items()} for taken in (at_once, second.image))
-    assert [values[b"hash-28"][b"a"] for values in (one, two)] == [b"0", b"changed"]
-    assert two[b"hash-27"][b"a"] == b"0"
+    earlier, later = ({key: value for key, value, _ in taken.databases[0].items()} for taken in (at_once, second.image))
+    assert [values[b"hash-28"][b"a"] for values in (earlier, later)] == [b"0", b"changed"]
+    assert later[b"hash-27"][b"a"] == b"0"
     cancelled = side.image_builder()
     assert not cancelled.step()
     cancelled.cancel()
@@ -321,9 +321,9 @@ def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
 
 def copies(value: Any) -> list[bytes]:
     """Return a value as RDB, as a record of a snapshot, and as commands."""
-    one = image.DatabaseImage(0)
-    one.add([b"long"], [value], {})
-    whole = image.Image(NOW_US // 1000, [one], (1, 1))
+    database = image.DatabaseImage(0)
+    database.add([b"long"], [value], {})
+    whole = image.Image(NOW_US // 1000, [database], (1, 1))
     rdb = b"".join(encoded(value, 12)[1])
     return [rdb, b"".join(records.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
 

@@ -38,14 +38,14 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "_SMALLEST", 2)
 
 
-def check(one: Order) -> None:
+def check(order: Order) -> None:
     """Check the sizes of the blocks, their last pairs and the ranks of their first pairs."""
-    sizes = [len(members) for _, members in one.blocks]
-    assert sizes == [len(scores) for scores, _ in one.blocks]
-    assert sum(sizes) == len(one)
+    sizes = [len(members) for _, members in order.blocks]
+    assert sizes == [len(scores) for scores, _ in order.blocks]
+    assert sum(sizes) == len(order)
     assert all(0 < size <= 6 for size in sizes)
-    assert list(zip(*one._lasts, strict=True)) == [(scores[-1], members[-1]) for scores, members in one.blocks]
-    assert one._starts is None or list(one._starts) == [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    assert list(zip(*order._lasts, strict=True)) == [(scores[-1], members[-1]) for scores, members in order.blocks]
+    assert order._starts is None or list(order._starts) == [sum(sizes[:number]) for number in range(len(sizes) + 1)]
 
 
 @settings(deadline=None, max_examples=150)
@@ -116,11 +116,11 @@ def test_a_frozen_copy_has_the_members_before_a_range_was_cut(size: int) -> None
 
 def test_a_set_stays_big_and_a_small_set_has_no_negative_zero() -> None:
     """A member that is too long makes a set big permanently; a small set stores a score of -0 as 0."""
-    one = SortedSet()
-    one.put(b"a", -0.0, LIMITS)
-    assert (str(one[b"a"]), one.big) == ("0.0", False)
-    one.put(b"a long one", 1.0, LIMITS)
-    one.remove(b"a long one")
-    one.put(b"b", -0.0, LIMITS)
-    assert (str(one[b"b"]), one.big) == ("-0.0", True)
-    assert one.copy().big
+    scores = SortedSet()
+    scores.put(b"a", -0.0, LIMITS)
+    assert (str(scores[b"a"]), scores.big) == ("0.0", False)
+    scores.put(b"a long one", 1.0, LIMITS)
+    scores.remove(b"a long one")
+    scores.put(b"b", -0.0, LIMITS)
+    assert (str(scores[b"b"]), scores.big) == ("-0.0", True)
+    assert scores.copy().big

@@ -29,8 +29,8 @@ def entries(draw: st.DrawFn) -> list[bytes]:
     names = draw(st.lists(WORDS, min_size=1, max_size=4))
     frames = []
     for entry_id in sorted(draw(st.sets(IDS, min_size=1, max_size=12))):
-        own = names if draw(st.integers(0, 20)) else draw(st.lists(WORDS, min_size=1, max_size=4))
-        frames.append(frame(ids.text(entry_id), [word for name in own for word in (name, draw(WORDS))]))
+        fields = names if draw(st.integers(0, 20)) else draw(st.lists(WORDS, min_size=1, max_size=4))
+        frames.append(frame(ids.text(entry_id), [word for name in fields for word in (name, draw(WORDS))]))
     return frames
 
 
@@ -51,11 +51,11 @@ def test_changed_frames_give_their_own_bytes_or_nothing(frames, data):
     if found is None:
         return
     for row, (begin, end) in enumerate(pairwise(edges)):
-        own = bytes(whole[begin:end])
-        size = int(own[5 : own.index(b"\r\n", 5)])
-        id_text = own[own.index(b"\r\n", 5) + 2 :][:size]
+        changed = bytes(whole[begin:end])
+        size = int(changed[5 : changed.index(b"\r\n", 5)])
+        id_text = changed[changed.index(b"\r\n", 5) + 2 :][:size]
         words = [word for name, values in zip(*found, strict=True) for word in (name, values[row])]
-        assert own == frame(id_text, words)
+        assert changed == frame(id_text, words)
 
 
 def _of_sizes(sizes: list[int]) -> list[bytes]:

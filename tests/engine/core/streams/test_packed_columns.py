@@ -77,8 +77,8 @@ def test_columns_give_the_plain_entries(random, count, names, first, step, chunk
         fields, expected = cold.columns(low, high), split_slowly(plain.frames(low, high))
         assert fields is not None
         assert expected is not None
-        assert (fields.names, [texts(one) for one in fields.known]) == expected
-        assert [one.gathered() for one in fields.known] == list(map(b"".join, expected[1]))
+        assert (fields.names, [texts(column) for column in fields.known]) == expected
+        assert [column.gathered() for column in fields.known] == list(map(b"".join, expected[1]))
         if random.random() < 0.2:
             cold.cache.clear()
     assert cold.cache.size == sum(span.size for span in set(cold.cache.spans.values())) == cold.cached_bytes
@@ -97,8 +97,8 @@ def test_entries_that_do_not_fit_columns_stay_frames(words):
     """Entries stay frames if one of them has other fields or a long value, or if all have long values."""
     plain = Plain()
     for number in range(1000):
-        own = words if number == 700 else [b"sensor-id", b"%d" % number]
-        plain.append(1 + number, frame(ids.text(1 + number), own))
+        fields = words if number == 700 else [b"sensor-id", b"%d" % number]
+        plain.append(1 + number, frame(ids.text(1 + number), fields))
     plain.freeze()
     cold = pack(plain, SpanCache(), as_columns=True)
     assert type(cold) is packed.Packed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,8 +37,8 @@ def _step(real: PendingList, model: Model, step: tuple) -> None:
         case ("deliver", chosen, owner, time):
             entry_ids = sorted(chosen)
             real.deliver(
-                array("Q", [one >> 64 for one in entry_ids]),
-                array("Q", [one & U64_MAX for one in entry_ids]),
+                array("Q", [entry_id >> 64 for entry_id in entry_ids]),
+                array("Q", [entry_id & U64_MAX for entry_id in entry_ids]),
                 owner,
                 time,
             )
@@ -48,20 +49,20 @@ def _step(real: PendingList, model: Model, step: tuple) -> None:
         case ("remove", entry_id):
             assert real.remove(entry_id) == (model.pop(entry_id, None) is not None)
         case ("remove_many", entry_ids):
-            gone = set(entry_ids) & model.keys()
-            assert real.remove_many(entry_ids) == len(gone)
-            for one in gone:
-                del model[one]
+            removed = set(entry_ids) & model.keys()
+            assert real.remove_many(entry_ids) == len(removed)
+            for entry_id in removed:
+                del model[entry_id]
         case ("remove_range", low, high):
-            gone = [one for one in model if low <= one <= high]
-            assert real.remove_range(low, high) == len(gone)
-            for one in gone:
-                del model[one]
+            removed = [entry_id for entry_id in model if low <= entry_id <= high]
+            assert real.remove_range(low, high) == len(removed)
+            for entry_id in removed:
+                del model[entry_id]
         case ("remove_owner", owner):
-            gone = [one for one, record in model.items() if record[0] == owner]
-            assert real.remove_owner(owner) == len(gone)
-            for one in gone:
-                del model[one]
+            removed = [entry_id for entry_id, record in model.items() if record[0] == owner]
+            assert real.remove_owner(owner) == len(removed)
+            for entry_id in removed:
+                del model[entry_id]
 
 
 def _rows(records) -> list[tuple[int, int, int, int]]:
@@ -84,14 +85,14 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
                 continue
             _step(real, model, step)
             assert len(real) == len(model)
-        expected = [(one, *model[one]) for one in sorted(model)]
+        expected = [(entry_id, *model[entry_id]) for entry_id in sorted(model)]
         assert _rows(real.records(0, 1 << 70)) == expected
         assert _rows(real.records(low, high)) == [row for row in expected if low <= row[0] <= high]
         assert _rows(real.records(0, 1 << 70, owner)) == [row for row in expected if row[1] == owner]
         assert _rows(real.records(0, 1 << 70, None, before)) == [row for row in expected if row[2] <= before]
         by_time = sorted(expected, key=lambda row: (row[2], row[0]))
         assert list(real.oldest(before)) == [row[0] for row in by_time if row[2] <= before and row[1] != NOBODY]
-        assert real.per_owner == {one: sum(row[1] == one for row in expected) for one in {row[1] for row in expected}}
+        assert real.per_owner == dict(Counter(row[1] for row in expected))
         assert real.oldest_time(after) == min((row[2] for row in expected if row[2] > after), default=None)
         for row in expected:
             record = real.find(row[0])
@@ -101,7 +102,7 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
             assert block.count_matching(owner, before) == len(block.matching(owner, before))
         for other, then in others:
             # Changes of one copy do not appear in the other copy.
-            assert _rows(other.records(0, 1 << 70)) == [(one, *then[one]) for one in sorted(then)]
+            assert _rows(other.records(0, 1 << 70)) == [(entry_id, *then[entry_id]) for entry_id in sorted(then)]
     finally:
         pending_module.BLOCK, pending_module._MANY = sizes
 

@@ -85,18 +85,18 @@ def test_equals_a_list(steps, low, high, count, near):
                 stream.append(top, entry)
                 model[top] = entry
             elif kind == "delete":
-                one = sorted(model)[number % len(model)] if model else number
-                assert stream.delete(one) == (model.pop(one, None) is not None)
+                entry_id = sorted(model)[number % len(model)] if model else number
+                assert stream.delete(entry_id) == (model.pop(entry_id, None) is not None)
             elif kind == "delete many":
                 several = [*sorted(model)[number % 3 :: 3][: number % 7], number]
-                gone = [model.pop(one) for one in several if one in model]
-                assert stream.delete_many(several[::-1]) == len(gone)
+                removed = [model.pop(entry_id) for entry_id in several if entry_id in model]
+                assert stream.delete_many(several[::-1]) == len(removed)
             elif kind == "pack":
                 pack_cold(stream, 1, number % 2 == 1)
             else:
                 assert stream.trim_head(number) == min(number, len(model))
-                for one in sorted(model)[:number]:
-                    del model[one]
+                for entry_id in sorted(model)[:number]:
+                    del model[entry_id]
             live = sorted(model)
             assert stream.length == len(live)
             assert stream.first_id == (live[0] if live else 0)
@@ -105,7 +105,7 @@ def test_equals_a_list(steps, low, high, count, near):
         live = sorted(model)
         if live and near:
             low, high = (live[end % len(live)] + end % 3 - 1 for end in (low, high))
-        within = [one for one in live if low <= one <= high]
+        within = [entry_id for entry_id in live if low <= entry_id <= high]
         assert stream.ids(low, high) == within
         for pieces in {1, 2, 5, len(within)}:
             if not 0 < pieces <= len(within):
@@ -116,14 +116,16 @@ def test_equals_a_list(steps, low, high, count, near):
         assert stream.first_ids(count) == (live[:count] if count else live)
         assert stream.count(low, high) == len(within)
         taken = within[:count] if count else within
-        assert b"".join(stream.range(low, high, count).parts) == b"".join(model[one] for one in taken)
+        assert b"".join(stream.range(low, high, count).parts) == b"".join(model[entry_id] for entry_id in taken)
         taken = within[::-1][:count] if count else within[::-1]
-        assert b"".join(stream.range_backward(low, high, count).parts) == b"".join(model[one] for one in taken)
-        behind = [one for one in live if one > low]
+        assert b"".join(stream.range_backward(low, high, count).parts) == b"".join(
+            model[entry_id] for entry_id in taken
+        )
+        behind = [entry_id for entry_id in live if entry_id > low]
         for n in range(1, len(behind) + 1):
             assert stream.nth_after(low, n) == behind[n - 1]
         assert stream.nth_after(low, len(behind) + 1) == 0
-        assert [stream.frame(one) for one in live] == [model[one] for one in live]
+        assert [stream.frame(entry_id) for entry_id in live] == [model[entry_id] for entry_id in live]
         twin = stream.copy(Storage())
         assert twin.ids(0, ids.MAX_ID) == live
 
@@ -178,23 +180,23 @@ def test_packed_entries_equal_plain_entries(numbers, most, as_columns, random):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "CHUNK_BYTES", 1000)
         plain = Plain()
-        for one in sorted(numbers):
-            plain.append(one, frame(ids.text(one), [b"f", random.randbytes(random.randrange(most + 1))]))
+        for entry_id in sorted(numbers):
+            plain.append(entry_id, frame(ids.text(entry_id), [b"f", random.randbytes(random.randrange(most + 1))]))
         plain.freeze()
         cold = pack(plain, SpanCache(), as_columns)
     size = len(plain)
     assert (len(cold), cold.last_id, cold.data_size) == (size, plain.last_id, plain.data_size)
     ordered = sorted(numbers)
-    for index, one in enumerate(ordered):
-        assert cold.id_at(index) == one
+    for index, entry_id in enumerate(ordered):
+        assert cold.id_at(index) == entry_id
         assert cold.frame_at(index) == plain.frame_at(index)
-        for near in (one - 1, one, one + 1, one >> 64 << 64):
+        for near in (entry_id - 1, entry_id, entry_id + 1, entry_id >> 64 << 64):
             if 0 <= near <= ids.MAX_ID:
                 assert cold.position(near) == plain.position(near)
     low, high = sorted(random.choices(range(size), k=2))
     high += 1
     ms, seq = cold.id_columns(low, high)
-    assert [one << 64 | two for one, two in zip(ms, seq, strict=True)] == ordered[low:high]
+    assert [milliseconds << 64 | sequence for milliseconds, sequence in zip(ms, seq, strict=True)] == ordered[low:high]
     assert list(cold.pairs(low, high)) == list(plain.pairs(low, high))
     assert cold.frames(low, high) == plain.frames(low, high)
     assert b"".join(cold.views(low, high)) == b"".join(plain.views(low, high))
@@ -217,14 +219,14 @@ def test_the_queue_returns_no_younger_segments_instead_of_freed_ones():
         for stream in streams:
             for number in range(1, 38):
                 stream.append(number, frame(ids.text(number), [b"f", b"v"]))
-        kept, young = list(streams[1].segments()), list(streams[2].segments())
-        each = len(kept) - 1
+        old, young = list(streams[1].segments()), list(streams[2].segments())
+        each = len(old) - 1
         assert each > 1
         assert len(shared.sealed) == 3 * each
         del streams[0], stream
-        assert shared.sealed.pop(each + 1, 5) == (kept[:1], each + 1)
-        assert shared.sealed.pop(2 * each - 1, 2) == (kept[1:3], 2)
-        assert shared.sealed.pop(len(shared.sealed), 100) == (kept[3:-1] + young[:-1], 2 * each - 3)
+        assert shared.sealed.pop(each + 1, 5) == (old[:1], each + 1)
+        assert shared.sealed.pop(2 * each - 1, 2) == (old[1:3], 2)
+        assert shared.sealed.pop(len(shared.sealed), 100) == (old[3:-1] + young[:-1], 2 * each - 3)
         assert shared.sealed.pop(0, 1) == ([], 0)
 
 
@@ -285,24 +287,24 @@ def test_packed_entries_are_read_in_short_steps(monkeypatch, step):
 @pytest.mark.parametrize("codec", [CODEC, "lz4"])
 def test_one_decompressor_for_everything(codec):
     """One decompressor reads chunks of all sizes, one by one and together, also after a damaged chunk."""
-    one, random = decompressor(codec), Random(1)
+    reader, random = decompressor(codec), Random(1)
     sizes = [1, 9000, 70_000, 65_536, 1 << 20, 3_000_000, 10, 9000] + [random.randrange(1, 200_000) for _ in range(50)]
     chunks = [data for size in sizes for data in (os.urandom(size), bytes(size), b"abcdefgh" * size)]
     if codec == CODEC:
         blobs = compress(list(map(memoryview, chunks)))
     else:
         blobs = [pa.Codec("lz4_raw").compress(chunk, asbytes=True) for chunk in chunks]
-    places, lengths = list(accumulate(map(len, blobs), initial=0)), list(map(len, chunks))
+    offsets, lengths = list(accumulate(map(len, blobs), initial=0)), list(map(len, chunks))
     blob = b"".join(blobs)
     for number, data in enumerate(chunks):
-        begin, end = places[number : number + 2]
-        assert one.decompress(memoryview(blob), [begin, end], [len(data)]) == data
+        begin, end = offsets[number : number + 2]
+        assert reader.decompress(memoryview(blob), [begin, end], [len(data)]) == data
         if end - begin > 40:
             with pytest.raises(OSError, match=r"damaged|ompress"):
-                one.decompress(memoryview(blob), [begin, (begin + end) // 2], [len(data)])
-    assert one.decompress(blob, places, lengths) == b"".join(chunks)
+                reader.decompress(memoryview(blob), [begin, (begin + end) // 2], [len(data)])
+    assert reader.decompress(blob, offsets, lengths) == b"".join(chunks)
     with pytest.raises(OSError, match=r"damaged|ompress"):
-        one.decompress(blob, [*places[:-1], places[-1] - 20], lengths)
+        reader.decompress(blob, [*offsets[:-1], offsets[-1] - 20], lengths)
 
 
 def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
@@ -313,7 +315,7 @@ def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
     for number in range(1, 3601):
         stream.append(number << 64, frame(b"%d-0" % number, [b"field", b"value"]))
     assert stream.count_nodes()[0] == 360
-    assert sum(one.nodes.upto for one in stream.segments()) <= 280
+    assert sum(part.nodes.upto for part in stream.segments()) <= 280
     assert len(stream.node_extents()) == 360
 
 

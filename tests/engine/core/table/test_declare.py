@@ -38,10 +38,10 @@ def handler(ctx: Any, argv: list[bytes]) -> Reply:
 def test_omitted_values_come_from_the_family() -> None:
     """The usage gives name, syntax and arity, the docstring the summary, the family the rest."""
     FAMILY("x.family key [count]")(handler)
-    one = COMMANDS[b"X.FAMILY"]
-    assert (one.name, one.syntax, one.arity) == ("x.family", "key [count]", -2)
-    assert one.summary == "Does nothing, but over two lines."
-    assert (one.group, one.acl, one.since, one.flags, one.keys) == (
+    command = COMMANDS[b"X.FAMILY"]
+    assert (command.name, command.syntax, command.arity) == ("x.family", "key [count]", -2)
+    assert command.summary == "Does nothing, but over two lines."
+    assert (command.group, command.acl, command.since, command.flags, command.keys) == (
         "list",
         {"list"},
         "2.0.0",
@@ -54,8 +54,8 @@ def test_omitted_values_come_from_the_family() -> None:
 def test_a_declaration_overrides_its_family() -> None:
     """A declaration's values replace those of its family, including empty ones."""
     FAMILY("x.own key", "", keys=ALL_KEYS, acl="", since="3.0.0", summary="Is short.", arity=-7)(handler)
-    one = COMMANDS[b"X.OWN"]
-    assert (one.flags, one.keys, one.acl, one.since, one.summary, one.arity) == (
+    command = COMMANDS[b"X.OWN"]
+    assert (command.flags, command.keys, command.acl, command.since, command.summary, command.arity) == (
         set(),
         ALL_KEYS,
         set(),
@@ -101,10 +101,12 @@ def test_a_container_may_run_without_a_subcommand() -> None:
     assert lone.subcommands[b"HELP"].handler(None, [])[1:3] == [b"(no subcommand)", b"    Counts."]
 
 
-@pytest.mark.parametrize("one", [one for one in COMMANDS.values() if one.subcommands], ids=lambda one: one.name)
-def test_help_has_every_subcommand(one: Command) -> None:
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS.values() if command.subcommands], ids=lambda command: command.name
+)
+def test_help_has_every_subcommand(command: Command) -> None:
     """HELP has a line for each subcommand's syntax and one for its summary."""
-    lines = one.subcommands[b"HELP"].handler(None, [])
+    lines = command.subcommands[b"HELP"].handler(None, [])
     called = {line.partition(b" ")[0] for line in lines[1::2]}
-    assert called - {b"(no"} == set(one.subcommands)
+    assert called - {b"(no"} == set(command.subcommands)
     assert all(line.startswith(b"    ") and len(line) > 5 for line in lines[2::2])

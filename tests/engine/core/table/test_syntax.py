@@ -12,16 +12,16 @@ from engine.core.table.registry import COMMANDS
 from engine.core.table.syntax import Argument, arguments, arity_of, placeholders
 
 
-def shown(one: Argument) -> str:
+def shown(argument: Argument) -> str:
     """Return an argument as one line: TOKEN=name, {group}, (a | b), ? for optional, + for several."""
-    text = one.token if one.kind == "pure-token" else one.name
-    if one.kind == "block":
-        text = "{" + " ".join(map(shown, one.parts)) + "}"
-    elif one.kind == "oneof":
-        text = "(" + " | ".join(map(shown, one.parts)) + ")"
-    if one.token and one.kind != "pure-token":
-        text = f"{one.token}={text}"
-    return text + "+" * one.multiple + "?" * one.optional
+    text = argument.token if argument.kind == "pure-token" else argument.name
+    if argument.kind == "block":
+        text = "{" + " ".join(map(shown, argument.parts)) + "}"
+    elif argument.kind == "oneof":
+        text = "(" + " | ".join(map(shown, argument.parts)) + ")"
+    if argument.token and argument.kind != "pure-token":
+        text = f"{argument.token}={text}"
+    return text + "+" * argument.multiple + "?" * argument.optional
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_every_declaration_has_a_summary_and_a_valid_syntax() -> None:
     """All commands of the table have a summary, and commands with arguments list them."""
     assert dispatch.COMMANDS is COMMANDS
     for parent in COMMANDS.values():
-        for one in (parent, *parent.subcommands.values()):
-            found = arguments(one.syntax)
-            words = len(one.name.split("|"))
-            takes_more = one.arity > words or one.arity < -words
-            assert bool(found) or not takes_more or one.subcommands or one.name == "quit", one.name
-            assert re.fullmatch(r"[A-Z].*\.", one.summary), one.name
+        for command in (parent, *parent.subcommands.values()):
+            found = arguments(command.syntax)
+            words = len(command.name.split("|"))
+            takes_more = command.arity > words or command.arity < -words
+            assert bool(found) or not takes_more or command.subcommands or command.name == "quit", command.name
+            assert re.fullmatch(r"[A-Z].*\.", command.summary), command.name
 
 
 @pytest.mark.parametrize("syntax", ["[key", "key]", "<a | b"])
@@ -89,14 +89,14 @@ def test_unbalanced_brackets_are_an_error(syntax: str) -> None:
 @pytest.mark.parametrize(("name", "options"), [(b"xadd", ADD_OPTIONS), (b"xtrim", TRIM_OPTIONS)])
 def test_declared_options_are_those_of_the_option_table(name: bytes, options: dict[bytes, Option]) -> None:
     """The declarations of XADD and XTRIM and the table of their options name the same tokens, with the same values."""
-    parts = [one for argument in arguments(COMMANDS[name.upper()].syntax) for one in flattened(argument)]
-    options_in_syntax = [one for one in parts if one.token.isalpha()]
-    counts = {one.token.encode(): len(one.parts) or int(one.kind != "pure-token") for one in options_in_syntax}
+    parts = [part for argument in arguments(COMMANDS[name.upper()].syntax) for part in flattened(argument)]
+    options_in_syntax = [part for part in parts if part.token.isalpha()]
+    counts = {part.token.encode(): len(part.parts) or int(part.kind != "pure-token") for part in options_in_syntax}
     # The threshold is an argument without a token.
     counts |= {b"MAXLEN": 1, b"MINID": 1}
     assert counts == {token: option.values for token, option in options.items()}
 
 
-def flattened(one: Argument) -> list[Argument]:
+def flattened(argument: Argument) -> list[Argument]:
     """Return an argument and all its parts, except the parts of an option with several values."""
-    return [one, *(inner for part in one.parts if not one.token for inner in flattened(part))]
+    return [argument, *(inner for part in argument.parts if not argument.token for inner in flattened(part))]

@@ -29,14 +29,14 @@ def test_the_error_names_the_subject(command: str, text: str) -> None:
 
 def test_no_supported_command_is_in_the_table_of_unsupported_ones() -> None:
     """Only CLIENT TRACKING is in both tables, because it can be switched off."""
-    known = {one.name for one in all_commands()}
-    assert known & {name for one in UNSUPPORTED for name in one.commands} == {"client|tracking"}
+    known = {command.name for command in all_commands()}
+    assert known & {name for subject in UNSUPPORTED for name in subject.commands} == {"client|tracking"}
 
 
 @pytest.mark.redis
 def test_every_command_of_redis_is_supported_or_explained(redis_process: Running) -> None:
     """Every command of a real Redis is either supported or in the table of unsupported commands."""
-    known = {one.full_name for one in all_commands()}
+    known = {command.full_name for command in all_commands()}
 
     def missing(row: Any) -> list[bytes]:
         if subject_of(row[0]):
