@@ -25,7 +25,7 @@ def refused(starts: Sequence[Sequence[str]]) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
-    assert [(status, said) for status, said, _ in ends] == [(1, "")] * len(starts), ends
+    assert [(status, output) for status, output, _ in ends] == [(1, "")] * len(starts), ends
     return [error for _, _, error in ends]
 
 

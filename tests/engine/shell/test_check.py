@@ -22,8 +22,8 @@ INCREMENT = "appendonly.aof.1.incr.aof"
 
 def run(path: Path, *flags: str) -> tuple[int, str]:
     """Return the exit status and the output of the check."""
-    said: list[str] = []
-    return check.main([str(path), *flags], said.append), "\n".join(said)
+    lines: list[str] = []
+    return check.main([str(path), *flags], lines.append), "\n".join(lines)
 
 
 @pytest.fixture
@@ -44,12 +44,12 @@ def test_intact_files_are_reported_as_intact(folder):
     engine.run("SAVE")
     engine.die()
     for path in (folder.parent, folder, folder / "appendonly.aof.manifest", folder / INCREMENT):
-        status, said = run(path)
-        assert (status, "damaged" in said) == (check.WHOLE, False), said
-        assert f"{INCREMENT}: append-only file, " in said
-    status, said = run(folder.parent / "dump.rdb")
+        status, output = run(path)
+        assert (status, "damaged" in output) == (check.WHOLE, False), output
+        assert f"{INCREMENT}: append-only file, " in output
+    status, output = run(folder.parent / "dump.rdb")
     assert status == check.WHOLE
-    assert "3 keys: intact" in said
+    assert "3 keys: intact" in output
 
 
 def test_every_damage_is_found_and_truncated(folder):
@@ -61,10 +61,10 @@ def test_every_damage_is_found_and_truncated(folder):
     for at in range(0, len(data), 29):
         damaged = data[:at] + bytes((data[at] ^ 4,)) + data[at + 1 :]
         path.write_bytes(damaged)
-        status, said = run(folder)
+        status, output = run(folder)
         assert status == check.DAMAGED
         offset, good = (
-            int(word) for word in re.findall(r"at byte (\d+)|up to byte (\d+)", said) for word in word if word
+            int(word) for word in re.findall(r"at byte (\d+)|up to byte (\d+)", output) for word in word if word
         )
         assert good <= at
         assert good <= offset <= len(data)
@@ -85,10 +85,10 @@ def test_a_torn_end_is_reported_with_its_loss(folder, zeros):
     whole = path.read_bytes()
     path.write_bytes(whole + b"#PS 000000" + bytes(zeros))
     for where in (folder, path):
-        status, said = run(where)
+        status, output = run(where)
         assert status == check.DAMAGED
-        assert f"good up to byte {len(whole)} " in said
-        assert f"{10 + zeros} bytes would be lost" in said
+        assert f"good up to byte {len(whole)} " in output
+        assert f"{10 + zeros} bytes would be lost" in output
     assert run(path, "--fix")[0] == check.WHOLE
     assert path.read_bytes() == whole
 
@@ -106,10 +106,10 @@ def test_complete_commands_after_the_damage_are_counted(folder):
     data = bytearray(path.read_bytes())
     data[40] ^= 1
     path.write_bytes(data)
-    status, said = run(folder)
+    status, output = run(folder)
     assert status == check.DAMAGED
-    assert "good up to byte 0 (0 commands)" in said
-    assert re.search(r"the lost bytes contain [1-9]\d* complete commands", said)
+    assert "good up to byte 0 (0 commands)" in output
+    assert re.search(r"the lost bytes contain [1-9]\d* complete commands", output)
 
 
 def test_commands_after_rdb_data_are_counted(folder):
@@ -119,9 +119,9 @@ def test_commands_after_rdb_data_are_counted(folder):
     counts = []
     for data in (torn, b"REDIS0009\xff" + bytes(8) + torn):
         path.write_bytes(data)
-        status, said = run(folder)
+        status, output = run(folder)
         assert status == check.DAMAGED
-        found = re.search(rf"good up to byte {len(data) - 8} \((\d+) commands\); 8 bytes would be lost", said)
+        found = re.search(rf"good up to byte {len(data) - 8} \((\d+) commands\); 8 bytes would be lost", output)
         assert found is not None
         counts.append(int(found[1]))
     assert counts[0] == counts[1] > 0
@@ -132,13 +132,13 @@ def test_a_single_log_with_rdb_data_is_checked(folder):
     path = folder.parent / "appendonly.aof"
     whole = b"REDIS0009\xff" + bytes(8) + b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
     path.write_bytes(whole)
-    status, said = run(path)
-    assert status == check.WHOLE, said
-    assert f"append-only file, {len(whole) - 18} bytes, 1 commands: intact" in said
+    status, output = run(path)
+    assert status == check.WHOLE, output
+    assert f"append-only file, {len(whole) - 18} bytes, 1 commands: intact" in output
     path.write_bytes(whole + b"*1\r\n$9\r\n")
-    status, said = run(path)
+    status, output = run(path)
     assert status == check.DAMAGED
-    assert f"good up to byte {len(whole)} (1 commands); 8 bytes would be lost" in said
+    assert f"good up to byte {len(whole)} (1 commands); 8 bytes would be lost" in output
     assert run(path, "--fix")[0] == check.WHOLE
     assert path.read_bytes() == whole
 
@@ -152,9 +152,9 @@ def test_a_command_that_fails_is_damage(folder):
     with path.open("ab") as sink:
         sink.write(encode([b"XADD", b"s", b"1-1", b"a", b"b"]) + encode([b"SET", b"x", b"y"]))
     assert run(path)[0] == check.WHOLE
-    status, said = run(folder, "--fix")
+    status, output = run(folder, "--fix")
     assert status == check.WHOLE
-    assert f"damaged at byte {size}: XADD s 1-1 ... failed" in said
+    assert f"damaged at byte {size}: XADD s 1-1 ... failed" in output
     assert path.stat().st_size == size
 
 
@@ -179,9 +179,9 @@ def test_files_after_the_damage_are_set_aside(folder):
     path, later = folder / INCREMENT, folder / "appendonly.aof.2.incr.aof"
     content = later.read_bytes()
     path.write_bytes(path.read_bytes()[:-3])
-    status, said = run(folder)
+    status, output = run(folder)
     assert status == check.DAMAGED
-    assert f"cannot be kept either: {later.name}" in said
+    assert f"cannot be kept either: {later.name}" in output
     assert run(folder, "--fix")[0] == check.WHOLE
     assert not later.exists()
     assert (folder / f"{later.name}.backup-1").read_bytes() == content
@@ -200,9 +200,9 @@ def test_a_damaged_snapshot_is_not_changed(folder):
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
-    status, said = run(path, "--fix")
+    status, output = run(path, "--fix")
     assert status == check.DAMAGED
-    assert "truncation cannot repair it" in said
+    assert "truncation cannot repair it" in output
     assert path.read_bytes() == data
 
 
@@ -212,11 +212,11 @@ def test_a_running_engine_s_files_are_not_changed(folder):
     path.write_bytes(path.read_bytes() + bytes(9))
     lock = check.Files().lock(folder.parent)
     try:
-        status, said = run(folder, "--fix")
+        status, output = run(folder, "--fix")
     finally:
         check.Files().close(lock)
     assert status == check.TROUBLE
-    assert "in use by a running engine" in said
+    assert "in use by a running engine" in output
     assert path.read_bytes().endswith(bytes(9))
 
 
@@ -267,9 +267,9 @@ def test_rdb_files_of_redis():
         connection.run("SAVE")
         directory = connection.run("CONFIG", "GET", "dir")[1].decode()
         path = Path(directory) / "dump.rdb"
-        status, said = run(path)
-        assert status == check.WHOLE, said
-        assert f"{connection.run('DBSIZE')} keys: intact" in said
+        status, output = run(path)
+        assert status == check.WHOLE, output
+        assert f"{connection.run('DBSIZE')} keys: intact" in output
         data = path.read_bytes()
     for at in (*range(0, 100, 3), *range(100, len(data), 997)):
         for wrong in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):

@@ -129,11 +129,11 @@ def test_a_unix_socket_works_alongside_tcp(tmp_path_factory: pytest.TempPathFact
     with servers.engine("--port", port, "--unixsocket", str(path), "--unixsocketperm", "700") as engine:
         engine.connect().close()
         assert path.stat().st_mode & 0o777 == 0o700
-        with socket.socket(socket.AF_UNIX) as one:
-            one.settimeout(DEADLINE)
-            one.connect(str(path))
-            one.sendall(b"CLIENT INFO\r\n")
-            assert b"addr=%b:0 laddr=%b:0" % (bytes(path), bytes(path)) in one.recv(10_000)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(DEADLINE)
+            client.connect(str(path))
+            client.sendall(b"CLIENT INFO\r\n")
+            assert b"addr=%b:0 laddr=%b:0" % (bytes(path), bytes(path)) in client.recv(10_000)
     assert not path.exists()
 
 
@@ -145,11 +145,11 @@ def test_a_unix_socket_without_a_port(tmp_path_factory: pytest.TempPathFactory) 
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready on unix:%b pid %d\n" % (bytes(path), process.pid)
-        with socket.socket(socket.AF_UNIX) as one:
-            one.settimeout(DEADLINE)
-            one.connect(str(path))
-            one.sendall(b"INFO server\r\n")
-            assert b"\r\ntcp_port:0\r\n" in one.recv(10_000)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(DEADLINE)
+            client.connect(str(path))
+            client.sendall(b"INFO server\r\n")
+            assert b"\r\ntcp_port:0\r\n" in client.recv(10_000)
     finally:
         servers.stop(process)
 
@@ -166,8 +166,8 @@ def test_an_invalid_configuration_stops_the_start() -> None:
             (("--port", "0", "--unixsocket", "/tmp/" + "x" * 200), "x: AF_UNIX path too long"),
             (("--bind", "no.such.host.invalid"), "cannot listen on no.such.host.invalid:"),
         )
-        for (_, says), said in zip(cases, refused([arguments for arguments, _ in cases]), strict=True):
-            assert says in said
+        for (_, message), output in zip(cases, refused([arguments for arguments, _ in cases]), strict=True):
+            assert message in output
 
 
 def test_a_configuration_file_is_read_and_rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -81,5 +81,5 @@ def test_no_state_and_no_event_is_unused(table, start, states, events):
 def test_the_drawing_has_all_states_and_events(module):
     """The module docstring that draws a state machine names each of its states and events."""
     drawing = module.__doc__
-    for name in {one.name for pair in module.TABLE for one in pair}:
+    for name in {member.name for pair in module.TABLE for member in pair}:
         assert name in drawing, name

@@ -86,9 +86,9 @@ def test_a_timer_is_armed_again_after_an_error(timer, monkeypatch):
 
 def test_an_error_while_keys_expire_stops_the_engine(monkeypatch):
     """A fatal error while keys expire calls the runner's failure handler."""
-    core, loop, told = Core(Config(), lambda n: 0), Loop(), []
+    core, loop, errors = Core(Config(), lambda n: 0), Loop(), []
     monkeypatch.setattr(Core, "expire_due", fails)
-    timers = Timers(core, loop, {}, fails, told.append, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]
+    timers = Timers(core, loop, {}, fails, errors.append, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]
     timers._expire()
-    assert [type(error) for error in told] == [MistakeError]
+    assert [type(error) for error in errors] == [MistakeError]
     assert not loop.later

@@ -71,8 +71,8 @@ def test_invalid_users_stop_the_start(directory: Path) -> None:
         (("--rename-command", "GET", "x"), "rename-command is not supported; ACL rules control who may call"),
     )
     base = ("--port", "0", "--dir", str(directory), "--save", "")
-    for (_, says), said in zip(cases, refused([(*base, *arguments) for arguments, _ in cases]), strict=True):
-        assert says in said
+    for (_, message), output in zip(cases, refused([(*base, *arguments) for arguments, _ in cases]), strict=True):
+        assert message in output
 
 
 def test_the_log_is_replayed_without_permissions(directory: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_restricted_producer_adds_pipelines_to_its_stream() -> None:
     with servers.engine("--user", "p", "on", ">pw", "+xadd", "%W~ours") as engine, Connection(engine) as client:
         assert client.run("AUTH", "p", "pw") == b"OK"
         for key, good in ((b"ours", True), (b"theirs", False)):
-            one = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(key), key)
-            client.socket.sendall(one * 1000)
+            command = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n" % (len(key), key)
+            client.socket.sendall(command * 1000)
             replies = [client.receive() for _ in range(1000)]
             assert all(isinstance(reply, bytes) is good for reply in replies)
             if not good:

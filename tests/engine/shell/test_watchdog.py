@@ -28,10 +28,10 @@ def test_a_long_iteration_is_an_event_and_a_log_line() -> None:
         wait_for(lambda: b"command" in events(client), "an event of LATENCY")
         assert 300 <= events(client)[b"command"] < 10_000
         assert b"3 * debug, get" in client.run("LATENCY", "DOCTOR")
-        said = engine.output.read_text()
-        assert "an iteration of the event loop took" in said
-        assert "3 * debug, get" in said
-        assert "secret" not in said
+        output = engine.output.read_text()
+        assert "an iteration of the event loop took" in output
+        assert "3 * debug, get" in output
+        assert "secret" not in output
 
 
 def test_a_long_command_is_named() -> None:

@@ -19,14 +19,14 @@ DECIMALS = st.builds(
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="this machine's long double is not the 80-bit one")
 @given(DECIMALS, DECIMALS)
-def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
+def test_sums_are_those_of_the_hardware(first: str, second: str) -> None:
     """Parsing, adding and printing agree with the processor's 80-bit floats."""
-    numbers = longdouble.parse(one.encode()), longdouble.parse(two.encode())
+    numbers = longdouble.parse(first.encode()), longdouble.parse(second.encode())
     assert numbers[0] is not None
     assert numbers[1] is not None
-    ours = longdouble.text(longdouble.rounded(numbers[0] + numbers[1])).decode()
-    theirs = np.format_float_positional(np.longdouble(one) + np.longdouble(two), 17, unique=False, trim="-")
-    assert ours == ("0" if theirs == "-0" else theirs)
+    total = longdouble.text(longdouble.rounded(numbers[0] + numbers[1])).decode()
+    expected = np.format_float_positional(np.longdouble(first) + np.longdouble(second), 17, unique=False, trim="-")
+    assert total == ("0" if expected == "-0" else expected)
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,8 @@ def cut(data: bytes, chance: random.Random) -> list[bytes]:
     if chance.random() < 0.5:
         size = chance.choice((1, 2, 3, 7, 16, 64))
         return [data[at : at + size] for at in range(0, len(data), size)]
-    places = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(1, 6)))
-    return [data[low:high] for low, high in zip([0, *places], [*places, len(data)], strict=True)]
+    cuts = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(1, 6)))
+    return [data[low:high] for low, high in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 def check(data: bytes, chance: random.Random) -> None:
@@ -228,8 +228,10 @@ def main() -> int:
     fuzz(options.seed, options.inputs)
     grown = memory_mb() - before
     seconds = time.monotonic() - begin
-    said = f"parsers: {options.inputs:,} inputs of seed {options.seed}, {seconds:.0f} s, {grown:.0f} MB more memory\n"
-    sys.stdout.write(said)
+    summary = (
+        f"parsers: {options.inputs:,} inputs of seed {options.seed}, {seconds:.0f} s, {grown:.0f} MB more memory\n"
+    )
+    sys.stdout.write(summary)
     return 0 if grown < GROWTH_MB else 1
 
 

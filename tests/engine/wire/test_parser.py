@@ -194,22 +194,23 @@ def test_a_big_value_in_pieces_is_parsed_in_linear_time() -> None:
 def test_repeated_requests_give_separate_words() -> None:
     """A reader's repeated request gives new word lists each time, also with many others in between."""
     asked = [[b"XREADGROUP", b"GROUP", b"g", b"c%d" % number, b"STREAMS", b"s", b">"] for number in range(600)]
-    one, other = RequestParser(), RequestParser()
+    first, second = RequestParser(), RequestParser()
     for _ in range(2):
         for words in asked:
-            for parser in (one, other, one):
+            for parser in (first, second, first):
                 (found,) = parser.parse(written(*words))
                 assert found == words
                 found.clear()
     untrusted = RequestParser()
     untrusted.trusted = False
     long = [b"XREAD", b"COUNT", b"1", b"STREAMS", *[b"s"] * 4, *[b">"] * 4]
-    assert one.parse(written(*long)) == one.parse(written(*long)) == [long]
+    assert first.parse(written(*long)) == first.parse(written(*long)) == [long]
     assert untrusted.parse(written(*long)) == []
     assert untrusted.error == protocol.MULTIBULK_LENGTH_NO_AUTH
 
 
-def test_what_is_kept_of_an_incomplete_request_is_told() -> None:
+def test_buffered_is_the_size_of_an_incomplete_request() -> None:
+    """``buffered`` counts the bytes of an incomplete request that are waiting for the rest."""
     parser = RequestParser()
     parser.parse(written(b"SET", b"key")[:-2].replace(b"*2", b"*3"))
     assert 3 <= parser.buffered <= 8

@@ -36,7 +36,7 @@ sys.stdin.read()
 """
 
 
-class Told:
+class Received:
     """The settings received by the processes of a companion, in order."""
 
     def __init__(self, path: Path) -> None:
@@ -50,21 +50,21 @@ class Told:
         """Return the ID of the last process with these settings, once there is one that is not in ``but``."""
 
         def found() -> int:
-            pid, told = (self.all() or [(0, {})])[-1]
-            return pid if told == options and pid not in but else 0
+            pid, received = (self.all() or [(0, {})])[-1]
+            return pid if received == options and pid not in but else 0
 
-        return wait_for(found, f"a process that is told {options}")
+        return wait_for(found, f"a process with {options}")
 
 
 @contextmanager
-def _kept(config: Config, path: Path) -> Iterator[Told]:
+def _supervised(config: Config, path: Path) -> Iterator[Received]:
     def command(row: Row, config: Config) -> list[str]:
         return [sys.executable, "-S", "-c", _PROGRAM, str(path)]
 
     made = Supervisor(ROWS[0], config, lambda: {"url": "redis://here"}, command)
     made.start()
     try:
-        yield Told(path)
+        yield Received(path)
     finally:
         made.request_stop()
         made.wait()
@@ -86,17 +86,17 @@ def _runs(pid: int) -> bool:
 def test_a_companion_runs_while_its_port_is_set(tmp_path: Path) -> None:
     """CONFIG SET starts, restarts and stops a companion; it receives the directives' connection options and login."""
     config = Config()
-    with _kept(config, tmp_path / "told") as told:
-        assert told.all() == []
+    with _supervised(config, tmp_path / "received") as received:
+        assert received.all() == []
         _set(config, requirepass="hush", metrics_port="9121")
-        first = told.wait_for({"url": "redis://here", "password": "hush"})
+        first = received.wait_for({"url": "redis://here", "password": "hush"})
         _set(config, metrics_user="reader", metrics_password="other")
-        second = told.wait_for({"url": "redis://here", "user": "reader", "password": "other"})
+        second = received.wait_for({"url": "redis://here", "user": "reader", "password": "other"})
         wait_for(lambda: not _runs(first), "the first one's end")
         _set(config, metrics_port="0")
-        wait_for(lambda: not any(_runs(pid) for pid, _ in told.all()), "the end of all")
+        wait_for(lambda: not any(_runs(pid) for pid, _ in received.all()), "the end of all")
         _set(config, metrics_port="9121")
-        third = told.wait_for({"url": "redis://here", "user": "reader", "password": "other"}, second)
+        third = received.wait_for({"url": "redis://here", "user": "reader", "password": "other"}, second)
     assert not _runs(third)
 
 
@@ -109,12 +109,12 @@ def test_a_companion_that_exits_is_started_again_after_a_delay(
     config = Config()
     config.put("metrics-port", b"9121")
     config.put("requirepass", b"hush")
-    with caplog.at_level(logging.INFO, LOG.name), _kept(config, tmp_path / "told") as told:
+    with caplog.at_level(logging.INFO, LOG.name), _supervised(config, tmp_path / "received") as received:
         options = {"url": "redis://here", "password": "hush"}
-        last = told.wait_for(options)
+        last = received.wait_for(options)
         for _ in range(3):
             os.kill(last, signal.SIGKILL)
-            last = told.wait_for(options, last)
+            last = received.wait_for(options, last)
         wait_for(lambda: caplog.text.count("started[31m") == 4, "its lines in the log")
     assert "ended with status -9; restarting in 0.01 s" in caplog.text
     assert "ended with status -9; restarting in 0.04 s" in caplog.text
@@ -139,7 +139,7 @@ def test_a_missing_program_is_logged_and_retried(
 
 
 @pytest.mark.parametrize(
-    ("settings", "place", "found"),
+    ("settings", "address", "found"),
     [
         ({}, ("127.0.0.1", 7000, 0), {"url": "redis://127.0.0.1:7000"}),
         ({}, ("::", 7000, 0), {"url": "redis://[::1]:7000"}),
@@ -158,7 +158,7 @@ def test_a_missing_program_is_logged_and_retried(
     ],
 )
 def test_connection_options_of_a_companion(
-    settings: dict[str, str], place: tuple[str, int, int], found: dict[str, str]
+    settings: dict[str, str], address: tuple[str, int, int], found: dict[str, str]
 ) -> None:
     """A companion uses the Unix socket if there is one, else the port, else the TLS port with the
     engine's certificate.
@@ -166,7 +166,7 @@ def test_connection_options_of_a_companion(
     config = Config()
     for name, value in settings.items():
         config.put(name, value.encode())
-    assert connection_options(config, *place) == found
+    assert connection_options(config, *address) == found
 
 
 def _page(port: int) -> bytes:
@@ -185,18 +185,18 @@ def _answers(port: int, text: bytes) -> Callable[[], bool]:
 def test_the_exporter_runs_next_to_an_engine() -> None:
     """The exporter gets the password without exposing it, follows CONFIG SET, and exits when the engine is killed."""
     port, other = servers.free_port(), servers.free_port()
-    with servers.engine("--metrics-port", str(port), "--requirepass", "sesame") as one:
+    with servers.engine("--metrics-port", str(port), "--requirepass", "sesame") as engine:
         wait_for(_answers(port, b"\nredis_up 1.0\n"), "the metrics", 60)
-        children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
+        children = Path(f"/proc/{engine.pid}/task/{engine.pid}/children")
         if children.exists():
-            tasks = Path(f"/proc/{one.pid}/task").iterdir()
+            tasks = Path(f"/proc/{engine.pid}/task").iterdir()
             (child,) = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-            for place in ("cmdline", "environ"):
-                assert b"sesame" not in Path(f"/proc/{child}/{place}").read_bytes()
-        assert "metrics: metrics at http://127.0.0.1" in one.output.read_text()
-        with redis.Redis(port=one.port, password="sesame", protocol=2) as client:
+            for name in ("cmdline", "environ"):
+                assert b"sesame" not in Path(f"/proc/{child}/{name}").read_bytes()
+        assert "metrics: metrics at http://127.0.0.1" in engine.output.read_text()
+        with redis.Redis(port=engine.port, password="sesame", protocol=2) as client:
             client.config_set("metrics-port", other)
         wait_for(_answers(other, b"\nredis_up 1.0\n"), "the metrics elsewhere", 60)
         assert _page(port) == b""
-        one.process.kill()
+        engine.process.kill()
         wait_for(lambda: not _page(other), "the exporter's end")

@@ -48,8 +48,8 @@ def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
     for key, (kind, _, content, more) in ((k, v) for k, v in found.items() if k != b"FUNCTIONS"):
         if kind == b"stream":
             groups = {
-                name: {**one, b"pending": [(r[0], r[1], r[3]) for r in one[b"pending"]]}
-                for name, one in content["groups"].items()
+                name: {**group, b"pending": [(r[0], r[1], r[3]) for r in group[b"pending"]]}
+                for name, group in content["groups"].items()
             }
             content = {**content, "groups": groups}
             if key == b"sent":
@@ -63,7 +63,7 @@ def as_commands(found: dict[bytes, Any]) -> dict[bytes, Any]:
     _, _, content, _ = found[b"s"]
     there = {entry[0] for entry in content["entries"]}
     for group in content["groups"].values():
-        group[b"pending"] = [one for one in group[b"pending"] if one[0] in there]
+        group[b"pending"] = [record for record in group[b"pending"] if record[0] in there]
         del group[b"pel-count"]
         group["consumers"] = sorted(group["consumers"])
     return found
@@ -90,7 +90,7 @@ def test_every_type_is_exchanged_with_the_engine(name, tmp_path):
         real_files.fill(client.run)
         wanted = real_files.view(client.run)
         assert client.run("SAVE") == b"OK"
-    assert {one[0] for key, one in wanted.items() if key != b"FUNCTIONS"} == {
+    assert {value[0] for key, value in wanted.items() if key != b"FUNCTIONS"} == {
         b"string",
         b"list",
         b"set",
@@ -135,8 +135,8 @@ def test_data_made_by_the_engine_is_exchanged(name, form, tmp_path):
         engine.run("BGREWRITEAOF")
         ask("SET", "behind", "the base")
         made = as_commands(real_files.view(ask))
-        said = check(name, "redis-check-aof", tmp_path / "appendonlydir" / "appendonly.aof.manifest")
-        assert "All AOF files and manifest are valid" in said
+        output = check(name, "redis-check-aof", tmp_path / "appendonlydir" / "appendonly.aof.manifest")
+        assert "All AOF files and manifest are valid" in output
         flags = ("--appendonly", "yes")
     engine.die()
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path), *flags) as client:

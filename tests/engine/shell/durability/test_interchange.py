@@ -79,8 +79,12 @@ def _stream(ask: Any, key: bytes) -> dict[str, Any]:
         if not NEW:
             # Servers before 7.2 lack rules for this value, which follows from the others.
             del group[b"lag"]
-        pending = [(one, who, count) for one, who, _, count in ask("XPENDING", key, name, "-", "+", 10**6)]
-        consumers = [(one[b"name"], one[b"pending"]) for one in map(_flat, ask("XINFO", "CONSUMERS", key, name))]
+        pending = [
+            (entry_id, consumer, count) for entry_id, consumer, _, count in ask("XPENDING", key, name, "-", "+", 10**6)
+        ]
+        consumers = [
+            (consumer[b"name"], consumer[b"pending"]) for consumer in map(_flat, ask("XINFO", "CONSUMERS", key, name))
+        ]
         groups[name] = {**group, "pending entries": pending, "consumer list": consumers}
     return {
         "entries": ask("XRANGE", key, "-", "+"),
@@ -110,7 +114,7 @@ def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
         if isinstance(value, dict):
             there = {entry[0] for entry in value["entries"]}
             for group in value["groups"].values():
-                group["pending entries"] = [one for one in group["pending entries"] if one[0] in there]
+                group["pending entries"] = [record for record in group["pending entries"] if record[0] in there]
                 group["consumer list"] = [name for name, _ in group["consumer list"]]
                 del group[b"pending"]
     return found

@@ -33,12 +33,12 @@ def test_a_pipeline_costs_one_fsync(tmp_path):
     with life(tmp_path, *ALWAYS) as (running, client):
         others = [Client(running) for _ in range(20)]
         lines = ["XADD s * f v", "SET k v", "XLEN s"] * 30
-        for one in others:
-            one.send_lines(*lines)
-        for one in others:
-            replies = [one.receive() for _ in lines]
+        for other in others:
+            other.send_lines(*lines)
+        for other in others:
+            replies = [other.receive() for _ in lines]
             assert all(isinstance(reply, bytes | int) for reply in replies)
-            one.close()
+            other.close()
         assert client("XLEN s") == 600
         # 1,200 commands wrote. The system determines how many share an iteration, but it is never only one.
         assert int(client.info()["engine_aof_fsyncs"]) < 200

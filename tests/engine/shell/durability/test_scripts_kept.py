@@ -126,9 +126,14 @@ def test_a_script_that_is_killed_leaves_no_effects(tmp_path):
 
 def test_replicas_get_libraries_and_effects_of_scripts():
     """A replica gets libraries with the data, then FUNCTION commands, and the effects of scripts."""
-    with servers.engine() as one, servers.engine() as two, Connection(one) as master, Connection(two) as replica:
+    with (
+        servers.engine() as first,
+        servers.engine() as second,
+        Connection(first) as master,
+        Connection(second) as replica,
+    ):
         master.run("FUNCTION", "LOAD", LIBRARY)
-        replica.run("REPLICAOF", "127.0.0.1", one.port)
+        replica.run("REPLICAOF", "127.0.0.1", first.port)
         wait_for(
             lambda: replica.run("FCALL_RO", "answer", 0) != 42 and replica.run("ROLE")[3] == b"connected", "a link"
         )

@@ -54,7 +54,7 @@ class Driver:
         known = stream.ids(0, ids.MAX_ID) if isinstance(stream, Stream) else []
         if not known:
             return [b"1-1"]
-        return [ids.text(one) for one in self.random.sample(known, min(most, len(known)))]
+        return [ids.text(entry_id) for entry_id in self.random.sample(known, min(most, len(known)))]
 
     def _draw(self) -> list[bytes]:
         random = self.random
@@ -136,8 +136,8 @@ def small_segments() -> Iterator[None]:
 def freeze(core: Core, as_columns: bool = False) -> None:
     """Let all sealed segments become cold."""
     waiting = len(core.streams.storage.sealed)
-    for one in core.streams.storage.sealed.pop(waiting, waiting)[0]:
-        one.body = pack(one.plain, core.streams.storage.cache, as_columns)
+    for cold in core.streams.storage.sealed.pop(waiting, waiting)[0]:
+        cold.body = pack(cold.plain, core.streams.storage.cache, as_columns)
 
 
 def everything(core: Core) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def everything(core: Core) -> dict[str, Any]:
                         {name: list(sent.items()) for name, sent in producers.by_producer.items()},
                     )
                 numbers = {
-                    name: [(one.name, one.number) for one in group.consumers.values()]
+                    name: [(consumer.name, consumer.number) for consumer in group.consumers.values()]
                     for name, group in value.groups.items()
                 }
                 nodes[db.index, key] = (value.copy().node_extents(), known, numbers)

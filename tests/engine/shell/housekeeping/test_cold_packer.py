@@ -249,17 +249,17 @@ class Shelf:
 
     def __init__(self, room: int = 1000) -> None:
         self.room = room
-        self.kept = []
+        self.places = []
 
     def write(self, bodies):
         if len(bodies) > self.room:
             raise OSError(28, "No space left on device")
-        places = [Kept(b"".join(payload(body))) for body in bodies]
-        self.kept += places
+        places = [Place(b"".join(payload(body))) for body in bodies]
+        self.places += places
         return places
 
 
-class Kept:
+class Place:
     """The place of a segment in the list."""
 
     def __init__(self, data: bytes) -> None:
@@ -283,14 +283,16 @@ def test_segments_rejected_by_the_disk_are_stored_later():
         packer._search()
     cold = list(stream.segments())[:-1]
     assert len(cold) >= 3
-    assert all(one.is_packed and not one.is_stored for one in cold)
+    assert all(segment.is_packed and not segment.is_stored for segment in cold)
     shelf.room = 1000
     for _ in range(2 * cold_packer._REST):
         packer._search()
     packer.stop()
-    assert [one.body.place for one in cold] == shelf.kept
+    assert [segment.body.place for segment in cold] == shelf.places
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
-    assert sum(map(footprint.of_segment, cold)) > sum(len(one.data) for one in shelf.kept), "entries are in the cache"
+    assert sum(map(footprint.of_segment, cold)) > sum(len(place.data) for place in shelf.places), (
+        "entries are in the cache"
+    )
     core.streams.storage.cache.clear()
     assert sum(map(footprint.of_segment, cold)) < 1000 * len(cold)
 

@@ -149,10 +149,10 @@ def test_accepted_entries_are_kept_when_memory_is_full(pipeline: int) -> None:
         assert info(client, "maxmemory") == limit
         client.run("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
         value = b"x" * 4000
-        one = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$4000\r\n" + value + b"\r\n"
+        command = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$4000\r\n" + value + b"\r\n"
         accepted, refused = [], False
         while not refused:
-            client.socket.sendall(one * pipeline)
+            client.socket.sendall(command * pipeline)
             for reply in [client.receive() for _ in range(pipeline)]:
                 if isinstance(reply, bytes):
                     accepted.append(reply)

@@ -109,7 +109,7 @@ def test_a_client_that_dies_in_a_request_affects_no_other(client: Connection, en
     assert client.run("EXISTS", "k") == 0
 
 
-def _told(client: socket.socket, line: bytes) -> bool:
+def _info_has(client: socket.socket, line: bytes) -> bool:
     """Whether INFO clients contains the line."""
     client.sendall(b"INFO clients\r\n")
     return line in client.recv(10_000)
@@ -148,25 +148,25 @@ def test_a_failing_command_returns_an_error_and_is_logged(tmp_path_factory: pyte
             assert process.stdout is not None
             assert process.stderr is not None
             port = int(process.stdout.readline().split()[2].rpartition(b":")[2])
-            with socket.create_connection(("127.0.0.1", port), DEADLINE) as one:
-                one.sendall(b"boom\r\nodd\r\nfuse s\r\nPING\r\n")
+            with socket.create_connection(("127.0.0.1", port), DEADLINE) as client:
+                client.sendall(b"boom\r\nodd\r\nfuse s\r\nPING\r\n")
                 with socket.create_connection(("127.0.0.1", port), DEADLINE) as other:
                     other.sendall(b"XREAD BLOCK 0 STREAMS s $\r\n")
                     with socket.create_connection(("127.0.0.1", port), DEADLINE) as producer:
-                        wait_for(lambda: _told(producer, b"blocked_clients:2"), "two clients to wait")
+                        wait_for(lambda: _info_has(producer, b"blocked_clients:2"), "two clients to wait")
                         producer.sendall(b"XADD s 1-1 f v\r\n")
                         assert producer.recv(1000) == b"$3\r\n1-1\r\n"
                     assert other.recv(1000).startswith(b"*1\r\n*2\r\n$1\r\ns\r\n")
                 seen = b""
                 while seen.count(b"\n") < 4:
-                    seen += one.recv(1000)
+                    seen += client.recv(1000)
                 assert seen == b"-ERR internal error\r\n" * 3 + b"+PONG\r\n"
         finally:
             process.terminate()
         assert process.wait(DEADLINE) == 0
-        said = process.stderr.read()
-        assert b"nobody foresaw this" in said
-        assert b"nor that" in said
+        output = process.stderr.read()
+        assert b"nobody foresaw this" in output
+        assert b"nor that" in output
 
 
 # -- many clients -----------------------------------------------------------------------------------------------------
@@ -176,34 +176,34 @@ def test_one_entry_serves_all_waiting_clients(client: Connection, engine: Runnin
     """Three clients block on a key, and one XADD serves all of them."""
     waiting = [Connection(engine) for _ in range(3)]
     try:
-        for number, one in enumerate(waiting):
-            one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        for number, connection in enumerate(waiting):
+            connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
             wait_until_blocked(client, number + 1)
         assert client.run("XADD", "s", "1-1", "f", "v") == b"1-1"
-        for one in waiting:
-            assert one.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
+        for connection in waiting:
+            assert connection.receive() == [[b"s", [[b"1-1", [b"f", b"v"]]]]]
     finally:
-        for one in waiting:
-            one.socket.close()
+        for connection in waiting:
+            connection.socket.close()
 
 
 def test_commands_after_a_blocking_one_wait(client: Connection, engine: Running) -> None:
     """Commands sent after a blocking command run after it."""
-    with Connection(engine) as one:
-        one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        one.send("INCR", "n")
-        one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+    with Connection(engine) as connection:
+        connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        connection.send("INCR", "n")
+        connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         wait_until_blocked(client, 1)
-        one.send("INCR", "n")
+        connection.send("INCR", "n")
         assert client.run("EXISTS", "n") == 0
         client.run("XADD", "s", "1-1", "f", "v")
-        assert one.receive() is not None
-        assert one.receive() == 1
+        assert connection.receive() is not None
+        assert connection.receive() == 1
         wait_until_blocked(client, 1)
         assert client.run("GET", "n") == b"1"
         client.run("XADD", "s", "2-1", "f", "v")
-        assert one.receive() is not None
-        assert one.receive() == 2
+        assert connection.receive() is not None
+        assert connection.receive() == 2
 
 
 def test_a_blocked_client_times_out(client: Connection) -> None:
@@ -216,9 +216,9 @@ def test_a_blocked_client_times_out(client: Connection) -> None:
 
 def test_a_blocked_client_that_disconnects_is_removed(client: Connection, engine: Running) -> None:
     """A disconnected client does not block any more, even with commands after the blocking one."""
-    with Connection(engine) as one:
-        one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
-        one.send("PING")
+    with Connection(engine) as connection:
+        connection.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        connection.send("PING")
         wait_until_blocked(client, 1)
     wait_until_blocked(client, 0)
 
@@ -226,11 +226,11 @@ def test_a_blocked_client_that_disconnects_is_removed(client: Connection, engine
 def test_a_blocked_consumer_notices_an_expired_key(client: Connection, engine: Running) -> None:
     """A stream that expires ends the wait of its group's consumer, although no command reads the key."""
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
-    with Connection(engine) as one:
-        one.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
+    with Connection(engine) as connection:
+        connection.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
         wait_until_blocked(client, 1)
         client.run("PEXPIRE", "s", "20")
-        reply = one.receive()
+        reply = connection.receive()
         assert isinstance(reply, hiredis.ReplyError)
         assert str(reply).startswith(("NOGROUP", "UNBLOCKED"))
 

@@ -48,14 +48,14 @@ def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch,
         assert str(MOST) in server.output.read_text()
         others = [Connection(server) for _ in range(MOST - 1)]
         try:
-            assert [one.run("PING") for one in others] == [b"PONG"] * len(others)
+            assert [other.run("PING") for other in others] == [b"PONG"] * len(others)
             with Connection(server) as one_more:
                 assert str(one_more.receive()) == "ERR max number of clients reached"
             assert str(client.run("CONFIG", "SET", "maxclients", 1000)).endswith(f"try with {MOST}")
             rewrite_log(client)
         finally:
-            for one in others:
-                one.close()
+            for other in others:
+                other.close()
 
 
 def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp_path):
@@ -73,12 +73,12 @@ def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp
             wait_for(lambda: len(list((tmp_path / "segments").iterdir())) > LIMIT, "many segment files")
             others = [Connection(server) for _ in range(MOST - 33)]
             try:
-                assert [one.run("PING") for one in others] == [b"PONG"] * len(others)
+                assert [other.run("PING") for other in others] == [b"PONG"] * len(others)
                 assert len(client.run("XRANGE", "s", "-", "+")) == 1500
                 rewrite_log(client)
             finally:
-                for one in others:
-                    one.close()
+                for other in others:
+                    other.close()
 
 
 def test_too_few_descriptors_stop_the_start(few_files, monkeypatch):

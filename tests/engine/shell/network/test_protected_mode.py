@@ -74,10 +74,10 @@ def test_a_remote_client_is_rejected_with_the_reason() -> None:
             local.run("CONFIG", "SET", "requirepass", "pw")
             with socket.create_connection((address, engine.port), 20) as client:
                 client.sendall(b"PING\r\nAUTH pw\r\nPING\r\n")
-                said = b""
-                while said.count(b"\r\n") < 3:
-                    said += client.recv(4096)
-                assert said == b"-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n"
+                replies = b""
+                while replies.count(b"\r\n") < 3:
+                    replies += client.recv(4096)
+                assert replies == b"-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n"
             local.run("CONFIG", "SET", "requirepass", "", "protected-mode", "no")
             with socket.create_connection((address, engine.port), 20) as client:
                 client.sendall(b"PING\r\n")

@@ -231,8 +231,8 @@ def test_invalid_tls_settings_stop_the_start(certificates: Path) -> None:
         ([*pair, "--tls-ca-cert-file", "/nowhere"], "tls-ca-cert-file: /nowhere does not exist"),
         ([*pair[:2], "--tls-key-file", str(certificates / "client.key")], "cannot use the certificate"),
     )
-    for (_, says), said in zip(cases, refused([[*base, *arguments] for arguments, _ in cases]), strict=True):
-        assert says in said
+    for (_, message), output in zip(cases, refused([[*base, *arguments] for arguments, _ in cases]), strict=True):
+        assert message in output
 
 
 def test_tls_contexts(certificates: Path) -> None:
@@ -288,8 +288,8 @@ def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None
         assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
         with Connection(engine) as refused:
             assert str(refused.receive()) == "ERR max number of clients reached"
-        for one in stalled:
-            one.close()
+        for connection in stalled:
+            connection.close()
 
         def served() -> bool:
             try:

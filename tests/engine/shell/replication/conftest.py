@@ -12,5 +12,5 @@ from tests.servers.sentinels import Member, members
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Member]]:
     """Return two engines and a real server; at the start of a test none of them is a replica."""
-    with members("engine", "engine", "redis") as (one, other, real):
-        yield {"engine": one, "other engine": other, "redis": real}
+    with members("engine", "engine", "redis") as (engine, other, real):
+        yield {"engine": engine, "other engine": other, "redis": real}

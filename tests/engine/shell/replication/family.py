@@ -71,7 +71,7 @@ def of_stream(full: dict[bytes, Any]) -> object:
     counters = [full[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added")]
     groups = [
         [group[name] for name in (b"name", b"last-delivered-id", b"pel-count", b"pending")]
-        + [sorted((one[b"name"], one[b"pending"]) for one in group[b"consumers"])]
+        + [sorted((consumer[b"name"], consumer[b"pending"]) for consumer in group[b"consumers"])]
         for group in full[b"groups"]
     ]
     return counters, groups

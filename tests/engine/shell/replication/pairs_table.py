@@ -49,7 +49,7 @@ _REASONS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.engine.shell.replication.pairs_table", description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the result into docs/operations/replication.md")
-    said = parser.parse_args()
+    arguments = parser.parse_args()
     kinds = servers()
     found: dict[tuple[str, str], str] = {}
     for master in kinds:
@@ -58,7 +58,7 @@ def main() -> None:
             print(f"{master} > {replica}: {found[master, replica]}", flush=True)
     text = summary(found)
     print(text)
-    if said.write:
+    if arguments.write:
         PART.write(f"\n{text}\n")
 
 
@@ -89,7 +89,7 @@ def seen(master_kind: str, replica_kind: str) -> str:
     """Return the results of one pair: "yes", or the steps that worked and why the others did not."""
     found: list[str] = []
     with members(master_kind, replica_kind) as (master, replica):
-        refused = [words for one in (replica, master) for words in prepared(one)]
+        refused = [words for member in (replica, master) for words in prepared(member)]
         with Connection(master) as client:
             real_files.fill(client.run, without=refused)
         fill(master, 0)
@@ -144,14 +144,14 @@ def fill(master: Member, start: int) -> None:
 def same(master: Member, replica: Member) -> None:
     """Wait until the replica has applied everything, and compare the data."""
     wait_for(lambda: replica.has_all_of(master), "the replica", _PATIENCE)
-    with redis.Redis(port=master.port) as one, redis.Redis(port=replica.port) as other:
-        assert contents(one) == contents(other)
+    with redis.Redis(port=master.port) as master_client, redis.Redis(port=replica.port) as replica_client:
+        assert contents(master_client) == contents(replica_client)
     with Connection(master) as first, Connection(replica) as second:
-        found, theirs = real_files.view(first.run), real_files.view(second.run)
-        assert found.keys() == theirs.keys()
+        expected, found = real_files.view(first.run), real_files.view(second.run)
+        assert expected.keys() == found.keys()
         # Streams are compared above, because Redis 7.0 does not replicate everything that is compared here.
-        assert [one for one in found.values() if one[:1] != (b"stream",)] == [
-            one for one in theirs.values() if one[:1] != (b"stream",)
+        assert [value for value in expected.values() if value[:1] != (b"stream",)] == [
+            value for value in found.values() if value[:1] != (b"stream",)
         ]
 
 

@@ -110,11 +110,11 @@ class Pair:
             for client in clients:
                 client.run("DISCARD")
             assert main.run("WAIT", 1 if self._other is None else 2, 20_000) >= (1 if self._other is None else 2)
-            ours, theirs = everything((self._other or main).run), everything(self._replica.run)
-            if ours == theirs:
+            expected, actual = everything((self._other or main).run), everything(self._replica.run)
+            if expected == actual:
                 return None
-            differing = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
-            return "\n".join(f"{key}\n  {ours.get(key)}\n  {theirs.get(key)}" for key in sorted(differing))
+            differing = {key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key)}
+            return "\n".join(f"{key}\n  {expected.get(key)}\n  {actual.get(key)}" for key in sorted(differing))
 
     def check(self, name: str, families: set[str]) -> None:
         """Check that the replica is equal after each of some sequences; fail with the shortest sequence after which it

@@ -31,11 +31,11 @@ def engines():
 def family(engines):
     """Yield clients of a master, its replica, and the replica's replica; afterwards all are masters without data."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(redis_py.Redis(port=one.port, socket_timeout=20)) for one in engines]
+        clients = [stack.enter_context(redis_py.Redis(port=engine.port, socket_timeout=20)) for engine in engines]
         yield clients
-        for one in clients:
-            one.execute_command("REPLICAOF", "NO", "ONE")
-            one.flushall()
+        for client in clients:
+            client.execute_command("REPLICAOF", "NO", "ONE")
+            client.flushall()
 
 
 def syncs(client: redis_py.Redis) -> tuple[int, int]:

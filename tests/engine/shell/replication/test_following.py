@@ -46,17 +46,17 @@ class Master:
         self.until(b"PING\r\n")
         self.say(b"+PONG\r\n")
         while True:
-            said = self.until(b"\r\n", b"REPLCONF", b"PSYNC")
-            if b"PSYNC" in said:
+            line = self.until(b"REPLCONF", b"PSYNC")
+            if b"PSYNC" in line:
                 break
             self.say(b"+OK\r\n")
 
     def until(self, *wanted: bytes) -> bytes:
-        """Yield data that arrives in steps, up to a wanted size."""
-        said = b""
-        while not any(word in said for word in wanted[-2:]) or not said.endswith(b"\r\n"):
-            said += self.link.recv(1 << 16)
-        return said
+        """Receive until the data has one of these words and ends with a line; return the data."""
+        data = b""
+        while not any(word in data for word in wanted) or not data.endswith(b"\r\n"):
+            data += self.link.recv(1 << 16)
+        return data
 
     def say(self, data: bytes) -> None:
         self.link.sendall(data)
@@ -66,9 +66,9 @@ class Master:
 def master() -> Iterator[Master]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
-        one = Master(listener)
-        yield one
-        one.link.close()
+        server = Master(listener)
+        yield server
+        server.link.close()
 
 
 FULL = b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n"

@@ -54,9 +54,9 @@ def replica(engine, master):
         yield client
         client.execute_command("REPLICAOF", "NO", "ONE")
         client.config_set("repl-diskless-load", "disabled")
-        for one in (client, master):
-            one.flushall()
-            one.function_flush()
+        for server in (client, master):
+            server.flushall()
+            server.function_flush()
 
 
 def fill(master: redis_py.Redis) -> None:
@@ -82,7 +82,7 @@ def test_existing_data_and_later_commands_are_replicated(master, replica, load):
     assert contents(replica) == contents(master)
     assert "old" not in replica
     master.xreadgroup("g", "two", {"s": ">"}, count=5)
-    master.xack("s", "g", *(one["message_id"] for one in master.xpending_range("s", "g", "-", "+", 3)))
+    master.xack("s", "g", *(record["message_id"] for record in master.xpending_range("s", "g", "-", "+", 3)))
     with master.pipeline(transaction=True) as pipe:
         pipe.incr("a").xadd("s", {"in": "transaction"}).execute()
     assert master.wait(1, 20_000) == 1
@@ -102,8 +102,8 @@ def test_a_link_broken_at_any_byte_recovers(master, replica):
     before = master.info("stats")
     with proxy(port_of(master)) as between:
         # During the handshake and the data, REPLICAOF with another host name skips the delay before the next attempt.
-        for number, place in enumerate((1, 20, 150, 230, 300, 400, 2000)):
-            between.cut_after(place)
+        for number, position in enumerate((1, 20, 150, 230, 300, 400, 2000)):
+            between.cut_after(position)
             follow(replica, between.port, ("localhost", "127.0.0.1")[number % 2])
             wait_for(lambda: not between.pending_cut(), "the cut")
         follow(replica, between.port, "localhost" if number % 2 else "127.0.0.1")
@@ -117,9 +117,9 @@ def test_a_link_broken_at_any_byte_recovers(master, replica):
     assert after["sync_partial_ok"] >= before["sync_partial_ok"] + 6
 
 
-def cut(between: Proxy, master: redis_py.Redis, place: int) -> None:
+def cut(between: Proxy, master: redis_py.Redis, position: int) -> None:
     """Cut the link at a byte while the master is written to."""
-    between.cut_after(place)
+    between.cut_after(position)
     number = 0
 
     def is_cut() -> bool:

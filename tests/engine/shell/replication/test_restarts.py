@@ -68,14 +68,14 @@ def test_restarted_engines_continue_in_the_history():
 def test_the_other_program_continues_from_the_file(kinds):
     """A file that a replica writes at its end is loaded by the other program, which requests the stream after it."""
     first, second = kinds.split()
-    with members("engine", first, second, flags=("--save", "3600 1")) as (master, one, other):
-        one.run("REPLICAOF", "127.0.0.1", master.port)
-        has_all(one, master)
+    with members("engine", first, second, flags=("--save", "3600 1")) as (master, replica, other):
+        replica.run("REPLICAOF", "127.0.0.1", master.port)
+        has_all(replica, master)
         written(master, "1")
-        one.stop()
+        replica.stop()
         other.stop()
         written(master, "2")
-        shutil.copy(one.directory / "dump.rdb", other.directory / "dump.rdb")
+        shutil.copy(replica.directory / "dump.rdb", other.directory / "dump.rdb")
         with other.config.open("a") as lines:
             lines.write(f"replicaof 127.0.0.1 {master.port}\n")
         other.start()

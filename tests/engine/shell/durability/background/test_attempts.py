@@ -32,8 +32,8 @@ class SlowFiles(Files):
 def test_every_attempt_has_its_own_name(tmp_path):
     """Each attempt has a unique file name that is recognizable as temporary."""
     attempts = [Attempt(Files(), tmp_path, "temp-", ".rdb") for _ in range(3)]
-    assert len({one.temporary for one in attempts}) == 3
-    assert all(TEMPORARY.fullmatch(one.temporary.name) for one in attempts)
+    assert len({attempt.temporary for attempt in attempts}) == 3
+    assert all(TEMPORARY.fullmatch(attempt.temporary.name) for attempt in attempts)
 
 
 def test_an_abandoned_attempt_changes_nothing(tmp_path):
@@ -102,20 +102,20 @@ def test_nothing_is_reported_after_closing():
     Its files may belong to another engine by then.
     """
     done: list[str] = []
-    told: list[OSError | None] = []
+    reports: list[OSError | None] = []
 
     async def run() -> None:
         threads = Threads(asyncio.get_running_loop())
-        threads.save(lambda: done.append("before"), told.append)
+        threads.save(lambda: done.append("before"), reports.append)
         await asyncio.to_thread(wait_for, lambda: done, "the work")
-        while not told:
+        while not reports:
             await asyncio.sleep(0)
-        threads.save(lambda: done.append("saved"), told.append)
-        threads.sync(lambda: done.append("synced"), told.append)
+        threads.save(lambda: done.append("saved"), reports.append)
+        threads.sync(lambda: done.append("synced"), reports.append)
         threads.close()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     asyncio.run(run())
     assert sorted(done) == ["before", "saved", "synced"]
-    assert told == [None]
+    assert reports == [None]

@@ -180,7 +180,7 @@ def test_a_rewrite_turns_older_files_into_history():
     """A rewrite keeps the increments from its first one on, and turns all other files into history."""
     base = Entry("a.aof.3.base.psb", 3, BASE)
     changed = MANIFEST.rewritten(base, 4)
-    assert [one.name for one in changed.files] == ["a.aof.3.base.psb", "a.aof.4.incr.aof"]
-    assert [one.name for one in changed.history] == ["a.aof.1.base.aof", "a.aof.2.base.aof", "a.aof.3.incr.aof"]
+    assert [file.name for file in changed.files] == ["a.aof.3.base.psb", "a.aof.4.incr.aof"]
+    assert [file.name for file in changed.history] == ["a.aof.1.base.aof", "a.aof.2.base.aof", "a.aof.3.incr.aof"]
     assert changed.base_seq == 3
     assert changed.without(changed.history[:2]).history == changed.history[2:]

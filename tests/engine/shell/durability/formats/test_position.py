@@ -12,18 +12,18 @@ from engine.shell.durability.formats.position import LINE_SIZE, Position, from_a
 
 POSITIONS = st.builds(
     Position,
-    st.text("0123456789abcdef", min_size=40, max_size=40).map(str.encode).filter(lambda one: one.strip(b"0")),
+    st.text("0123456789abcdef", min_size=40, max_size=40).map(str.encode).filter(lambda digits: digits.strip(b"0")),
     st.integers(0, (1 << 48) - 1),
     st.integers(0, (1 << 16) - 1),
 )
 
 
 @given(POSITIONS, st.integers(0, 1 << 40))
-def test_a_position_is_restored(position, place):
+def test_a_position_is_restored(position, offset):
     """A position is restored from the fields of an RDB file, a snapshot's header and a line of a log."""
     assert from_about(position.about) == position
     assert from_packed(position.packed) == position
-    assert len(position.line(place)) == LINE_SIZE
+    assert len(position.line(offset)) == LINE_SIZE
 
 
 def test_a_position_too_large_for_a_header_is_left_out():
@@ -55,7 +55,7 @@ def test_a_position_in_a_log(position, at, data):
     block = head(0, b"*1\r\n") + b"*1\r\n"
     file = block + position.line(len(block))
     longer = file + head(len(file), b"*2\r\n") + b"*2\r\n"
-    assert [longer[one.start : one.end] for one in pieces(memoryview(longer))] == [b"*1\r\n", b"*2\r\n"]
+    assert [longer[piece.start : piece.end] for piece in pieces(memoryview(longer))] == [b"*1\r\n", b"*2\r\n"]
     assert line_at(memoryview(file), len(block)) == position
     assert line_at(memoryview(file), len(block) - 1) is None
     assert line_at(memoryview(position.line(len(block))), 0) is None

@@ -17,7 +17,7 @@ SETTINGS = {"appendonly": "no", "save": "", "enable_debug_command": "yes"}
 
 
 def names(path):
-    return sorted(one.name for one in path.iterdir())
+    return sorted(file.name for file in path.iterdir())
 
 
 def test_save_format_chooses_the_file(tmp_path):
@@ -151,9 +151,9 @@ def test_a_log_of_redis_before_seven(tmp_path):
     path = folder / "appendonly.aof"
     path.write_bytes(base + tail + b"*2\r\n$3\r\nDE")
     (folder / "appendonly.aof.manifest").write_bytes(b"file appendonly.aof seq 1 type b\n")
-    said: list[str] = []
-    assert check.main([str(folder)], said.append) == check.DAMAGED
-    assert f"good up to byte {len(base + tail)} " in "\n".join(said)
+    lines: list[str] = []
+    assert check.main([str(folder)], lines.append) == check.DAMAGED
+    assert f"good up to byte {len(base + tail)} " in "\n".join(lines)
     assert Engine(tmp_path).run("HGET h f") == b"3"
     assert path.read_bytes() == base + tail
-    assert check.main([str(tmp_path)], said.append) == check.WHOLE
+    assert check.main([str(tmp_path)], lines.append) == check.WHOLE

@@ -63,10 +63,10 @@ def test_all_data_is_restored(seed, cold, tmp_path_factory):
         again = read(written(core, path))
         assert everything(again) == everything(core)
         # Later commands must have the same effects, including the nodes of later entries.
-        for one in (core, again):
-            one.changes.effects.clear()
-            one.changes.recording = True
-            driver = Driver(one, seed + 1)
+        for target in (core, again):
+            target.changes.effects.clear()
+            target.changes.recording = True
+            driver = Driver(target, seed + 1)
             driver.now_us = LATER
             driver.drive(60)
         assert again.changes.effects == core.changes.effects

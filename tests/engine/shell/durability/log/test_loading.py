@@ -81,8 +81,8 @@ def without_vanished(found):
             if kind == b"stream":
                 for group in value["groups"].values():
                     there = value["frames"]
-                    group["pending"] = [one for one in group["pending"] if b"\r\n%b\r\n" % one[0] in there]
-                    group["nacked"] = [one for one in group["nacked"] if b"\r\n%b\r\n" % one in there]
+                    group["pending"] = [record for record in group["pending"] if b"\r\n%b\r\n" % record[0] in there]
+                    group["nacked"] = [entry_id for entry_id in group["nacked"] if b"\r\n%b\r\n" % entry_id in there]
     return found
 
 
@@ -132,11 +132,11 @@ def test_a_torn_end_is_cut_or_rejected(tmp_path, caplog):
     assert "truncated to" in caplog.text
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["blocks", "commands without sums"])
-def test_zeros_at_the_end_are_a_torn_end(tmp_path, own):
+@pytest.mark.parametrize("is_block", [True, False], ids=["blocks", "commands without sums"])
+def test_zeros_at_the_end_are_a_torn_end(tmp_path, is_block):
     """A file whose last bytes read as zeros, as after a power failure, is truncated or rejected like a torn end."""
     path, data, size = with_one_more(tmp_path)
-    if not own:
+    if not is_block:
         data = data[:size] + encode([b"XADD", b"s", b"3-1", b"a", b"3"])
     for end in range(size, len(data)):
         for zeros in (len(data) - end, 70_000):
@@ -291,16 +291,16 @@ def test_a_value_that_looks_like_a_position_is_ignored(tmp_path, proven):
         begin = file.stat().st_size
         engine.run("SET k", dummy)
     end = file.stat().st_size
-    place = end + file.read_bytes().rindex(dummy) - begin
+    offset = end + file.read_bytes().rindex(dummy) - begin
     position = Position(b"a" * 40, 5, 0)
-    engine.run("SET k", position.line(place)[:-2])
+    engine.run("SET k", position.line(offset)[:-2])
     engine.die()
     data = file.read_bytes()
-    assert data[place:] == position.line(place)
+    assert data[offset:] == position.line(offset)
     if not proven:
         size = end + HEAD_SIZE
         data = data[size:]
-        data = data[: place - size] + position.line(place - size)
+        data = data[: offset - size] + position.line(offset - size)
         file.write_bytes(data)
     again = Engine(tmp_path)
     assert again.durability.loaded is None

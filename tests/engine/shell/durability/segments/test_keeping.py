@@ -42,7 +42,7 @@ def filled(directory: Path, **settings: str) -> Engine:
 
 def places(engine: Engine) -> list[Any]:
     stream = engine.core.databases[0].read_stream(b"s")
-    return [one.body.place for one in stream.segments() if one.is_stored]
+    return [segment.body.place for segment in stream.segments() if segment.is_stored]
 
 
 def damage(engine: Engine, number: int) -> tuple[Path, int]:
@@ -93,7 +93,7 @@ def test_damage_is_an_error_of_the_command_that_reads_it(tmp_path, line):
     again = Engine(tmp_path, Disk(), **DISK)
     assert again.run("XRANGE s - +").count == after == 16
     found = again.run("XPENDING s g - + 100")
-    assert [[one[0], one[1], one[3]] for one in found] == [[one[0], one[1], one[3]] for one in before]
+    assert [[row[0], row[1], row[3]] for row in found] == [[row[0], row[1], row[3]] for row in before]
     again.die()
 
 
@@ -101,16 +101,16 @@ def test_check_finds_damage_that_does_not_prevent_a_start(tmp_path):
     """check names file, offset, stream and number of entries; the engine starts with the undamaged data."""
     engine = filled(tmp_path)
     engine.run("BGREWRITEAOF")
-    said: list[str] = []
-    assert check.main([str(tmp_path)], said.append) == check.WHOLE
-    assert any("5 segments in segment files: intact" in line for line in said)
+    lines: list[str] = []
+    assert check.main([str(tmp_path)], lines.append) == check.WHOLE
+    assert any("5 segments in segment files: intact" in line for line in lines)
     path, offset = damage(engine, 1)
     engine.close()
     engine.die()
-    said.clear()
-    assert check.main([str(tmp_path)], said.append) == check.DAMAGED
-    assert any("5 entries of 's' in database 0 cannot be read: " in line and str(path) in line for line in said)
-    assert f"{path}: damaged at byte {offset}: damaged segment" in said
+    lines.clear()
+    assert check.main([str(tmp_path)], lines.append) == check.DAMAGED
+    assert any("5 entries of 's' in database 0 cannot be read: " in line and str(path) in line for line in lines)
+    assert f"{path}: damaged at byte {offset}: damaged segment" in lines
     again = Engine(tmp_path, Disk(), **DISK)
     assert again.run("XLEN s") == 30
     assert again.run("XRANGE s 11-1 +").count == 20
@@ -128,7 +128,7 @@ def test_images_share_unchanged_segments(tmp_path):
     stream = core.databases[0].read_stream(b"s")
     taken = image.capture(core.databases, core.config, 0)
     (_, found, _), *_ = taken.databases[0].items()
-    shared = [one is two for one, two in zip(stream.pieces(), found.pieces(), strict=True)]
+    shared = [piece is copied for piece, copied in zip(stream.pieces(), found.pieces(), strict=True)]
     assert shared == [True] * 5 + [False]
     frames = b"".join(stream.range(0, MAX_ID, 0).parts)
     assert engine.run("XDEL s 2-1 12-1") == 2
@@ -140,7 +140,7 @@ def test_images_share_unchanged_segments(tmp_path):
     assert b"".join(found.range(0, MAX_ID, 0).parts) == frames
     again = image.capture(core.databases, core.config, 0)
     (_, found, _), *_ = again.databases[0].items()
-    shared = [one is two for one, two in zip(stream.pieces(), found.pieces(), strict=True)]
+    shared = [piece is copied for piece, copied in zip(stream.pieces(), found.pieces(), strict=True)]
     assert shared == [False, True, False, True, True, False]
     assert found.length == 26
     engine.die()
@@ -163,7 +163,7 @@ def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
         disk.room = room
         again = Engine(tmp_path, disk, **DISK)
         stream = again.core.databases[0].read_stream(b"s")
-        assert sum(len(one) for one in stream.segments() if not one.is_stored) <= most
+        assert sum(len(segment) for segment in stream.segments() if not segment.is_stored) <= most
         assert (len(places(again)) > 50) == (room is None)
         assert b"".join(stream.range(0, MAX_ID, 0).parts) == frames
         again.die()
@@ -184,7 +184,7 @@ BEHIND_THE_BASE = {
 def pending(engine: Engine) -> list[Any]:
     """Return the IDs, consumers and delivery counts of two groups."""
     found = [record for name in ("g", "new") for record in engine.run(f"XPENDING s {name} - + 100")]
-    return [[one[0], one[1], one[3]] for one in found]
+    return [[row[0], row[1], row[3]] for row in found]
 
 
 @pytest.mark.parametrize("line", BEHIND_THE_BASE)

@@ -29,5 +29,8 @@ def test_a_replica_has_the_stored_segments_of_its_master(tmp_path: Path) -> None
         assert ask("XTRIM s MAXLEN 250") == 150
         wait_for(lambda: replica("XLEN s") == 250, "the replica to follow")
         assert replica("XRANGE s - +") == ask("XRANGE s - +")
-        for one in (ask, replica):
-            wait_for(lambda one=one: int(one.info()["engine_segment_dead_bytes"]) > 1000, "trimmed entries to be dead")
+        for client in (ask, replica):
+            wait_for(
+                lambda client=client: int(client.info()["engine_segment_dead_bytes"]) > 1000,
+                "trimmed entries to be dead",
+            )

@@ -60,16 +60,16 @@ def test_stored_entries_equal_packed_entries(tmp_path):
     (file, offset), size, total = place.location, place.size, place.total
     again = segment_files(tmp_path)
     found = again.place(file.number, offset, size, total)
-    for one in (body, Stored(found, 50, body.data_size, body.last_id, SpanCache())):
-        assert len(one) == len(before)
-        assert one.last_id == before.last_id
-        assert one.frames(0, 50) == before.frames(0, 50)
-        assert b"".join(one.views(3, 40)) == b"".join(before.views(3, 40))
-        assert list(one.pairs(5, 9)) == list(before.pairs(5, 9))
-        assert [one.id_at(at) for at in range(50)] == [before.id_at(at) for at in range(50)]
-        assert one.position(before.id_at(20)) == 20
-        assert [list(column) for column in one.id_columns(2, 5)] == [list(c) for c in before.id_columns(2, 5)]
-        assert one.frame_at(49) == before.frame_at(49)
+    for entries in (body, Stored(found, 50, body.data_size, body.last_id, SpanCache())):
+        assert len(entries) == len(before)
+        assert entries.last_id == before.last_id
+        assert entries.frames(0, 50) == before.frames(0, 50)
+        assert b"".join(entries.views(3, 40)) == b"".join(before.views(3, 40))
+        assert list(entries.pairs(5, 9)) == list(before.pairs(5, 9))
+        assert [entries.id_at(at) for at in range(50)] == [before.id_at(at) for at in range(50)]
+        assert entries.position(before.id_at(20)) == 20
+        assert [list(column) for column in entries.id_columns(2, 5)] == [list(c) for c in before.id_columns(2, 5)]
+        assert entries.frame_at(49) == before.frame_at(49)
 
 
 def test_files_are_deleted_when_unreferenced(tmp_path):
@@ -123,8 +123,8 @@ def test_a_file_with_mostly_dead_records_is_emptied(tmp_path):
     bodies = [stored(files, number) for number in range(30)]
     count = len(names(tmp_path))
     assert count > 2
-    kept = bodies[::5]
-    frames = [one.frames(0, 50) for one in kept]
+    live = bodies[::5]
+    frames = [body.frames(0, 50) for body in live]
     document = tmp_path / "dump.psb"
     document.write_bytes(b"")
     files.documents.note(document, frozenset({1}))
@@ -137,10 +137,10 @@ def test_a_file_with_mostly_dead_records_is_emptied(tmp_path):
     assert facts["engine_segment_files"] < count
     assert facts["engine_segment_dead_bytes"] < dead / 2
     assert "segments-0000000001.pss" in names(tmp_path)
-    assert all(one.place.location[0].number != 1 for one in kept)
-    for one in kept:
-        one.cache.clear()
-    assert [one.frames(0, 50) for one in kept] == frames
+    assert all(body.place.location[0].number != 1 for body in live)
+    for body in live:
+        body.cache.clear()
+    assert [body.frames(0, 50) for body in live] == frames
 
 
 @pytest.mark.parametrize(("dead_of_ten", "emptied"), [(2, False), (4, True)])
@@ -149,8 +149,8 @@ def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dea
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(60)]
     files._leave_file()
-    kept = [body for number, body in enumerate(bodies) if number % 10 >= dead_of_ten]
-    frames = [one.frames(0, 50) for one in kept]
+    live = [body for number, body in enumerate(bodies) if number % 10 >= dead_of_ten]
+    frames = [body.frames(0, 50) for body in live]
     bodies.clear()
     gc.collect()
     before = files.facts()
@@ -164,9 +164,9 @@ def test_partly_dead_files_are_emptied_by_their_share_of_all_bytes(tmp_path, dea
     assert (after["engine_segment_dead_bytes"] < before["engine_segment_dead_bytes"]) == emptied
     assert after["engine_segment_dead_bytes"] <= max(after["engine_segment_bytes"] / 4, 4000)
     assert after["engine_segment_bytes"] <= before["engine_segment_bytes"]
-    for one in kept:
-        one.cache.clear()
-    assert [one.frames(0, 50) for one in kept] == frames
+    for body in live:
+        body.cache.clear()
+    assert [body.frames(0, 50) for body in live] == frames
     files.close()
 
 
@@ -174,7 +174,7 @@ def test_a_full_disk_pauses_compaction(tmp_path):
     """A record that cannot be moved stays readable in its place, and is moved by a later check when there is room."""
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=4000)
-    kept = [stored(files, number) for number in range(30)][::5]
+    live = [stored(files, number) for number in range(30)][::5]
     gc.collect()
     before = files.facts()
     disk.room = 0
@@ -186,9 +186,9 @@ def test_a_full_disk_pauses_compaction(tmp_path):
     after = files.facts()
     assert after["engine_segment_last_write_status"] == "ok"
     assert after["engine_segment_dead_bytes"] < before["engine_segment_dead_bytes"] / 2
-    for number, one in enumerate(kept):
-        one.cache.clear()
-        assert one.frames(0, 50) == packed(5 * number).frames(0, 50)
+    for number, body in enumerate(live):
+        body.cache.clear()
+        assert body.frames(0, 50) == packed(5 * number).frames(0, 50)
     files.close()
 
 
@@ -296,9 +296,9 @@ def test_a_full_disk_leaves_the_file_unchanged(tmp_path):
     disk.heal()
     second, third = stored(files, 2), stored(files, 3)
     assert files.facts()["engine_segment_last_write_status"] == "ok"
-    assert [one.place.location[0].number for one in (first, second, third)] == [1, 2, 2]
-    for number, one in enumerate((first, second, third), 1):
-        assert one.frames(0, 50) == packed(number).frames(0, 50)
+    assert [body.place.location[0].number for body in (first, second, third)] == [1, 2, 2]
+    for number, body in enumerate((first, second, third), 1):
+        assert body.frames(0, 50) == packed(number).frames(0, 50)
     files.sync()
     files.close()
 
@@ -348,12 +348,12 @@ def test_damage_is_an_error_with_file_and_offset(tmp_path, where, caplog):
         second.frame_at(0)
     assert f"segments-0000000001.pss, byte {offset}: " in caplog.text
     assert first.frames(0, 50) == packed(1).frames(0, 50)
-    said: list[str] = []
-    damage = check_file(file.path, memoryview(data), said.append)
+    lines: list[str] = []
+    damage = check_file(file.path, memoryview(data), lines.append)
     # A crash may leave an incomplete record at the end.
     assert damage is None
-    assert "1 segments: intact" in said[0]
-    assert "at the end are an incomplete segment" in said[1]
+    assert "1 segments: intact" in lines[0]
+    assert "at the end are an incomplete segment" in lines[1]
 
 
 def test_check_reports_damage_in_the_middle_of_a_file(tmp_path):

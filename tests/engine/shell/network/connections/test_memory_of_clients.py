@@ -96,11 +96,11 @@ def test_memory_is_freed_when_clients_leave():
     with servers.engine() as server, Client(server) as other:
         before = resident(server)
         clients = [server.connect() for _ in range(12)]
-        for one in clients:
-            one.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50000000\r\n" + bytes(20 * MB))
+        for client in clients:
+            client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50000000\r\n" + bytes(20 * MB))
         wait_for(lambda: resident(server) > before + 200 * MB, "240 MB to arrive")
-        for one in clients:
-            one.close()
+        for client in clients:
+            client.close()
         wait_for(lambda: other.run("CLIENT", "LIST").count(b"\n") == 1, "the clients to be forgotten")
         wait_for(lambda: resident(server) < before + 60 * MB, "the memory to return")
 
@@ -163,19 +163,19 @@ def test_the_largest_clients_are_disconnected_above_maxmemory_clients() -> None:
     with servers.engine("--maxmemory", "1gb") as engine, Client(engine) as control:
         large = [Client(engine) for _ in range(3)]
         large[2].run("CLIENT", "NO-EVICT", "on")
-        for one, size in zip(large, (3, 3, 6), strict=True):
-            one.run("MULTI")
-            assert one.run("SET", "k", "x" * size * MB) == b"QUEUED"
+        for client, size in zip(large, (3, 3, 6), strict=True):
+            client.run("MULTI")
+            assert client.run("SET", "k", "x" * size * MB) == b"QUEUED"
         assert control.run("CONFIG", "SET", "maxmemory-clients", "13mb") == b"OK"
-        assert [one.run("PING") for one in large] == [b"QUEUED"] * 3
+        assert [client.run("PING") for client in large] == [b"QUEUED"] * 3
         assert evicted(control) == 0
         assert control.run("CONFIG", "SET", "maxmemory-clients", "8mb") == b"OK"
         wait_for(lambda: evicted(control) == 2, "two clients to be cut off")
-        assert [one.rest() for one in large[:2]] == [b"", b""]
+        assert [client.rest() for client in large[:2]] == [b"", b""]
         assert large[2].run("EXEC") == [b"OK", b"PONG"]
         assert control.run("CONFIG", "SET", "maxmemory-clients", "1%") == b"OK"
-        for one in large:
-            one.close()
+        for client in large:
+            client.close()
 
 
 def test_a_client_that_does_not_read_is_disconnected_above_maxmemory_clients() -> None:

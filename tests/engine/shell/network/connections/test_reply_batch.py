@@ -43,32 +43,32 @@ Work = Callable[[ReplyBatch, Connection, Connection], None]
 
 def iteration(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
     """Return what two connections receive during an iteration with ``work``, and what both have received at its end."""
-    one, two = Connection(), Connection()
+    first, second = Connection(), Connection()
     at_once: list[Any] = []
 
     async def run() -> None:
         batch = ReplyBatch(asyncio.get_running_loop(), settle)
-        work(batch, one, two)
-        at_once.extend(one.events + two.events)
+        work(batch, first, second)
+        at_once.extend(first.events + second.events)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not batch.is_held
 
     asyncio.run(run())
-    return one.events, two.events, at_once
+    return first.events, second.events, at_once
 
 
 def send(batch: ReplyBatch, connection: Connection, *parts: bytes) -> None:
     batch.send(connection, list(parts), sum(map(len, parts)))
 
 
-def held_work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+def held_work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
     batch.hold()
     batch.hold()
-    send(batch, one, b"a", b"b")
-    send(batch, two, b"c" * 100_000)
-    send(batch, one, b"d")
-    batch.close(two)
+    send(batch, first, b"a", b"b")
+    send(batch, second, b"c" * 100_000)
+    send(batch, first, b"d")
+    batch.close(second)
     assert batch.is_held
 
 
@@ -92,10 +92,10 @@ def test_a_failed_write_closes_the_connections():
 def test_few_clients_get_their_replies_at_once():
     """Replies to two alternating clients are sent at once."""
 
-    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         for _ in range(3):
-            send(batch, one, b"a")
-            send(batch, two, b"b")
+            send(batch, first, b"a")
+            send(batch, second, b"b")
 
     assert iteration(work) == ([b"a", b"a", b"a"], [b"b", b"b", b"b"], [b"a", b"a", b"a", b"b", b"b", b"b"])
 
@@ -111,11 +111,11 @@ def crowd(batch: ReplyBatch) -> None:
 def test_many_clients_get_their_replies_at_the_end():
     """Replies to many clients that are served in one iteration wait for its end."""
 
-    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         for _ in range(2):
             crowd(batch)
-            send(batch, one, b"a")
-            send(batch, two, b"b")
+            send(batch, first, b"a")
+            send(batch, second, b"b")
 
     assert iteration(work) == ([b"aa"], [b"bb"], [])
 
@@ -123,11 +123,11 @@ def test_many_clients_get_their_replies_at_the_end():
 def test_long_replies_do_not_wait():
     """Long replies are sent at once, and so are many short ones together, after everything before them."""
 
-    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         crowd(batch)
-        send(batch, one, b"a" * 100_000)
+        send(batch, first, b"a" * 100_000)
         for number in range(3):
-            send(batch, two, b"%d" % number * 30_000)
+            send(batch, second, b"%d" % number * 30_000)
 
     expected = b"0" * 30_000 + b"1" * 30_000 + b"2" * 30_000
     assert iteration(work) == ([b"a" * 100_000], [expected], [b"a" * 100_000, expected])
@@ -136,12 +136,12 @@ def test_long_replies_do_not_wait():
 def test_waiting_replies_are_sent_before_the_connection_closes():
     """A closing client gets its waiting replies, and a disconnected one gets nothing."""
 
-    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         crowd(batch)
-        send(batch, one, b"a")
-        batch.close(one)
-        send(batch, two, b"b")
-        two.transport.abort()
+        send(batch, first, b"a")
+        batch.close(first)
+        send(batch, second, b"b")
+        second.transport.abort()
 
     assert iteration(work) == ([b"a", "closed"], ["aborted"], [b"a", "closed", "aborted"])
 
@@ -154,13 +154,13 @@ def test_with_many_clients_an_iteration_is_settled_once():
         settled.append(True)
         return True
 
-    def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
+    def work(batch: ReplyBatch, first: Connection, second: Connection) -> None:
         assert not batch.hold_if_crowded()
-        send(batch, one, b"a")
+        send(batch, first, b"a")
         crowd(batch)
         batch.end_iteration()
         assert not settled
-        for connection in (one, two):
+        for connection in (first, second):
             assert batch.hold_if_crowded()
             send(batch, connection, b"b" * 100_000)
 

@@ -76,7 +76,7 @@ async def test_a_replica_without_an_acknowledgement_does_not_count(tmp_path):
     peer = await world.join()
     world.finish()
     await turns()
-    assert [one.state for one in world.master.roster.online] == [Sync.ONLINE]
+    assert [replica.state for replica in world.master.roster.online] == [Sync.ONLINE]
     counts = [[world.master.acknowledged(0, on_disk=on_disk) for on_disk in (False, True)]]
     for on_disk in (-1, 0):
         world.master.acknowledge(peer.session, 0, on_disk)
@@ -91,23 +91,23 @@ async def test_replicas_share_the_file_that_is_being_written(tmp_path):
     The file is removed afterwards.
     """
     world = World(tmp_path, "--repl-diskless-sync", "no")
-    one = await world.join(b"eof")
+    first = await world.join(b"eof")
     world.run(*SET)
-    two = await world.join(b"eof")
-    three = await world.join(b"eof", b"psb")
+    second = await world.join(b"eof")
+    third = await world.join(b"eof", b"psb")
     assert len(world.work) == 1
     world.finish()
     await turns()
-    assert one.got == two.got
-    assert one.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n$")
-    assert one.got.endswith(FED)
+    assert first.got == second.got
+    assert first.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n$")
+    assert first.got.endswith(FED)
     # The third replica needs another format, and is served now.
-    assert three.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" %d\r\n" % len(FED))
+    assert third.got.startswith(b"+FULLRESYNC " + b"a" * 40 + b" %d\r\n" % len(FED))
     world.finish()
     await turns()
-    assert b"PYSTREAMS-BASE\r\n" in three.got
+    assert b"PYSTREAMS-BASE\r\n" in third.got
     assert not list(tmp_path.iterdir())
-    assert [one.state.name for one in world.master._roster.all.values()] == ["ONLINE"] * 3
+    assert [replica.state.name for replica in world.master._roster.all.values()] == ["ONLINE"] * 3
 
 
 @in_loop
@@ -117,11 +117,11 @@ async def test_a_full_disk_only_disconnects_the_replica(tmp_path):
     An engine's next attempt, and a replica that supports diskless transfers, do not use the disk.
     """
     world = World(tmp_path)
-    own = await world.join(b"eof", b"psb")
+    replica = await world.join(b"eof", b"psb")
     world.disk.room = 100
     world.finish()
     await turns()
-    assert own.transport.aborted
+    assert replica.transport.aborted
     assert not list(tmp_path.iterdir())
     assert not world.master._roster.all
     again = await world.join(b"eof", b"psb")
@@ -135,14 +135,14 @@ async def test_the_slowest_receiver_sets_the_pace(tmp_path):
     world = World(tmp_path, "--repl-diskless-sync-max-replicas", "2", "--repl-diskless-sync-delay", "100")
     for number in range(1500):
         world.run(b"SET", b"key:%d" % number, b"x" * 500)
-    one = await world.join(b"eof")
-    assert not one.got
-    two = await world.join(b"eof", clogged=True)
-    assert one.got.startswith(b"+FULLRESYNC")
+    fast = await world.join(b"eof")
+    assert not fast.got
+    slow = await world.join(b"eof", clogged=True)
+    assert fast.got.startswith(b"+FULLRESYNC")
     await turns()
-    assert b"REDIS" not in one.got
-    world.master.drop(two.session)
-    await whole(one)
+    assert b"REDIS" not in fast.got
+    world.master.drop(slow.session)
+    await whole(fast)
 
 
 def test_many_receivers_are_sent_slices_in_turn(tmp_path, monkeypatch):

@@ -157,9 +157,9 @@ def test_the_master_reports_its_replicas(master, replica, engine):
     """ROLE and INFO list each replica with its port and offset, and CLIENT LIST marks it as a replica."""
     settled(master)
     port = replica.socket.getpeername()[1]
-    role, offset, told = master.run("ROLE")
-    assert (role, told[0][:2]) == (b"master", [b"127.0.0.1", b"%d" % port])
-    assert 0 < int(told[0][2]) <= offset
+    role, offset, replicas = master.run("ROLE")
+    assert (role, replicas[0][:2]) == (b"master", [b"127.0.0.1", b"%d" % port])
+    assert 0 < int(replicas[0][2]) <= offset
     lines = info(master)
     assert lines["connected_slaves"] == "1"
     assert lines["slave0"].startswith(f"ip=127.0.0.1,port={port},state=online,offset=")

@@ -78,7 +78,9 @@ def test_a_file_that_is_cut_off_affects_no_other_client(master, engine):
             master.run("SET", "and", diskless)
             assert tap.commands(diskless.encode())[-1] == [b"SET", b"and", diskless.encode()]
     assert master.run("DBSIZE") == 3001
-    wait_for(lambda: not [one for one in engine.directory.iterdir() if one.name.startswith("temp-")], "the files to go")
+    wait_for(
+        lambda: not [file for file in engine.directory.iterdir() if file.name.startswith("temp-")], "the files to go"
+    )
 
 
 def test_a_replica_that_never_reads_is_disconnected_and_recovers(master, engine):

@@ -30,10 +30,10 @@ class Master:
 
     def close(self) -> None:
         """Close all connections."""
-        for one in (self._listener, *self._open):
+        for connection in (self._listener, *self._open):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         with suppress(OSError):

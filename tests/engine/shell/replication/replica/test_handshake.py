@@ -26,8 +26,8 @@ def talk(shake: Handshake, *lines: bytes) -> list[bytes]:
 def test_the_replica_announces_itself_and_its_position():
     """The replica sends PING, AUTH, REPLCONF for each fact, and PSYNC with the history and the first missing offset."""
     shake = Handshake(WHO, (ID, 11))
-    said = talk(shake, b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"-ERR unknown", b"+CONTINUE")
-    assert said == [
+    sent = talk(shake, b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"-ERR unknown", b"+CONTINUE")
+    assert sent == [
         command(b"PING"),
         command(b"AUTH", b"user", b"secret"),
         command(b"REPLCONF", b"listening-port", b"6380"),
@@ -43,8 +43,8 @@ def test_the_replica_announces_itself_and_its_position():
 def test_without_a_history_it_requests_all_data():
     """The master's reply to PSYNC ? -1 has the start of its stream; empty lines are keepalives."""
     shake = Handshake(Introduction(), None)
-    said = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
-    assert said[2] == command(b"PSYNC", b"?", b"-1")
+    sent = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
+    assert sent[2] == command(b"PSYNC", b"?", b"-1")
     assert shake.outcome == Full(ID, 77)
 
 
@@ -56,7 +56,7 @@ def test_a_history_may_continue_under_another_id():
 
 
 @pytest.mark.parametrize(
-    ("lines", "what"),
+    ("lines", "pattern"),
     [
         ([b"-MISCONF x"], "PING.*MISCONF"),
         ([b"$-1"], "PING"),
@@ -66,11 +66,11 @@ def test_a_history_may_continue_under_another_id():
         ([b"+PONG", b"+OK", b"+OK", b"+OK", b"+OK", b"+OK", b"+FULLRESYNC short 1"], "PSYNC.*short"),
     ],
 )
-def test_a_rejection_by_the_master_is_an_error(lines, what):
+def test_a_rejection_by_the_master_is_an_error(lines, pattern):
     """The error has the command and the master's reply, but never the password."""
     shake = Handshake(WHO, None)
     talk(shake, *lines[:-1])
-    with pytest.raises(HandshakeError, match=what) as caught:
+    with pytest.raises(HandshakeError, match=pattern) as caught:
         shake.line(lines[-1])
     assert "secret" not in str(caught.value) + repr(WHO)
 

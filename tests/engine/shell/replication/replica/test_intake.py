@@ -59,41 +59,41 @@ def test_a_stream_in_pieces_gives_the_same_data():
     assert whole.fed == STREAM
     assert whole.core.databases[4].peek(b"s").length == 300
     for size in (1, 2, 3, 11, 64, 1000):
-        one = Replica()
+        replica = Replica()
         for at in range(0, len(STREAM), size):
-            one.take(STREAM[at : at + size])
-        assert one.fed == STREAM
-        assert state(one.core) == state(whole.core)
-        assert commands(one.core.changes.effects) == commands(whole.core.changes.effects)
+            replica.take(STREAM[at : at + size])
+        assert replica.fed == STREAM
+        assert state(replica.core) == state(whole.core)
+        assert commands(replica.core.changes.effects) == commands(whole.core.changes.effects)
 
 
 def test_a_transaction_is_applied_and_passed_on_as_a_whole():
     """Until EXEC no command of a transaction runs, and the history stays at MULTI; its effects are one transaction."""
-    one = Replica()
+    replica = Replica()
     before = command(b"SET", b"k", b"0")
-    one.take(before + command(b"MULTI") + command(b"INCR", b"k") + command(b"INCR", b"other"))
-    assert one.core.databases[0].peek(b"k") == b"0"
-    assert one.fed == before
-    one.core.changes.effects.clear()
-    one.take(command(b"EXEC"))
-    assert one.core.databases[0].peek(b"k") == b"1"
-    assert [argv[0] for _, argv in commands(one.core.changes.effects)] == [b"MULTI", b"INCRBY", b"INCRBY", b"EXEC"]
-    assert one.fed.endswith(command(b"EXEC"))
+    replica.take(before + command(b"MULTI") + command(b"INCR", b"k") + command(b"INCR", b"other"))
+    assert replica.core.databases[0].peek(b"k") == b"0"
+    assert replica.fed == before
+    replica.core.changes.effects.clear()
+    replica.take(command(b"EXEC"))
+    assert replica.core.databases[0].peek(b"k") == b"1"
+    assert [argv[0] for _, argv in commands(replica.core.changes.effects)] == [b"MULTI", b"INCRBY", b"INCRBY", b"EXEC"]
+    assert replica.fed.endswith(command(b"EXEC"))
 
 
 def test_an_expired_key_stays_until_the_master_deletes_it():
     """The master's commands apply to an expired key; clients do not see the key, and it is kept."""
-    one = Replica()
-    one.core.changes.hold_expiry("master", 1 << 62)
-    one.take(command(b"SET", b"k", b"x", b"PXAT", b"1000") + command(b"APPEND", b"k", b"y"))
-    client = one.core.open_session(1)
+    replica = Replica()
+    replica.core.changes.hold_expiry("master", 1 << 62)
+    replica.take(command(b"SET", b"k", b"x", b"PXAT", b"1000") + command(b"APPEND", b"k", b"y"))
+    client = replica.core.open_session(1)
     now = 2_000_000
-    assert one.core.execute(client, [b"EXISTS", b"k"], now) == 0
-    assert one.core.execute(client, [b"STRLEN", b"k"], now) == 0
-    one.core.expire_due(now)
-    assert one.core.databases[0].holds(b"k")
-    one.take(command(b"DEL", b"k"))
-    assert not one.core.databases[0].holds(b"k")
+    assert replica.core.execute(client, [b"EXISTS", b"k"], now) == 0
+    assert replica.core.execute(client, [b"STRLEN", b"k"], now) == 0
+    replica.core.expire_due(now)
+    assert replica.core.databases[0].holds(b"k")
+    replica.take(command(b"DEL", b"k"))
+    assert not replica.core.databases[0].holds(b"k")
 
 
 @pytest.mark.parametrize(
@@ -107,34 +107,34 @@ def test_an_expired_key_stays_until_the_master_deletes_it():
 )
 def test_a_failing_command_stops_the_stream(wrong, why):
     """The error has the command and its offset; earlier commands have run and were passed on, later ones were not."""
-    one = Replica()
+    replica = Replica()
     before = command(b"SET", b"a", b"1")
     with pytest.raises(DamagedError, match=why) as caught:
-        one.take(before + wrong + command(b"SET", b"b", b"1"))
+        replica.take(before + wrong + command(b"SET", b"b", b"1"))
     assert caught.value.offset == len(before)
-    assert one.core.databases[0].peek(b"a") == b"1"
-    assert one.core.databases[0].peek(b"b") is None
-    assert one.fed == before
+    assert replica.core.databases[0].peek(b"a") == b"1"
+    assert replica.core.databases[0].peek(b"b") is None
+    assert replica.fed == before
 
 
 def test_failing_commands_can_be_skipped_and_counted():
     """With 'load-unknown skip' failing commands are counted, also in transactions, and the others run."""
-    one = Replica(skip=True)
+    replica = Replica(skip=True)
     unknown = command(b"PFADD", b"text", b"a")
-    one.take(unknown + command(b"MULTI") + unknown + command(b"SET", b"a", b"1") + command(b"EXEC") + unknown)
-    assert one.core.databases[0].peek(b"a") == b"1"
-    assert one.intake.left_out == 3
-    assert one.fed.endswith(unknown)
+    replica.take(unknown + command(b"MULTI") + unknown + command(b"SET", b"a", b"1") + command(b"EXEC") + unknown)
+    assert replica.core.databases[0].peek(b"a") == b"1"
+    assert replica.intake.left_out == 3
+    assert replica.fed.endswith(unknown)
 
 
 def test_hsetex_of_redis_8_is_applied():
     """HSETEX with KEEPTTL, which Redis 8 sends for HINCRBYFLOAT, sets the field and keeps its deadline."""
-    one, moment = Replica(), b"9999999999999"
-    session = one.core.open_session(1)
-    one.take(command(b"HSETEX", b"h", b"PXAT", moment, b"FIELDS", b"1", b"f", b"1"))
-    one.take(command(b"HSETEX", b"h", b"KEEPTTL", b"FIELDS", b"1", b"f", b"0.25"))
-    assert one.core.execute(session, [b"HGET", b"h", b"f"], 1) == b"0.25"
-    assert one.core.execute(session, [b"HPEXPIRETIME", b"h", b"FIELDS", b"1", b"f"], 1) == [int(moment)]
+    replica, moment = Replica(), b"9999999999999"
+    session = replica.core.open_session(1)
+    replica.take(command(b"HSETEX", b"h", b"PXAT", moment, b"FIELDS", b"1", b"f", b"1"))
+    replica.take(command(b"HSETEX", b"h", b"KEEPTTL", b"FIELDS", b"1", b"f", b"0.25"))
+    assert replica.core.execute(session, [b"HGET", b"h", b"f"], 1) == b"0.25"
+    assert replica.core.execute(session, [b"HPEXPIRETIME", b"h", b"FIELDS", b"1", b"f"], 1) == [int(moment)]
 
 
 def test_the_claims_of_one_delivery_run_together():
@@ -160,20 +160,20 @@ def test_the_claims_of_one_delivery_run_together():
 
 def test_getack_is_recognised():
     """REPLCONF GETACK is recognised and counts as part of the stream."""
-    one = Replica()
+    replica = Replica()
     asked = command(b"REPLCONF", b"GETACK", b"*")
-    one.take(asked)
-    assert one.intake.is_asked
-    assert one.fed == asked
+    replica.take(asked)
+    assert replica.intake.is_asked
+    assert replica.fed == asked
 
 
 def test_blocked_clients_get_the_master_s_entries():
     """A client that blocks on a replica gets the entry that the master added."""
-    one = Replica()
-    client = one.core.open_session(1)
-    one.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
-    one.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
-    assert [session for session, _ in one.core.outbox] == [client]
+    replica = Replica()
+    client = replica.core.open_session(1)
+    replica.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
+    replica.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
+    assert [session for session, _ in replica.core.outbox] == [client]
 
 
 def library(name: bytes, code: bytes = b"redis.register_function('f', function() return 1 end)") -> bytes:
@@ -189,26 +189,26 @@ def test_libraries_of_a_master_are_kept_even_if_they_cannot_run(has_lua, monkeyp
     """
     if not has_lua:
         monkeypatch.setitem(sys.modules, "lupa", None)
-    one = Replica()
+    replica = Replica()
     fails = library(b"fails", b"redis.nonsense()")
-    payload = one.core.execute(one.core.open_session(1), [b"FUNCTION", b"DUMP"], 1)
+    payload = replica.core.execute(replica.core.open_session(1), [b"FUNCTION", b"DUMP"], 1)
     for code in (
         library(b"first"),
         fails,
         library(b"gone"),
         library(b"first", b"redis.register_function('g', function() return 2 end)"),
     ):
-        one.take(command(b"FUNCTION", b"LOAD", b"REPLACE", code))
-    assert one.core.functions.find(b"g") if has_lua else True
-    one.take(command(b"FUNCTION", b"DELETE", b"gone") + command(b"SET", b"k", b"v"))
-    kept = {fails, library(b"first", b"redis.register_function('g', function() return 2 end)")}
-    assert {*one.core.functions.codes()} == kept
-    assert len(one.core.functions.codes()) == 2
-    assert one.core.databases[0].peek(b"k") == b"v"
-    client = one.core.open_session(1)
-    reply = one.core.execute(client, [b"FCALL", b"g", b"0"], 1)
+        replica.take(command(b"FUNCTION", b"LOAD", b"REPLACE", code))
+    assert replica.core.functions.find(b"g") if has_lua else True
+    replica.take(command(b"FUNCTION", b"DELETE", b"gone") + command(b"SET", b"k", b"v"))
+    expected = {fails, library(b"first", b"redis.register_function('g', function() return 2 end)")}
+    assert {*replica.core.functions.codes()} == expected
+    assert len(replica.core.functions.codes()) == 2
+    assert replica.core.databases[0].peek(b"k") == b"v"
+    client = replica.core.open_session(1)
+    reply = replica.core.execute(client, [b"FCALL", b"g", b"0"], 1)
     assert isinstance(reply, CommandError) is not has_lua
     if not has_lua:
         assert b"lupa" in reply.text
-    one.take(command(b"FUNCTION", b"RESTORE", payload, b"FLUSH"))
-    assert one.core.functions.codes() == []
+    replica.take(command(b"FUNCTION", b"RESTORE", payload, b"FLUSH"))
+    assert replica.core.functions.codes() == []

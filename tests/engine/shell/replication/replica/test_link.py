@@ -18,14 +18,14 @@ class Owner:
     def __init__(self) -> None:
         self.is_connected = asyncio.Event()
         self.is_lost = asyncio.Event()
-        self.said = b""
+        self.data = b""
         self.why = ""
 
     def connected(self) -> None:
         self.is_connected.set()
 
     def received(self, data: bytes) -> None:
-        self.said += data
+        self.data += data
 
     def lost(self, why: str) -> None:
         self.why = why
@@ -55,7 +55,7 @@ def test_sending_on_a_lost_link_is_harmless() -> None:
 
     async def body() -> None:
         owner, link = await _lost_link()
-        assert (owner.said, link.is_closed) == (b"last words", True)
+        assert (owner.data, link.is_closed) == (b"last words", True)
         link.send(b"REPLCONF ACK 1\r\n")
         link.pause(True)
         assert not link.is_paused

@@ -34,8 +34,8 @@ def pair(servers: dict[str, Member], names: str) -> Iterator[tuple[Member, Membe
 def is_online(master: Member, replica: Member) -> bool:
     """Whether the master has only this replica and sends it the stream."""
     info = master.info()
-    told: Any = info.get("slave0") or {}
-    return (info["connected_slaves"], told.get("port"), told.get("state")) == (1, replica.port, "online")
+    reported: Any = info.get("slave0") or {}
+    return (info["connected_slaves"], reported.get("port"), reported.get("state")) == (1, replica.port, "online")
 
 
 def stage(member: Member) -> Any:
@@ -127,8 +127,8 @@ def test_a_production_server_is_migrated_with_its_readers(servers, names):
             taken = client.xreadgroup("workers", "w1", {"s": ">"}, count=30)[0][1]
             client.xreadgroup("workers", "w2", {"s": ">"}, count=10)
             client.xack("s", "workers", *(entry for entry, _ in taken[:5]))
-        said = {"stream": "s", "group": "g", "startingOffsets": "earliest", "maxEntriesPerTrigger": 60}
-        query = Query(f"redis://127.0.0.1:{old.port}", "n int", **said)
+        options = {"stream": "s", "group": "g", "startingOffsets": "earliest", "maxEntriesPerTrigger": 60}
+        query = Query(f"redis://127.0.0.1:{old.port}", "n int", **options)
         rows = numbers(query.trigger() or [])
         query.plan()
         pending = pending_of(old, "workers")
@@ -151,7 +151,7 @@ def pending_of(member: Member, group: str) -> list[tuple[Any, ...]]:
     """Return ID, consumer and delivery count of a group's pending entries."""
     with member.client() as client:
         found = client.xpending_range("s", group, "-", "+", 1000)
-    return [(one["message_id"], one["consumer"], one["times_delivered"]) for one in found]
+    return [(record["message_id"], record["consumer"], record["times_delivered"]) for record in found]
 
 
 @pytest.mark.redis

@@ -58,15 +58,17 @@ class Secured(Member):
 def secured() -> Iterator[tuple[list[Member], list[int], Path]]:
     """Yield a master and its replica, three Sentinels that watch them, and the file of the certificate authority."""
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-secured-")))
-        signer = authority(place, "ca")
-        made = certificate(place, "server", signer, "IP:127.0.0.1,DNS:localhost")
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-secured-")))
+        signer = authority(directory, "ca")
+        made = certificate(directory, "server", signer, "IP:127.0.0.1,DNS:localhost")
         tls = [
             f"tls-cert-file {made.certificate}",
             f"tls-key-file {made.key}",
             f"tls-ca-cert-file {signer.certificate}",
         ]
-        found = [Secured(place / f"{number}", [*tls, "tls-auth-clients no"], signer.certificate) for number in range(2)]
+        found = [
+            Secured(directory / f"{number}", [*tls, "tls-auth-clients no"], signer.certificate) for number in range(2)
+        ]
         for member in found:
             stack.callback(member.stop)
             member.launch()
@@ -111,8 +113,8 @@ def test_a_master_dies_with_full_security():
         def know_all() -> bool:
             for port in ports:
                 with asked(port, authority_file) as client:
-                    said = client.sentinel_master("main")
-                if (int(said["num-other-sentinels"]), int(said["num-slaves"])) != (2, 1):
+                    state = client.sentinel_master("main")
+                if (int(state["num-other-sentinels"]), int(state["num-slaves"])) != (2, 1):
                     return False
             return True
 

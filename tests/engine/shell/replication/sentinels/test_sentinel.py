@@ -88,7 +88,9 @@ def announced(watching: Sentinels) -> set[tuple[int, int]]:
     found = []
     for number in range(len(watching.ports)):
         with watching.client(number) as sentinel:
-            found.append({(int(one["port"]), int(one["slave-priority"])) for one in sentinel.sentinel_slaves("main")})
+            found.append(
+                {(int(replica["port"]), int(replica["slave-priority"])) for replica in sentinel.sentinel_slaves("main")}
+            )
     return found[0] if found[0] == found[1] == found[2] else set()
 
 
