@@ -60,9 +60,9 @@ def _compare(mode: str, commands: int, options: argparse.Namespace) -> int:
             if time.monotonic() - shown > 2:
                 shown = time.monotonic()
                 print(f"{mode}: {done:,} of {commands:,} commands", file=sys.stderr)  # noqa: T201
-    what = MODES[mode][1]
+    description = MODES[mode][1]
     seconds = time.monotonic() - began
-    print(f"{what}: {done:,} commands in {number:,} sequences, {seconds:.0f} s, {found} differences")  # noqa: T201
+    print(f"{description}: {done:,} commands in {number:,} sequences, {seconds:.0f} s, {found} differences")  # noqa: T201
     return found
 
 

@@ -69,7 +69,7 @@ def sequence(seed: str, length: int) -> list[Step]:
 
 
 def _played(steps: list[Step], clients: list[Client]) -> list[tuple[Any, Any]]:
-    """Yield each step's reply, and the waiting client's reply after it.
+    """Return each step's reply, and the waiting client's reply after it.
 
     The server itself reports whether the client still waits.
     """
@@ -98,15 +98,15 @@ def _answered(waiter: Client) -> tuple[bool, Any] | None:
     return (came, reply) if came or waiter.blocked() else None
 
 
-def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
-    if isinstance(ours, Error) and isinstance(theirs, Error):
+def _same_wake(words: tuple[str, ...], reply: Any, expected: Any) -> bool:
+    if isinstance(reply, Error) and isinstance(expected, Error):
         # 7.0 has special errors for a key or a group deleted while a client waits; newer releases run the command
         # again.
-        return theirs.text.startswith(("UNBLOCKED", "NOGROUP the consumer group")) or ours == theirs
-    return ours == theirs or (bool(words) and same([word.encode() for word in words], ours, theirs))
+        return expected.text.startswith(("UNBLOCKED", "NOGROUP the consumer group")) or reply == expected
+    return reply == expected or (bool(words) and same([word.encode() for word in words], reply, expected))
 
 
-def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
+def _served_by_the_key_alone(reply: Any, expected: Any) -> bool:
     """Whether replies differ because a release before 7.2 only looks at the key that became ready.
 
     Newer releases run the whole command again.
@@ -115,10 +115,10 @@ def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
     """
     if servers.redis_release().since("7.2"):
         return False
-    found = list(theirs.values()) if isinstance(theirs, dict) else theirs
-    in_vain = ours == "nothing" and isinstance(found, list) and len(found) == 1 and found[0] in ([], [ANY, []])
-    other_key = isinstance(ours, Error) and ours.text.startswith("WRONGTYPE") and isinstance(theirs, list)
-    return in_vain or other_key
+    found = list(expected.values()) if isinstance(expected, dict) else expected
+    no_reply = reply == "nothing" and isinstance(found, list) and len(found) == 1 and found[0] in ([], [ANY, []])
+    other_key = isinstance(reply, Error) and reply.text.startswith("WRONGTYPE") and isinstance(expected, list)
+    return no_reply or other_key
 
 
 class BlockingMachine:
@@ -130,7 +130,7 @@ class BlockingMachine:
         self.commands = 0
         self.wakes = 0
 
-    def _theirs(self, steps: list[Step]) -> list[tuple[Any, Any]]:
+    def _real_results(self, steps: list[Step]) -> list[tuple[Any, Any]]:
         control = SocketClient(self._real.connect(), 2, None)
         clients = [SocketClient(self._real.connect(), self._proto, control) for _ in range(3)]
         try:
@@ -140,7 +140,7 @@ class BlockingMachine:
             for client in (*clients, control):
                 client.close()
 
-    def _ours(self, steps: list[Step]) -> list[tuple[Any, Any]]:
+    def _engine_results(self, steps: list[Step]) -> list[tuple[Any, Any]]:
         core = CoreServer(self._proto)
         core.clock = Clock(time.time_ns() // 1000)
         return _played(steps, [core.main, core.client(), core.client()])
@@ -148,22 +148,22 @@ class BlockingMachine:
     def run(self, steps: list[Step]) -> Difference | None:
         """Run the steps on both sides; return the first difference, or None."""
         done = prepared(steps)
-        theirs, ours = self._theirs(done), self._ours(done)
+        expected, results = self._real_results(done), self._engine_results(done)
         waiting: tuple[str, ...] = ()
         for position, (_, words) in enumerate(done):
             self.commands += 1
-            (reply, woken), (their_reply, their_woken) = ours[position], theirs[position]
+            (reply, woken), (expected_reply, expected_wake) = results[position], expected[position]
             self.wakes += woken != "nothing"
             if reply == "waits":
                 waiting = words
             argv = [word.encode() for word in words]
-            equal = same(argv, reply, their_reply) or words[0].upper() == "EXEC"
-            if not equal and any(one.applies(argv, reply, their_reply) for one in ENDINGS):
+            equal = same(argv, reply, expected_reply) or words[0].upper() == "EXEC"
+            if not equal and any(ending.applies(argv, reply, expected_reply) for ending in ENDINGS):
                 return None
-            if _served_by_the_key_alone(woken, their_woken):
+            if _served_by_the_key_alone(woken, expected_wake):
                 return None
-            if not equal or not _same_wake(waiting, woken, their_woken):
-                return Difference(self._proto, done[: position + 1], ours[position], theirs[position])
+            if not equal or not _same_wake(waiting, woken, expected_wake):
+                return Difference(self._proto, done[: position + 1], results[position], expected[position])
         return None
 
 

@@ -39,14 +39,14 @@ IGNORED_FIELDS = {
 }
 #: Fields that are compared with older releases only in sequences without deletions and explicit counters.
 IGNORED_AFTER_DELETIONS = {
-    b"entries-read": "7.0 counts on from a number that a deletion has made wrong; newer ones estimate anew",
-    b"lag": "7.0 lacks two of the rules and answers stale or negative numbers",
+    b"entries-read": "7.0 continues from a number that a deletion made wrong; newer releases estimate it again",
+    b"lag": "7.0 lacks two of the rules and returns stale or negative numbers",
 }
 
 #: Error texts changed by newer releases: the start of the old one, and the start of the new one.
 CHANGED_TEXTS = [
     ("ERR Unbalanced XREAD list", "ERR Unbalanced 'xread' list", "7.4 names '+'"),
-    ("ERR timeout is negative", "ERR timeout is out of range", "7.2 tells of overflows"),
+    ("ERR timeout is negative", "ERR timeout is out of range", "7.2 reports overflows"),
     ("ERR Unbalanced XREADGROUP list", "ERR Unbalanced 'xread", "7.4 quotes the command"),
     ("ERR Unbalanced XREAD list", "ERR Unbalanced 'xreadgroup' list", "7.0 names XREAD in some cases of XREADGROUP"),
 ]
@@ -63,7 +63,7 @@ class Ending:
 
     reason: str
     applies: Callable[[list[bytes], Any, Any], bool]
-    #: Whether it is a reason with 8.6 as well.
+    #: Whether it applies to 8.6 as well.
     still: bool = False
 
 
@@ -71,20 +71,22 @@ def _text(reply: Any) -> str:
     return reply.text if isinstance(reply, Error) else ""
 
 
-def _only_more_nodes(ours: Any, theirs: Any) -> bool:
-    ours, theirs = (_info([], reply, False) for reply in (ours, theirs))
-    if not (isinstance(ours, dict) and isinstance(theirs, dict) and b"radix-tree-keys" in theirs):
+def _only_more_nodes(reply: Any, expected: Any) -> bool:
+    reply, expected = (_info([], record, False) for record in (reply, expected))
+    if not (isinstance(reply, dict) and isinstance(expected, dict) and b"radix-tree-keys" in expected):
         return False
-    more = theirs[b"radix-tree-keys"] > ours[b"radix-tree-keys"]
-    return bool(more and _loosely({**ours, b"radix-tree-keys": theirs[b"radix-tree-keys"]}, theirs))
+    more = expected[b"radix-tree-keys"] > reply[b"radix-tree-keys"]
+    return bool(more and _loosely({**reply, b"radix-tree-keys": expected[b"radix-tree-keys"]}, expected))
 
 
-def _only_read_more(ours: Any, theirs: Any) -> bool:
+def _only_read_more(reply: Any, expected: Any) -> bool:
     others = {*NEVER_COMPARED, *IGNORED_AFTER_DELETIONS}
-    if not _loosely(_record(ours, others), _record(theirs, others)):
+    if not _loosely(_record(reply, others), _record(expected, others)):
         return False
-    reads = list(zip(_reads(ours), _reads(theirs), strict=True))
-    return any(mine != other for mine, other in reads) and all((mine or 0) <= (other or 0) for mine, other in reads)
+    reads = list(zip(_reads(reply), _reads(expected), strict=True))
+    return any(count != expected_count for count, expected_count in reads) and all(
+        (count or 0) <= (expected_count or 0) for count, expected_count in reads
+    )
 
 
 def _reads(reply: Any) -> list[Any]:
@@ -99,114 +101,122 @@ def _reads(reply: Any) -> list[Any]:
 
 _ENDINGS = [
     Ending(
-        "7.0 tells of the arguments of an unknown command that has none",
-        lambda words, ours, theirs: len(words) == 1 and f"{_text(ours)}, with args beginning with: " == _text(theirs),
+        "7.0 mentions the arguments of an unknown command even if it has none",
+        lambda words, reply, expected: (
+            len(words) == 1 and f"{_text(reply)}, with args beginning with: " == _text(expected)
+        ),
     ),
     Ending(
         "7.0 allows XSETID below the greatest deleted ID",
-        lambda words, ours, theirs: "smaller than current max_deleted_entry_id" in _text(ours),
+        lambda words, reply, expected: "smaller than current max_deleted_entry_id" in _text(reply),
     ),
     Ending(
-        "7.0 answers ms-* on a millisecond whose sequences are used up with the text for too large elements",
-        lambda words, ours, theirs: "equal or smaller" in _text(ours) and "too large" in _text(theirs),
+        "7.0 rejects ms-* with another text if the millisecond has no sequence number left",
+        lambda words, reply, expected: "equal or smaller" in _text(reply) and "too large" in _text(expected),
     ),
     Ending(
-        "Redis keeps a node whose last live entry was trimmed one by one, if a deleted one stands behind it",
-        lambda words, ours, theirs: _only_more_nodes(ours, theirs),
+        "Redis keeps a node whose last live entry was trimmed individually if a deleted entry follows it",
+        lambda words, reply, expected: _only_more_nodes(reply, expected),
         still=True,
     ),
     Ending(
-        "8.8 lowers the groups' entries-read where XSETID says that fewer entries were added",
-        lambda words, ours, theirs: _only_read_more(ours, theirs),
+        "8.8 lowers the groups' entries-read if XSETID sets fewer added entries",
+        lambda words, reply, expected: _only_read_more(reply, expected),
         still=True,
     ),
     Ending(
-        "the C library's reader of numbers takes IDs with leading blanks",
-        lambda words, ours, theirs: isinstance(ours, Error) and any(word[:1] == b" " for word in words),
+        "the C library's parser of numbers accepts leading blanks in IDs",
+        lambda words, reply, expected: isinstance(reply, Error) and any(word[:1] == b" " for word in words),
         still=True,
     ),
     Ending(
         "ZRANK and ZREVRANK take WITHSCORE since 7.2",
-        lambda words, ours, theirs: words[0].upper() in (b"ZRANK", b"ZREVRANK") and len(words) == 4,
+        lambda words, reply, expected: words[0].upper() in (b"ZRANK", b"ZREVRANK") and len(words) == 4,
     ),
     Ending(
-        "before 7.2 a new sorted set's form did not follow from how many scores ZADD brings",
-        lambda words, ours, theirs: words[0].upper() == b"OBJECT" and (ours, theirs) == (b"skiplist", b"listpack"),
+        "before 7.2 the encoding of a new sorted set did not depend on the number of scores in ZADD",
+        lambda words, reply, expected: (
+            words[0].upper() == b"OBJECT" and (reply, expected) == (b"skiplist", b"listpack")
+        ),
     ),
     Ending(
         "sets are listpacks since 7.2",
-        lambda words, ours, theirs: words[0].upper() == b"OBJECT" and (ours, theirs) == (b"listpack", b"hashtable"),
+        lambda words, reply, expected: (
+            words[0].upper() == b"OBJECT" and (reply, expected) == (b"listpack", b"hashtable")
+        ),
     ),
     Ending(
-        "SORT with LIMIT lets Redis keep a sorted set as a skiplist, HGETEX with PERSIST a hash as one with deadlines",
-        lambda words, ours, theirs: (
-            words[0].upper() == b"OBJECT" and ours == b"listpack" and theirs in (b"skiplist", b"listpackex")
+        "in Redis SORT with LIMIT converts a sorted set to a skiplist, and HGETEX with PERSIST a hash to a listpackex",
+        lambda words, reply, expected: (
+            words[0].upper() == b"OBJECT" and reply == b"listpack" and expected in (b"skiplist", b"listpackex")
         ),
         still=True,
     ),
     Ending(
-        "Redis keeps what INCRBYFLOAT has made as a text",
-        lambda words, ours, theirs: words[0].upper() == b"OBJECT" and (ours, theirs) == (b"int", b"embstr"),
+        "Redis stores the result of INCRBYFLOAT as text",
+        lambda words, reply, expected: words[0].upper() == b"OBJECT" and (reply, expected) == (b"int", b"embstr"),
         still=True,
     ),
     Ending(
         "lists may be listpacks since 7.2",
-        lambda words, ours, theirs: words[0].upper() == b"OBJECT" and (ours, theirs) == (b"listpack", b"quicklist"),
-    ),
-    Ending(
-        "which texts are numbers for SORT has changed in 7.4",
-        lambda words, ours, theirs: (
-            words[0].upper() in _SORTS and "converted into double" in f"{_text(ours)}{_text(theirs)}"
+        lambda words, reply, expected: (
+            words[0].upper() == b"OBJECT" and (reply, expected) == (b"listpack", b"quicklist")
         ),
     ),
     Ending(
-        "which cursors there are has changed in 7.2",
-        lambda words, ours, theirs: (
-            words[0].upper().endswith(b"SCAN") and "invalid cursor" in f"{_text(ours)}{_text(theirs)}"
+        "7.4 changed which texts SORT accepts as numbers",
+        lambda words, reply, expected: (
+            words[0].upper() in _SORTS and "converted into double" in f"{_text(reply)}{_text(expected)}"
         ),
     ),
     Ending(
-        "what a cursor shows that the server has not given to anybody",
-        lambda words, ours, theirs: (
+        "7.2 changed the cursors",
+        lambda words, reply, expected: (
+            words[0].upper().endswith(b"SCAN") and "invalid cursor" in f"{_text(reply)}{_text(expected)}"
+        ),
+    ),
+    Ending(
+        "the server never returned this cursor",
+        lambda words, reply, expected: (
             words[0].upper().endswith(b"SCAN")
             and words[1 if words[0].upper() == b"SCAN" else 2].strip() != b"0"
-            and isinstance(ours, list)
-            and isinstance(theirs, list)
+            and isinstance(reply, list)
+            and isinstance(expected, list)
         ),
         still=True,
     ),
     Ending(
-        "LREM has no least count before 7.2",
-        lambda words, ours, theirs: words[0].upper() == b"LREM" and "value must between" in _text(ours),
+        "LREM has no minimum count before 7.2",
+        lambda words, reply, expected: words[0].upper() == b"LREM" and "value must between" in _text(reply),
     ),
     Ending(
         "XREAD takes + since 7.4",
-        lambda words, ours, theirs: words[0].upper() == b"XREAD" and b"+" in words,
+        lambda words, reply, expected: words[0].upper() == b"XREAD" and b"+" in words,
     ),
 ]
 
 
-ENDINGS = [one for one in _ENDINGS if one.still or not NEW]
+ENDINGS = [ending for ending in _ENDINGS if ending.still or not NEW]
 
 
-def same(words: list[bytes], ours: Any, theirs: Any, plain: bool = False) -> bool:
+def same(words: list[bytes], reply: Any, expected: Any, plain: bool = False) -> bool:
     """Whether two replies to a command agree. ``plain`` says that nothing was deleted in this sequence."""
-    if isinstance(ours, Error) and isinstance(theirs, Error):
-        return ours == theirs or any(
-            theirs.text.startswith(old) and ours.text.startswith(new) for old, new, _ in CHANGED_TEXTS
+    if isinstance(reply, Error) and isinstance(expected, Error):
+        return reply == expected or any(
+            expected.text.startswith(old) and reply.text.startswith(new) for old, new, _ in CHANGED_TEXTS
         )
     name = words[0].upper()
     # Keys found by BY may be equal or missing: the order of a set is random then.
     if name in _UNORDERED or (name in _SORTS and b"BY" in map(bytes.upper, words)):
-        return bool(_in_order(name, words, ours) == _in_order(name, words, theirs))
+        return bool(_in_order(name, words, reply) == _in_order(name, words, expected))
     if name.startswith((b"Z", b"BZ")):
         if name == b"ZRANDMEMBER" and len(words) == 2:
-            return type(ours) is type(theirs)
-        return _with_scores(name, ours) == _with_scores(name, theirs)
+            return type(reply) is type(expected)
+        return _with_scores(name, reply) == _with_scores(name, expected)
     if name in _FORMS:
         form = _FORMS[name]
-        return _loosely(form(words, ours, plain), form(words, theirs, plain))
-    return _equal(ours, theirs)
+        return _loosely(form(words, reply, plain), form(words, expected, plain))
+    return _equal(reply, expected)
 
 
 #: Commands whose replies have the order of a hash table.
@@ -252,19 +262,19 @@ def _number(word: Any) -> Any:
     return word
 
 
-def _equal(ours: Any, theirs: Any) -> bool:
-    return type(ours) is type(theirs) and bool(ours == theirs)
+def _equal(reply: Any, expected: Any) -> bool:
+    return type(reply) is type(expected) and bool(reply == expected)
 
 
-def _loosely(ours: Any, theirs: Any) -> bool:
+def _loosely(reply: Any, expected: Any) -> bool:
     """Whether two replies are equal except for times, which may differ a little."""
-    if isinstance(ours, list) and isinstance(theirs, list):
-        return len(ours) == len(theirs) and all(map(_loosely, ours, theirs))
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return list(ours) == list(theirs) and all(_loosely(ours[key], theirs[key]) for key in ours)
-    if isinstance(ours, _Time) and isinstance(theirs, _Time):
-        return abs(ours - theirs) <= TOLERANCE
-    return _equal(ours, theirs)
+    if isinstance(reply, list) and isinstance(expected, list):
+        return len(reply) == len(expected) and all(map(_loosely, reply, expected))
+    if isinstance(reply, dict) and isinstance(expected, dict):
+        return list(reply) == list(expected) and all(_loosely(reply[key], expected[key]) for key in reply)
+    if isinstance(reply, _Time) and isinstance(expected, _Time):
+        return abs(reply - expected) <= TOLERANCE
+    return _equal(reply, expected)
 
 
 class _Time(int):

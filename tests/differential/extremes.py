@@ -60,7 +60,7 @@ def _varied(argument: Argument, group: str) -> Iterator[list[str]]:
         for at, part in enumerate(needed):
             for words in _varied(part, group):
                 parts = [_words(other, group) if n != at else words for n, other in enumerate(needed)]
-                yield token + [word for one in parts for word in one]
+                yield token + [word for chunk in parts for word in chunk]
 
 
 def _of(command: Command) -> Iterator[list[str]]:
@@ -68,9 +68,9 @@ def _of(command: Command) -> Iterator[list[str]]:
     for at, varied in enumerate(given):
         for words in _varied(varied, command.group):
             parts = [
-                words if n == at else _words(one, command.group)
-                for n, one in enumerate(given)
-                if n == at or not one.optional
+                words if n == at else _words(argument, command.group)
+                for n, argument in enumerate(given)
+                if n == at or not argument.optional
             ]
             yield [*command.name.upper().split("|"), *[word for part in parts for word in part]]
 
@@ -125,14 +125,14 @@ class Side:
             return "waits"
 
 
-def differences(ours: Side, theirs: Side) -> Iterator[tuple[list[str], str, str]]:
+def differences(first: Side, second: Side) -> Iterator[tuple[list[str], str, str]]:
     """Yield the commands whose replies differ, with both replies."""
     for words in generated():
-        here, there = ours.reply(words), theirs.reply(words)
-        if here != there and not is_excused(words):
-            yield words, here, there
+        reply, other_reply = first.reply(words), second.reply(words)
+        if reply != other_reply and not is_excused(words):
+            yield words, reply, other_reply
 
 
 if __name__ == "__main__":
-    for said in differences(Side(int(sys.argv[1])), Side(int(sys.argv[2]))):
-        print(*said, sep=" | ")
+    for difference in differences(Side(int(sys.argv[1])), Side(int(sys.argv[2]))):
+        print(*difference, sep=" | ")

@@ -126,18 +126,18 @@ class Grammar(Vocabulary):
         if self._random.random() > 0.08 or words[1:2] == ["lex"] or words[0] in _NOT_CHANGED:
             return words
         words = list(words)
-        place = self._random.randrange(len(words))
-        what = self._random.randrange(5)
-        if what == 0 and len(words) > 1:
-            del words[place]
-        elif what == 1:
-            words.insert(place, words[place])
-        elif what == 2 and place > 0:
-            words[place] = self._random.choice(NOISE)
-        elif what == 3:
-            words.insert(max(place, 1), self._random.choice(NOISE))
+        position = self._random.randrange(len(words))
+        change = self._random.randrange(5)
+        if change == 0 and len(words) > 1:
+            del words[position]
+        elif change == 1:
+            words.insert(position, words[position])
+        elif change == 2 and position > 0:
+            words[position] = self._random.choice(NOISE)
+        elif change == 3:
+            words.insert(max(position, 1), self._random.choice(NOISE))
         else:
-            words[place] = words[place].swapcase()
+            words[position] = words[position].swapcase()
         return words
 
 

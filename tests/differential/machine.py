@@ -26,13 +26,13 @@ class Difference:
 
     proto: int
     steps: list[Step]
-    ours: Any
-    theirs: Any
+    reply: Any
+    expected: Any
 
     def __str__(self) -> str:
         lines = [f"RESP{self.proto}, {len(self.steps)} steps; the last one differs:"]
         lines += [f"  {client}> {' '.join(_shown(word) for word in words)}" for client, words in self.steps]
-        return "\n".join([*lines, f"  engine: {self.ours!r}", f"  redis:  {self.theirs!r}"])
+        return "\n".join([*lines, f"  engine: {self.reply!r}", f"  redis:  {self.expected!r}"])
 
 
 def _shown(word: str) -> str:
@@ -75,7 +75,7 @@ class Machine:
     def __init__(self, real: servers.Running, proto: int, over_tcp: servers.Running | None = None) -> None:
         self.proto = proto
         self._real = ServerSide(real, proto)
-        self._ours: CoreSide | ServerSide = (
+        self._engine: CoreSide | ServerSide = (
             CoreSide(self._real, proto) if over_tcp is None else ServerSide(over_tcp, proto)
         )
         #: Numbers of compared commands, of error replies, and of sequences ended by an exclusion.
@@ -85,46 +85,48 @@ class Machine:
 
     def close(self) -> None:
         self._real.close()
-        self._ours.close()
+        self._engine.close()
 
     def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
         """Run the steps on both sides, starting empty; return the first difference or None. ``plain`` means no
         deletions.
         """
         done = prepared(steps)
-        if not self._ours.automatic_ids:
+        if not self._engine.automatic_ids:
             done = [(client, words) for client, words in done if "*" not in words]
-        theirs = self._real.replies(done)
-        ours = self._ours.replies(done, theirs)
+        expected = self._real.replies(done)
+        replies = self._engine.replies(done, expected)
         self._queued = [[], []]
         for position, (client, words) in enumerate(done):
             self.commands += 1
-            self.errors += isinstance(ours[position], Error)
+            self.errors += isinstance(replies[position], Error)
             argv = [word.encode() for word in words]
-            verdict = self._verdict(client, argv, ours[position], theirs[position], plain)
+            verdict = self._verdict(client, argv, replies[position], expected[position], plain)
             if verdict == "excluded":
                 self.ended += 1
                 return None
             if verdict == "different":
-                return Difference(self.proto, done[: position + 1], ours[position], theirs[position])
+                return Difference(self.proto, done[: position + 1], replies[position], expected[position])
         return None
 
-    def _verdict(self, client: int, argv: list[bytes], ours: Any, theirs: Any, plain: bool) -> str:
+    def _verdict(self, client: int, argv: list[bytes], reply: Any, expected: Any, plain: bool) -> str:
         """Return ``same``, ``excluded`` or ``different``. Replies of EXEC are compared as those of the
         queued commands.
         """
         queue = self._queued[client]
-        if theirs == b"QUEUED" and ours == theirs:
+        if expected == b"QUEUED" and reply == expected:
             queue.append(argv)
             return "same"
-        pairs = [(argv, ours, theirs)]
+        pairs = [(argv, reply, expected)]
         if argv[0].upper() in (b"EXEC", b"DISCARD"):
             queued, self._queued[client] = queue, []
-            if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs) == len(queued):
-                pairs = list(zip(queued, ours, theirs, strict=True))
-        for words, mine, other in pairs:
-            if not same(words, mine, other, plain):
-                return "excluded" if any(one.applies(words, mine, other) for one in ENDINGS) else "different"
+            if isinstance(reply, list) and isinstance(expected, list) and len(reply) == len(expected) == len(queued):
+                pairs = list(zip(queued, reply, expected, strict=True))
+        for words, part, expected_part in pairs:
+            if not same(words, part, expected_part, plain):
+                return (
+                    "excluded" if any(ending.applies(words, part, expected_part) for ending in ENDINGS) else "different"
+                )
         return "same"
 
 

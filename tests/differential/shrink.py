@@ -32,9 +32,9 @@ def shrink(
                 steps, found = fewer, failure
         size //= 2
     for position in range(len(steps)):
-        for place in range(len(steps[position][1]) - 1, 0, -1):
+        for index in range(len(steps[position][1]) - 1, 0, -1):
             client, words = steps[position]
-            fewer = [*steps[:position], (client, words[:place] + words[place + 1 :]), *steps[position + 1 :]]
+            fewer = [*steps[:position], (client, words[:index] + words[index + 1 :]), *steps[position + 1 :]]
             failure = fails(fewer) if time.monotonic() < end else None
             if failure is not None:
                 steps, found = fewer, failure

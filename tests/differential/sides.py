@@ -1,7 +1,7 @@
 """The two sides of a comparison: each runs a sequence, starting empty, and returns its replies.
 
-The core has its own clock, which follows the real server's: if that generated an ID from its time, the core gets this
-time for that step. An engine in a process has its own time, so sequences for it contain no generated IDs.
+The core has its own clock, which follows the real server's: if the server generated an ID from its time, the core gets
+this time for that step. An engine in a process has its own time, so sequences for it contain no generated IDs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ServerSide:
             client.close()
         self._clients = []
 
-    def replies(self, steps: list[Step], _theirs: list[Any] | None = None) -> list[Any]:
+    def replies(self, steps: list[Step], _expected: list[Any] | None = None) -> list[Any]:
         """Return the replies to the steps. Consecutive commands of one client are sent together."""
         replies: list[Any] = []
         try:
@@ -66,7 +66,7 @@ class ServerSide:
                 client = self._clients[steps[start][0]]
                 client.send_all([words for _, words in steps[start:end]])
                 for _ in range(start, end):
-                    replies.append(client.receive())  # noqa: PERF401  (what came before a failure is kept)
+                    replies.append(client.receive())  # noqa: PERF401  (replies before a failure are kept)
             self.ended = int(time.time() * 1000)
         except OSError as error:
             # A closed or silent connection is the reply from here on, and the next sequence gets new connections.
@@ -96,19 +96,19 @@ class CoreSide:
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
-    def replies(self, steps: list[Step], theirs: list[Any]) -> list[Any]:
+    def replies(self, steps: list[Step], expected: list[Any]) -> list[Any]:
         """Return the replies to the steps, given those of the real server."""
         core = CoreServer(self._proto)
         core.clock = Clock(self._real.began * 1000)
         core.core.config.change([(b"stream-node-max-entries", b"%d" % NODE_ENTRIES)])
         clients = [core.main, core.client()]
         replies: list[Any] = []
-        for (client, words), their in zip(steps, theirs, strict=True):
+        for (client, words), expected_reply in zip(steps, expected, strict=True):
             if words[0].upper() in ("XADD", "EXEC"):
-                core.clock.now_us = max(core.clock.now_us, self._time_in(their) * 1000)
+                core.clock.now_us = max(core.clock.now_us, self._time_in(expected_reply) * 1000)
             try:
                 replies.append(clients[client].run(*(word.encode() for word in words)))
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is a difference, to be shrunk and shown)
+            except Exception as error:  # noqa: BLE001  (any exception is a difference)
                 replies.append(error)
         return replies
 

@@ -74,13 +74,13 @@ def _weighing(g: Vocabulary, count: int) -> Words:
 
 
 def _zcombined(g: Vocabulary) -> Words:
-    what, keys = g.one(["ZUNION", "ZINTER", "ZDIFF"]), g.sorted_sets()
-    more = _weighing(g, len(keys) - 1) if what != "ZDIFF" or g.chance(0.05) else []
+    name, keys = g.one(["ZUNION", "ZINTER", "ZDIFF"]), g.sorted_sets()
+    more = _weighing(g, len(keys) - 1) if name != "ZDIFF" or g.chance(0.05) else []
     if g.chance(0.5):
-        return [f"{what}STORE", g.sorted_set(), *keys, *more]
-    if what == "ZINTER" and g.chance(0.3):
+        return [f"{name}STORE", g.sorted_set(), *keys, *more]
+    if name == "ZINTER" and g.chance(0.3):
         return ["ZINTERCARD", *keys, *(["LIMIT", str(g.number(-1, 3))] if g.chance(0.5) else [])]
-    return [what, *keys, *more, *(["WITHSCORES"] if g.chance(0.7) else [])]
+    return [name, *keys, *more, *(["WITHSCORES"] if g.chance(0.7) else [])]
 
 
 def _sorted_set_key(g: Vocabulary) -> Words:

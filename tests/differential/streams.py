@@ -40,8 +40,8 @@ def _xinfo_stream(g: Vocabulary) -> Words:
 def _xreadgroup(g: Vocabulary) -> Words:
     keys = [g.key() for _ in range(g.number(1, 2))]
     noack = ["NOACK"] if g.chance(0.15) else []
-    places = [">" if g.chance(0.7) else g.one(["0", g.id()]) for _ in keys]
-    return ["XREADGROUP", "GROUP", g.one(GROUPS), g.one(CONSUMERS), *g.count(), *noack, "STREAMS", *keys, *places]
+    ids = [">" if g.chance(0.7) else g.one(["0", g.id()]) for _ in keys]
+    return ["XREADGROUP", "GROUP", g.one(GROUPS), g.one(CONSUMERS), *g.count(), *noack, "STREAMS", *keys, *ids]
 
 
 def _xpending(g: Vocabulary) -> Words:

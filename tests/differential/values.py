@@ -296,9 +296,9 @@ def _set_of(v: Values) -> Words:
 
 
 def _sets_together(v: Values) -> Words:
-    what = v.one(["SINTER", "SUNION", "SDIFF"])
+    name = v.one(["SINTER", "SUNION", "SDIFF"])
     keys = v.keys("set", 4)
-    return [what, *keys] if v.chance(0.5) else [f"{what}STORE", v.key("set"), *keys]
+    return [name, *keys] if v.chance(0.5) else [f"{name}STORE", v.key("set"), *keys]
 
 
 # -- sorting, keys ----------------------------------------------------------------------------------------------------

@@ -30,12 +30,12 @@ def main() -> int:
             cost_many, reply = on_server(engine, case, many)
             if cost_many > 8 * cost_few:
                 cost_many = min(cost_many, on_server(engine, case, many)[0])
-            theirs, their_reply = on_server(real, case, many)
+            real_cost, real_reply = on_server(real, case, many)
             grows = cost_many > 0.05 and cost_many > 8 * cost_few
             conspicuous += grows
             if grows or options.all:
-                error = f"  redis-server: {str(their_reply)[:60]}" if type(their_reply) is not type(reply) else ""
-                figures = f"{cost_few * 1000:9.1f} {cost_many * 1000:9.1f} {theirs * 1000:9.1f}"
+                error = f"  redis-server: {str(real_reply)[:60]}" if type(real_reply) is not type(reply) else ""
+                figures = f"{cost_few * 1000:9.1f} {cost_many * 1000:9.1f} {real_cost * 1000:9.1f}"
                 print(f"{figures}  {'GROWS' if grows else '     '} {case.name}{error}", flush=True)  # noqa: T201
     return 1 if conspicuous else 0
 

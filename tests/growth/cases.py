@@ -78,47 +78,53 @@ def _word(name: str, kind: str, i: int) -> bytes:
 def _filled(found: tuple[Argument, ...], repeated: Argument, kind: str, n: int) -> Words:
     """Return a command's words with ``repeated`` n times, other multiple arguments once, and without optional ones."""
     out: Words = []
-    for one in found:
-        holds = _holds(one, repeated)
-        if one.optional and not holds:
+    for argument in found:
+        holds = _holds(argument, repeated)
+        if argument.optional and not holds:
             continue
-        if one is repeated and kind == "option":
-            out += n * _filled((replace(one, optional=False),), repeated, "same", 1)
+        if argument is repeated and kind == "option":
+            out += n * _filled((replace(argument, optional=False),), repeated, "same", 1)
             continue
-        if one.token:
-            out.append(one.token.encode())
-        if one.kind == "pure-token":
+        if argument.token:
+            out.append(argument.token.encode())
+        if argument.kind == "pure-token":
             continue
-        if one.kind == "oneof":
-            out += _filled((next((p for p in one.parts if _holds(p, repeated)), one.parts[0]),), repeated, kind, n)
-        elif one is repeated:
+        if argument.kind == "oneof":
+            out += _filled(
+                (next((p for p in argument.parts if _holds(p, repeated)), argument.parts[0]),), repeated, kind, n
+            )
+        elif argument is repeated:
             for i in range(n):
-                out += [_word(part.name, kind, i) for part in one.parts] if one.parts else [_word(one.name, kind, i)]
-        elif one.parts:
-            out += _filled(one.parts, repeated, kind, n)
-        elif one.name in _COUNTS:
+                out += (
+                    [_word(part.name, kind, i) for part in argument.parts]
+                    if argument.parts
+                    else [_word(argument.name, kind, i)]
+                )
+        elif argument.parts:
+            out += _filled(argument.parts, repeated, kind, n)
+        elif argument.name in _COUNTS:
             out.append(b"%d" % n)
-        elif one.kind == "integer" and one.name not in _FIXED:
+        elif argument.kind == "integer" and argument.name not in _FIXED:
             out.append(b"1")
-        elif one.kind == "key" and one.name == "key":
+        elif argument.kind == "key" and argument.name == "key":
             out.append(b"K")
-        elif one.name == "pattern":
+        elif argument.name == "pattern":
             out.append(b"w_*")
         else:
-            out.append(_FIXED.get(one.name, one.name[:1].encode() + b"0"))
+            out.append(_FIXED.get(argument.name, argument.name[:1].encode() + b"0"))
     return out
 
 
-def _holds(one: Argument, repeated: Argument) -> bool:
-    return one is repeated or any(_holds(part, repeated) for part in one.parts)
+def _holds(argument: Argument, repeated: Argument) -> bool:
+    return argument is repeated or any(_holds(part, repeated) for part in argument.parts)
 
 
 def _repeated(found: tuple[Argument, ...]) -> Iterator[Argument]:
-    for one in found:
-        if one.multiple:
-            yield one
+    for argument in found:
+        if argument.multiple:
+            yield argument
         else:
-            yield from _repeated(one.parts)
+            yield from _repeated(argument.parts)
 
 
 def _prepared(group: str, over_keys: bool, n: int) -> Iterator[Words]:
@@ -145,11 +151,11 @@ def _prepared(group: str, over_keys: bool, n: int) -> Iterator[Words]:
 
 def _commands() -> Iterator[Command]:
     seen: set[bytes] = set()
-    for command in COMMANDS.values():
-        for one in (command, *command.subcommands.values()):
-            if one.full_name not in seen:
-                seen.add(one.full_name)
-                yield one
+    for parent in COMMANDS.values():
+        for command in (parent, *parent.subcommands.values()):
+            if command.full_name not in seen:
+                seen.add(command.full_name)
+                yield command
 
 
 def _from_table(command: Command) -> Iterator[Case]:
@@ -216,11 +222,11 @@ _RULES: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def _rules(what: str, n: int) -> Words:
-    words = [_RULES[what](i) for i in range(n)]
-    if what == "one selector":
+def _rules(rule: str, n: int) -> Words:
+    words = [_RULES[rule](i) for i in range(n)]
+    if rule == "one selector":
         words = [b"(" + b" ".join(words) + b")"]
-    if what == "one selector of many words":
+    if rule == "one selector of many words":
         words = [b"(" + words[0], *words[1:], b")"]
     return [b"ACL", b"SETUSER", b"u", b"+get", *words]
 
@@ -261,10 +267,10 @@ def _by_hand() -> Iterator[Case]:
             ),
         )
         for name in (b"ZUNION", b"ZINTER"):
-            for what in ("sorted-set", "set"):
+            for type_name in ("sorted-set", "set"):
                 yield Case(
-                    f"{name.decode().lower()} of {what}s, {kind} key",
-                    lambda n, what=what: _prepared(what, True, n),
+                    f"{name.decode().lower()} of {type_name}s, {kind} key",
+                    lambda n, type_name=type_name: _prepared(type_name, True, n),
                     lambda n, name=name, kind=kind: (
                         [name, b"%d" % n, *_named(kind, n), b"WEIGHTS", *[b"1"] * n, b"WITHSCORES"]
                     ),
@@ -313,17 +319,17 @@ def _by_hand() -> Iterator[Case]:
             _nothing,
             lambda n, kind=kind: [b"ACL", b"DRYRUN", b"default", b"MGET", *_named(kind, n)],
         )
-    for what in _RULES:
-        yield Case(f"acl setuser, {what}", _nothing, lambda n, what=what: _rules(what, n))
-        yield Case(f"acl list after {what}", lambda n, what=what: iter([_rules(what, n)]), lambda n: [b"ACL", b"LIST"])
+    for rule in _RULES:
+        yield Case(f"acl setuser, {rule}", _nothing, lambda n, rule=rule: _rules(rule, n))
+        yield Case(f"acl list after {rule}", lambda n, rule=rule: iter([_rules(rule, n)]), lambda n: [b"ACL", b"LIST"])
         yield Case(
-            f"acl getuser after {what}",
-            lambda n, what=what: iter([_rules(what, n)]),
+            f"acl getuser after {rule}",
+            lambda n, rule=rule: iter([_rules(rule, n)]),
             lambda n: [b"ACL", b"GETUSER", b"u"],
         )
         yield Case(
-            f"acl dryrun after {what}",
-            lambda n, what=what: iter([_rules(what, n)]),
+            f"acl dryrun after {rule}",
+            lambda n, rule=rule: iter([_rules(rule, n)]),
             lambda n: [b"ACL", b"DRYRUN", b"u", b"GET", b"none"],
         )
 

@@ -30,7 +30,7 @@ NO_TIMEOUT = Error("ERR timeout is not a float or out of range")
         (f"SELECT {LONG}", NOT_AN_INTEGER),
         (f"SETRANGE k {LONG} v", NOT_AN_INTEGER),
     ],
-    ids=lambda one: one.replace(LONG, "LONG")[:30] if isinstance(one, str) else "",
+    ids=lambda value: value.replace(LONG, "LONG")[:30] if isinstance(value, str) else "",
 )
 def test_a_number_of_thousands_of_digits_gets_the_reply_of_redis(server: Server, command: str, reply: object) -> None:
     """A number of thousands of digits gets the same reply as in Redis, on the core and over TCP."""

@@ -92,7 +92,7 @@ def test_members(server: Server, dialogue) -> None:
 def test_another_type(server: Server) -> None:
     """Every command rejects a key of another type, unless an earlier check fails first."""
     server.given("SET s 1")
-    for command in [one.strip() for line in _COMMANDS_ON_ONE.splitlines() for one in line.split("|") if one.strip()]:
+    for command in [part.strip() for line in _COMMANDS_ON_ONE.splitlines() for part in line.split("|") if part.strip()]:
         server.expect(command, WRONGTYPE)
     play(
         server,

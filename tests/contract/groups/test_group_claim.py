@@ -240,8 +240,8 @@ def test_autoclaims_default_count(server: Server) -> None:
     server.given(
         *(f"XADD s {n}-0 f v" for n in range(1, 121)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"
     )
-    cursor, ids, gone = server.run("XAUTOCLAIM s g b 0 0 JUSTID")
-    assert (cursor, len(ids), gone) == (b"101-0", 100, [])
+    cursor, ids, deleted = server.run("XAUTOCLAIM s g b 0 0 JUSTID")
+    assert (cursor, len(ids), deleted) == (b"101-0", 100, [])
 
 
 def test_an_empty_pending_list(server: Server) -> None:

@@ -169,9 +169,9 @@ def test_many_pending_entries(server: Server) -> None:
     for turn in range(20):
         server.given(f"XREADGROUP GROUP g c{turn % 3} COUNT 100 STREAMS s >")
     owner = {n: f"c{(n - 1) // 100 % 3}" for n in range(1, 2001)}
-    gone = [n for n in range(1, 2001) if n % 7 == 0 or 300 < n <= 420]
-    server.expect(("XACK", "s", "g", *(f"{n}-0" for n in gone)), len(gone))
-    left = {n: who for n, who in owner.items() if n not in gone}
+    acknowledged = [n for n in range(1, 2001) if n % 7 == 0 or 300 < n <= 420]
+    server.expect(("XACK", "s", "g", *(f"{n}-0" for n in acknowledged)), len(acknowledged))
+    left = {n: who for n, who in owner.items() if n not in acknowledged}
     server.expect("XPENDING s g - + 5000", rows(*left.items()))
     per_consumer = [[name, str(sum(who == name for who in left.values()))] for name in ("c0", "c1", "c2")]
     server.expect("XPENDING s g", [len(left), "1-0", "2000-0", per_consumer])

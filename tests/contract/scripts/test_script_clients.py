@@ -10,8 +10,8 @@ from tests import servers
 
 @pytest.fixture(scope="module")
 def client():
-    with servers.engine() as running, redis_py.Redis(port=running.port, socket_timeout=20) as one:
-        yield one
+    with servers.engine() as running, redis_py.Redis(port=running.port, socket_timeout=20) as client:
+        yield client
 
 
 def test_a_lock(client: redis_py.Redis) -> None:

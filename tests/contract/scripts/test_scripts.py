@@ -44,12 +44,12 @@ def placed(text: str, script: str, line: int = 1) -> Newest:
     """Return the error of a failed script with its position. Valkey does not name Redis, and later
     versions no SHA-1.
     """
-    theirs, sha = text.replace("Redis ", ""), hashlib.sha1(script.encode()).hexdigest()
+    valkey_text, sha = text.replace("Redis ", ""), hashlib.sha1(script.encode()).hexdigest()
     return Newest(
         Error(f"{text} script: {sha}, on @user_script:{line}."),
         valkey={
-            "9.1": Error(f"{theirs} script: on @user_script:{line}."),
-            "8.0": Error(f"{theirs} script: {sha}, on @user_script:{line}."),
+            "9.1": Error(f"{valkey_text} script: on @user_script:{line}."),
+            "8.0": Error(f"{valkey_text} script: {sha}, on @user_script:{line}."),
         },
     )
 
@@ -222,7 +222,7 @@ def test_calls_of_scripts_are_counted(server: Server) -> None:
     found = server.run("INFO commandstats").decode()
     for line in ("cmdstat_set:calls=1", "cmdstat_incr:calls=1", "cmdstat_eval:calls=1"):
         assert line in found
-    assert "failed_calls=1" in next(one for one in found.splitlines() if one.startswith("cmdstat_incr"))
+    assert "failed_calls=1" in next(row for row in found.splitlines() if row.startswith("cmdstat_incr"))
 
 
 @over_tcp
@@ -268,8 +268,8 @@ def test_functions(library: Server) -> None:
     library.expect_error("FCALL none 0", "ERR Function not found")
     library.expect_error("FCALL reads x", "ERR Bad number of keys provided")
     fails = "ERR Unknown Redis command called from script script: fails, on @user_function:7."
-    theirs = fails.replace("Redis ", "")
-    valkey = {"9.1": Error(theirs.replace("fails, ", "")), "8.0": Error(theirs)}
+    valkey_text = fails.replace("Redis ", "")
+    valkey = {"9.1": Error(valkey_text.replace("fails, ", "")), "8.0": Error(valkey_text)}
     library.expect("FCALL fails 0", Newest(Error(fails), valkey=valkey))
     library.run("FUNCTION FLUSH")
 
@@ -337,10 +337,10 @@ local kept = redis
 kept.register_function('later', function() kept.register_function('more', function() end) end)"""
     library.expect(("FUNCTION", "LOAD", code), "kept")
     refusal = "ERR redis.register_function can only be called on FUNCTION LOAD command"
-    ours = f"{refusal} script: later, on @user_function:3."
-    theirs = ours.replace("redis.", "server.")
-    valkey = {"9.1": Error(theirs.replace("later, ", "")), "8.0": Error(theirs)}
-    library.expect("FCALL later 0", Newest(Error(ours), valkey=valkey))
+    redis_text = f"{refusal} script: later, on @user_function:3."
+    valkey_text = redis_text.replace("redis.", "server.")
+    valkey = {"9.1": Error(valkey_text.replace("later, ", "")), "8.0": Error(valkey_text)}
+    library.expect("FCALL later 0", Newest(Error(redis_text), valkey=valkey))
     library.run("FUNCTION FLUSH")
 
 

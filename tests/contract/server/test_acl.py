@@ -286,8 +286,8 @@ def test_forbidden_commands_are_rejected_and_logged(acl: Server, command: str, k
         return
     assert reply == refused(acl, kind, name)
     who = acl.newest("User u", before={"7.2": "This user"})
-    what = f"run the '{name}' command" if kind == "command" else f"access the '{name}' {kind}"
-    assert foretold == f"{who} has no permissions to {what}".encode()
+    action = f"run the '{name}' command" if kind == "command" else f"access the '{name}' {kind}"
+    assert foretold == f"{who} has no permissions to {action}".encode()
     logged = entries[0] if isinstance(entries[0], dict) else dict(zip(entries[0][::2], entries[0][1::2], strict=True))
     assert logged[b"count"] == 1
     assert logged[b"reason"] == kind.encode()
@@ -476,7 +476,7 @@ def test_failed_logins_are_logged(acl: Server) -> None:
         (entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True)))
         for entry in acl.run("ACL LOG")
     ]
-    assert [(one[b"reason"], one[b"object"], one[b"username"], one[b"count"]) for one in shown] == [
+    assert [(entry[b"reason"], entry[b"object"], entry[b"username"], entry[b"count"]) for entry in shown] == [
         (b"auth", b"HELLO", b"other", 1),
         (b"auth", b"AUTH", b"nobody", 2),
     ]
@@ -490,9 +490,9 @@ def test_log_entries_have_numbers_and_times(acl: Server) -> None:
     client.expect("AUTH nobody a", WRONG_PASSWORD)
     now = acl.now
     (entry,) = acl.run("ACL LOG")
-    told = entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True))
-    assert list(told)[-3:] == [b"entry-id", b"timestamp-created", b"timestamp-last-updated"]
-    assert told[b"timestamp-created"] == Between(now - 60_000, now + 1)
+    fields = entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True))
+    assert list(fields)[-3:] == [b"entry-id", b"timestamp-created", b"timestamp-last-updated"]
+    assert fields[b"timestamp-created"] == Between(now - 60_000, now + 1)
     assert re.search(rb"acl_access_denied_auth:[1-9]", acl.run("INFO stats"))
 
 
@@ -505,9 +505,9 @@ def test_connections_of_a_deleted_user_are_closed(acl: Server) -> None:
     client = as_user(acl, "+@all")
     acl.expect("ACL DELUSER u", 1)
     client.expect_closed()  # type: ignore[attr-defined]
-    own = as_user(acl, "+@all")
-    own.expect("ACL DELUSER u", 1)
-    own.expect_closed()  # type: ignore[attr-defined]
+    caller = as_user(acl, "+@all")
+    caller.expect("ACL DELUSER u", 1)
+    caller.expect_closed()  # type: ignore[attr-defined]
 
 
 @over_tcp

@@ -57,7 +57,7 @@ def real(redis_process: Running) -> Iterator[SocketClient]:
         client.run("ACL", "DELUSER", "random")
 
 
-def _ours(user: User, argv: list[str]) -> tuple[str, str]:
+def _engine_verdict(user: User, argv: list[str]) -> tuple[str, str]:
     words = [word.encode() for word in argv]
     command = COMMANDS[words[0].upper()]
     if command.subcommands:
@@ -78,7 +78,7 @@ def _taken(user: User, op: bytes) -> object:
 _DENIED = re.compile(r"This user has no permissions to (?:run|access) the '(.*)' (command|key|channel)")
 
 
-def _redis_s(reply: object) -> tuple[str, str]:
+def _redis_verdict(reply: object) -> tuple[str, str]:
     assert isinstance(reply, bytes), reply
     if reply == b"OK":
         return "", ""
@@ -103,6 +103,10 @@ def test_the_same_commands_are_allowed(
     for op in ops:
         reply = real.run("ACL", "SETUSER", "random", op)
         assert reply == _taken(user, op), op
-    for call, one, two in calls:
-        argv = call.format(one, two).split()
-        assert _ours(user, argv) == _redis_s(real.run("ACL", "DRYRUN", "random", *argv)), (call, one, two)
+    for call, first, second in calls:
+        argv = call.format(first, second).split()
+        assert _engine_verdict(user, argv) == _redis_verdict(real.run("ACL", "DRYRUN", "random", *argv)), (
+            call,
+            first,
+            second,
+        )

@@ -51,58 +51,62 @@ def real(redis_process: Running) -> dict[str, Any]:
 def test_categories_are_those_of_redis(real: dict[str, Any]) -> None:
     """The categories have the same order as in Redis, and contain the same of the common commands."""
     assert tuple(real["categories"]) == CATEGORIES
-    ours = {one.full_name.decode() for one in all_commands()}
+    names = {command.full_name.decode() for command in all_commands()}
     for name, members in real["categories"].items():
-        mine = {one.full_name.decode() for one in in_category(name)} & set(real)
-        assert mine - set(NEWER) == (members & ours) - set(NEWER), name
+        found = {command.full_name.decode() for command in in_category(name)} & set(real)
+        assert found - set(NEWER) == (members & names) - set(NEWER), name
 
 
 def test_flags_and_arity_are_those_of_redis(real: dict[str, Any]) -> None:
     """The flags include those that decide on rejections: write, denyoom, no_auth, admin."""
-    for one in all_commands():
-        row = real.get(one.full_name.decode())
-        if row is not None and one.name not in NEWER:
-            assert row[1] == one.arity, one.name
+    for command in all_commands():
+        row = real.get(command.full_name.decode())
+        if row is not None and command.name not in NEWER:
+            assert row[1] == command.arity, command.name
             flags = {word.decode() for word in row[2]}
             # Before 7.2 a script could not run blocking commands.
             varies = {"noscript"} if "blocking" in flags else set()
             # COMMAND INFO does not show that a command may replicate the commands that it runs.
             hidden = {"may_replicate"} | ({"skip_slowlog"} - flags)
-            assert flags - varies == one.flags - varies - hidden, one.name
+            assert flags - varies == command.flags - varies - hidden, command.name
 
 
 def test_key_specifications_are_those_of_redis(real: dict[str, Any]) -> None:
     """Key positions are the same as in Redis, and whether keys are read, written, or only checked."""
-    for one in all_commands():
-        row = real.get(one.full_name.decode())
+    for command in all_commands():
+        row = real.get(command.full_name.decode())
         if row is None:
             continue
-        assert row[3:6] == [one.keys.first, one.keys.last, one.keys.step], one.name
+        assert row[3:6] == [command.keys.first, command.keys.last, command.keys.step], command.name
         specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in row[8]]
-        told = [{word.decode() for word in spec[b"flags"]} for spec in specs]
-        if one.name in ("sort", "sort_ro"):
-            del told[1]  # The keys of BY and GET cannot be derived from the command.
-        if one.name == "sinterstore" and {"RW", "update"} in told:
-            told[0] = {"OW", "update"}  # as reported before 7.2
-        has_keys = bool(one.keys.first or not one.keys.is_fixed)
-        assert told == ([set(use.words) for use in one.uses] if has_keys else []), one.name
+        flags = [{word.decode() for word in spec[b"flags"]} for spec in specs]
+        if command.name in ("sort", "sort_ro"):
+            del flags[1]  # The keys of BY and GET cannot be derived from the command.
+        if command.name == "sinterstore" and {"RW", "update"} in flags:
+            flags[0] = {"OW", "update"}  # as reported before 7.2
+        has_keys = bool(command.keys.first or not command.keys.is_fixed)
+        assert flags == ([set(use.words) for use in command.uses] if has_keys else []), command.name
 
 
 def test_releases_and_groups_are_those_of_redis(redis_process: Running) -> None:
     """COMMAND DOCS has the same release and group for each common command, and a complexity for every command."""
-    theirs: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
 
     def take(docs: Any) -> None:
         for name, facts in zip(docs[::2], docs[1::2], strict=True):
-            theirs[name.decode()] = one = dict(zip(facts[::2], facts[1::2], strict=True))
-            take(one.get(b"subcommands", []))
+            expected[name.decode()] = details = dict(zip(facts[::2], facts[1::2], strict=True))
+            take(details.get(b"subcommands", []))
 
     with SocketClient(redis_process.connect(), 2, None) as client:
         take(client.run("COMMAND DOCS"))
-    compared = [one for one in all_commands() if one.name in theirs]
+    compared = [command for command in all_commands() if command.name in expected]
     assert len(compared) > 200
-    for one in compared:
-        facts = theirs[one.name]
-        assert one.group == facts[b"group"].decode(), one.name
-        assert facts[b"since"].decode() in RENAMED.get(one.name, {one.since}), one.name
-    assert not [one.name for one in all_commands() if "O(" not in one.complexity and "epends on" not in one.complexity]
+    for command in compared:
+        facts = expected[command.name]
+        assert command.group == facts[b"group"].decode(), command.name
+        assert facts[b"since"].decode() in RENAMED.get(command.name, {command.since}), command.name
+    assert not [
+        command.name
+        for command in all_commands()
+        if "O(" not in command.complexity and "epends on" not in command.complexity
+    ]

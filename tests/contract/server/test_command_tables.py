@@ -61,9 +61,9 @@ def _rows(rows: list[Any], into: Table) -> Table:
 
 def _docs(flat: list[Any], into: Table) -> Table:
     for name, facts in _pairs(flat).items():
-        told = _pairs(facts)
-        into[name.lower()] = {fact: _text(value) for fact, value in told.items() if fact not in NOT_DOCUMENTED}
-        _docs(told.get("subcommands", []), into)
+        fields = _pairs(facts)
+        into[name.lower()] = {fact: _text(value) for fact, value in fields.items() if fact not in NOT_DOCUMENTED}
+        _docs(fields.get("subcommands", []), into)
     return into
 
 
@@ -87,10 +87,10 @@ def peer() -> Iterator[servers.Running]:
 
 def test_the_tables_are_those_of_redis_8_6(peer: servers.Running, engine_process: servers.Running) -> None:
     """Arity, flags, key positions and specifications, ACL categories, release, group and deprecation are equal."""
-    for theirs, ours in zip(_tables(peer), _tables(engine_process), strict=True):
-        common = set(theirs) & set(ours)
+    for expected, found in zip(_tables(peer), _tables(engine_process), strict=True):
+        common = set(expected) & set(found)
         assert len(common) > 280
-        assert {name: ours[name] for name in common} == {name: theirs[name] for name in common}
+        assert {name: found[name] for name in common} == {name: expected[name] for name in common}
 
 
 def test_the_commands_of_the_reported_version_exist(peer: servers.Running, engine_process: servers.Running) -> None:
@@ -103,17 +103,17 @@ def test_the_commands_of_the_reported_version_exist(peer: servers.Running, engin
             info = client.run("INFO server").decode()
         reported.append(next(line for line in info.splitlines() if line.startswith("redis_version:")))
     assert reported[0] == reported[1]
-    theirs, ours = _tables(peer)[0], _tables(engine_process)[0]
-    missing = {name for name in set(theirs) - set(ours) if not name.startswith("cluster|")}
+    expected, found = _tables(peer)[0], _tables(engine_process)[0]
+    missing = {name for name in set(expected) - set(found) if not name.startswith("cluster|")}
     unnamed = {name for name in missing if subject_of(name.encode()) is subject_of(name.split("|")[0].encode()) is None}
     assert not unnamed
-    assert {name for name in set(ours) - set(theirs) if not name.startswith("ps.")} == NEWER
+    assert {name for name in set(found) - set(expected) if not name.startswith("ps.")} == NEWER
 
 
 def test_extreme_numbers_get_the_same_replies(peer: servers.Running, engine_process: servers.Running) -> None:
     """Every numeric argument of every data command accepts or rejects extreme numbers as Redis 8.6 does."""
-    with closing(extremes.Side(engine_process.port)) as ours, closing(extremes.Side(peer.port)) as theirs:
-        assert list(extremes.differences(ours, theirs)) == []
+    with closing(extremes.Side(engine_process.port)) as engine, closing(extremes.Side(peer.port)) as real:
+        assert list(extremes.differences(engine, real)) == []
 
 
 NO_KEYS = Error("ERR Invalid arguments specified for command")

@@ -21,8 +21,8 @@ def arity(name: str) -> Error:
 
 
 def unknown_subcommand(container: str, word: str, *, known: bool = False) -> Error:
-    what = "unknown subcommand or wrong number of arguments for" if known else "unknown subcommand"
-    return Error(f"ERR {what} '{word}'. Try {container} HELP.")
+    problem = "unknown subcommand or wrong number of arguments for" if known else "unknown subcommand"
+    return Error(f"ERR {problem} '{word}'. Try {container} HELP.")
 
 
 def no_such_policy(differing: str) -> Error:
@@ -173,7 +173,7 @@ def test_each_command_replies_as_redis_does(server: Server) -> None:
 def test_hello_changes_the_protocol(server: Server) -> None:
     """HELLO without a version keeps the protocol; its reply is a map in RESP3."""
     client = server.client()
-    told = Map(
+    reply = Map(
         server=Newest("redis", valkey={"8.0": "valkey"}),
         version=ANY,
         proto=server.proto,
@@ -182,8 +182,8 @@ def test_hello_changes_the_protocol(server: Server) -> None:
         role="master",
         modules=MODULES,
     )
-    client.expect("HELLO", told)
-    client.expect(f"HELLO {server.proto} SETNAME me", told)
+    client.expect("HELLO", reply)
+    client.expect(f"HELLO {server.proto} SETNAME me", reply)
     client.expect("CLIENT GETNAME", "me")
 
 
@@ -277,7 +277,7 @@ def test_info_counts_keys_per_database(server: Server) -> None:
 @pytest.mark.parametrize("name", ["get", "xadd", "xread", "xreadgroup", "mset", "xgroup"])
 def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
     """COMMAND INFO has ten elements, with the expected arity, key positions and subcommands."""
-    (told,) = server.run(f"COMMAND INFO {name}")
+    (row,) = server.run(f"COMMAND INFO {name}")
     expected = {
         "get": (2, 1, 1, 1),
         "xadd": (-5, 1, 1, 1),
@@ -286,10 +286,10 @@ def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
         "mset": (-3, 1, -1, 2),
         "xgroup": (-2, 0, 0, 0),
     }
-    assert told[0] == name.encode()
-    assert (told[1], *told[3:6]) == expected[name]
-    assert len(told) == 10
-    assert bool(told[9]) is (name == "xgroup")
+    assert row[0] == name.encode()
+    assert (row[1], *row[3:6]) == expected[name]
+    assert len(row) == 10
+    assert bool(row[9]) is (name == "xgroup")
 
 
 def test_config_get_accepts_patterns_and_set_accepts_its_values(server: Server) -> None:

@@ -94,10 +94,10 @@ def test_commands_of_a_subscriber(server: Server) -> None:
 
 def test_pubsub_lists_subscriptions(server: Server) -> None:
     """PUBSUB lists channels with subscribers, and counts subscribers and patterns."""
-    one, two = server.client(), server.client()
-    one.run("SUBSCRIBE a")
-    two.run("SUBSCRIBE a")
-    two.run("PSUBSCRIBE a*")
+    first, second = server.client(), server.client()
+    first.run("SUBSCRIBE a")
+    second.run("SUBSCRIBE a")
+    second.run("PSUBSCRIBE a*")
     play(
         server,
         [
@@ -337,7 +337,7 @@ def test_a_client_of_shard_channels_is_a_subscriber(server: Server) -> None:
     """
     client = server.client()
     client.run("SSUBSCRIBE c")
-    (line,) = [one for one in server.run("CLIENT LIST TYPE pubsub").splitlines() if b" ssub=1 " in one]
+    (line,) = [line for line in server.run("CLIENT LIST TYPE pubsub").splitlines() if b" ssub=1 " in line]
     assert b" flags=P " in line
     if server.proto == 2:
         assert "only (P|S)SUBSCRIBE" in client.run("GET k").text

@@ -109,7 +109,7 @@ def test_the_slow_log_keeps_the_latest_commands(server: Server) -> None:
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", ("SET", "k", "x" * 200), ("DEL", *[f"k{n}" for n in range(40)]))
     entries = server.run("SLOWLOG GET")
-    assert [len(one) for one in entries] == [6] * 3
+    assert [len(entry) for entry in entries] == [6] * 3
     assert entries[0][3][:2] == [b"DEL", b"k0"]
     assert entries[0][3][31] == b"... (10 more arguments)"
     assert entries[1][3] == [b"SET", b"k", b"x" * 128 + b"... (72 more bytes)"]
@@ -131,7 +131,7 @@ def test_the_slow_log_has_the_commands_of_a_transaction(server: Server) -> None:
     """The slow log has the transaction's commands, not EXEC."""
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", "MULTI", "SET a 1", "EXEC")
-    words = [one[3] for one in server.run("SLOWLOG GET")]
+    words = [entry[3] for entry in server.run("SLOWLOG GET")]
     assert [b"SET", b"a", b"1"] in words
     assert [b"EXEC"] not in words
 
@@ -142,7 +142,7 @@ def test_the_slow_log_hides_the_arguments_of_acl_commands(server: Server) -> Non
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", "ACL SETUSER u on", "ACL GETUSER u", "ACL DELUSER u v")
     hidden = b"(redacted)"
-    shown = [one[3] for one in server.run("SLOWLOG GET 3")]
+    shown = [entry[3] for entry in server.run("SLOWLOG GET 3")]
     assert shown == [[b"ACL", name, *[hidden] * n] for name, n in ((b"DELUSER", 2), (b"GETUSER", 1), (b"SETUSER", 2))]
 
 
@@ -163,7 +163,7 @@ def test_a_slow_command_is_an_event(server: Server) -> None:
     assert server.run("LATENCY HISTORY command") == [event[1:3]]
     assert b"command - high " in server.run("LATENCY GRAPH command")
     assert server.run("LATENCY DOCTOR")
-    assert [one[3] for one in server.run("SLOWLOG GET")] == [[b"DEBUG", b"SLEEP", b"0.03"]]
+    assert [entry[3] for entry in server.run("SLOWLOG GET")] == [[b"DEBUG", b"SLEEP", b"0.03"]]
     assert server.run("SLOWLOG GET")[0][2] >= 30_000
     server.expect("LATENCY RESET nothing command", 1)
     server.expect("LATENCY HISTORY command", [])
@@ -175,9 +175,9 @@ def test_histograms_count_calls(server: Server) -> None:
     server.given("CONFIG RESETSTAT", "SET a 1", "SET a 2", "XADD s * f v", "XINFO STREAM s")
     histograms = pairs(server.run("LATENCY HISTOGRAM set xadd xinfo xlen nonsense"))
     assert set(histograms) == {b"set", b"xadd", b"xinfo|stream"}
-    one = pairs(histograms[b"set"])
-    assert one[b"calls"] == 2
-    assert list(pairs(one[b"histogram_usec"]).values())[-1] == 2
+    histogram = pairs(histograms[b"set"])
+    assert histogram[b"calls"] == 2
+    assert list(pairs(histogram[b"histogram_usec"]).values())[-1] == 2
 
 
 def test_info_counts_commands(server: Server) -> None:
@@ -262,12 +262,12 @@ def test_subcommands_of_debug(debugged: Server) -> None:
         server.expect_error(wrong, text)
     server.expect_error("DEBUG OBJECT missing", "ERR no such key")
     server.given("XADD s 1-1 f v")
-    told = server.run("DEBUG OBJECT s")
+    description = server.run("DEBUG OBJECT s")
     lfu = rb" lfu_freq:\d+ lfu_access_time_minutes:\d+"
     assert re.fullmatch(
         rb"Value at:0x[0-9a-f]+ refcount:1 encoding:stream serializedlength:\d+ lru:\d+ lru_seconds_idle:0"
         + server.newest(b"", before={}, valkey={"9.0": b"", "8.0": lfu}),
-        told,
+        description,
     )
     server.expect("DEBUG PROTOCOL integer", 12345)
 
@@ -282,9 +282,9 @@ def test_digests_identify_the_data(debugged: Server) -> None:
     assert server.run("DEBUG DIGEST") == first
     server.given("XADD s 1-2 f v")
     assert server.run("DEBUG DIGEST") != first
-    one, none = server.run("DEBUG DIGEST-VALUE h missing")
-    assert len(one) == 40
-    assert none == b"0" * 40
+    digest, missing = server.run("DEBUG DIGEST-VALUE h missing")
+    assert len(digest) == 40
+    assert missing == b"0" * 40
 
 
 @since("8.0")
