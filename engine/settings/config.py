@@ -37,7 +37,7 @@ class Config:
     """Values of all directives. Look-ups accept no aliases, and are nearly as fast as a dictionary's."""
 
     def __init__(self) -> None:
-        self._values: dict[str, Any] = {name: one.default for name, one in DIRECTIVES.items()}
+        self._values: dict[str, Any] = {name: definition.default for name, definition in DIRECTIVES.items()}
         self._listeners: dict[str, list[Listener]] = {}
         #: Path of the configuration file, for CONFIG REWRITE; None if the engine was started without a file.
         self.file: Path | None = None
@@ -145,20 +145,20 @@ class Config:
         if name.lower() == "rename-command":
             raise ConfigError(f"{where}: rename-command is not supported; ACL rules control who may call which command")
         try:
-            one = directive(name)
+            definition = directive(name)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
-        if one.kind.several_words and len(words) == 1:
+        if definition.kind.several_words and len(words) == 1:
             # A quoted argument may contain several words, as in `--save "60 1"`.
             words = split_words(words[0]) or [b""]
-        if one.name == "save" and not words:
+        if definition.name == "save" and not words:
             words = [b""]
         try:
             if not words:
                 raise ConfigError(settings.WRONG_NUMBER)
-            self._values[one.name] = one.kind.parse(words, self._values[one.name])
+            self._values[definition.name] = definition.kind.parse(words, self._values[definition.name])
         except ConfigError as error:
-            raise ConfigError(f"{where}: {one.name}: {error}") from None
+            raise ConfigError(f"{where}: {definition.name}: {error}") from None
 
     def put(self, name: str, word: bytes) -> None:
         """Set a directive to one word, as a line of the file does. Raises ConfigError."""
@@ -179,30 +179,30 @@ class Config:
         new: dict[str, Any] = {}
         for name, word in pairs:
             lower = name.decode("latin-1").lower()
-            one = DIRECTIVES.get(ALIASES.get(lower, lower))
-            if one is None:
+            definition = DIRECTIVES.get(ALIASES.get(lower, lower))
+            if definition is None:
                 return settings.unknown_option_for_config_set(name)
-            refusal = self._refusal(one, new)
+            refusal = self._refusal(definition, new)
             if refusal:
                 return settings.config_set_failed(name, refusal)
             words = [word]
-            if one.kind.several_words:
+            if definition.kind.several_words:
                 split = split_words(word)
                 if split is None:
                     return settings.config_set_failed(name, settings.UNBALANCED_QUOTES)
                 words = split
             try:
-                new[one.name] = one.kind.parse(words, self._values[one.name])
+                new[definition.name] = definition.kind.parse(words, self._values[definition.name])
             except ConfigError as error:
                 return settings.config_set_failed(name, str(error))
         return self._apply(new)
 
-    def _refusal(self, one: Directive, new: dict[str, Any]) -> str:
-        if one.name in new:
+    def _refusal(self, directive: Directive, new: dict[str, Any]) -> str:
+        if directive.name in new:
             return settings.DUPLICATE
-        if FIXED in one.marks:
+        if FIXED in directive.marks:
             return settings.IMMUTABLE
-        if PROTECTED in one.marks and self._values["enable-protected-configs"] == b"no":
+        if PROTECTED in directive.marks and self._values["enable-protected-configs"] == b"no":
             return settings.PROTECTED
         return ""
 
@@ -245,8 +245,8 @@ class Config:
                     lines.append(self._line(name))
         if "user" not in done:
             lines += self.shown_users()
-        for name, one in DIRECTIVES.items():
-            if name not in done and self._values[name] != one.default:
+        for name, definition in DIRECTIVES.items():
+            if name not in done and self._values[name] != definition.default:
                 lines.append(self._line(name))
         return b"\n".join(lines) + b"\n"
 

@@ -191,12 +191,12 @@ class Text(_Shown):
         return word
 
 
-def file_name(directive: str, what: str) -> Callable[[bytes], None]:
-    """Return a check for ``Text`` that rejects a path. ``what``: "filename" or "dirname", for the error."""
+def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
+    """Return a check for ``Text`` that rejects a path. ``kind``: "filename" or "dirname", for the error."""
 
     def check(word: bytes) -> None:
         if b"/" in word or word in (b".", b".."):
-            raise ConfigError(settings.not_a_name(directive, what))
+            raise ConfigError(settings.not_a_name(directive, kind))
 
     return check
 

@@ -66,14 +66,14 @@ class _Fault:
 
     path: Path
     offset: int
-    what: str
+    reason: str
     good: int = -1
     begin: int = 0
 
 
 def main(arguments: list[str], say: Say) -> int:
     """Check the path in the arguments; return the exit status."""
-    paths = [one for one in arguments if one != "--fix"]
+    paths = [argument for argument in arguments if argument != "--fix"]
     if arguments[:1] in (["--help"], ["-h"]) or len(paths) != 1 or paths[0].startswith("--"):
         say(USAGE.rstrip())
         return WHOLE if arguments[:1] in (["--help"], ["-h"]) else TROUBLE
@@ -120,10 +120,12 @@ class _Check:
     def _directory(self, path: Path) -> int:
         """Check every manifest, snapshot, RDB and segment file in a data directory or a log's directory."""
         patterns = ("*.manifest", "*/*.manifest", "*.rdb", "*.psb", f"{FOLDER}/*.pss")
-        found = [one for pattern in patterns for one in sorted(path.glob(pattern)) if not one.name.startswith("temp-")]
+        found = [
+            file for pattern in patterns for file in sorted(path.glob(pattern)) if not file.name.startswith("temp-")
+        ]
         if not found:
             raise CannotCheckError(f"{path} contains no log manifest and no *.rdb, *.psb or *.pss file")
-        return max([self.path(one) for one in found])
+        return max([self.path(file) for file in found])
 
     # -- snapshots and RDB files --------------------------------------------------------------------------------------
 
@@ -131,7 +133,7 @@ class _Check:
         try:
             keys = snapshot.load(data, core, segments=segment_files_near(self._files, path))
         except DamagedError as error:
-            return _Fault(path, error.offset, error.what)
+            return _Fault(path, error.offset, error.reason)
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: intact")
         return None
 
@@ -146,7 +148,7 @@ class _Check:
         try:
             end = rdb.load(data, expire=expire)
         except DamagedError as error:
-            return _Fault(path, error.offset, error.what), 0
+            return _Fault(path, error.offset, error.reason), 0
         found = rdb.last
         keys = found.keys + found.expired + sum(found.left_out.values())
         proof = "intact" if found.has_sum else "no damage found, but it has no checksum"
@@ -158,7 +160,7 @@ class _Check:
     def _report(self, fault: _Fault | None) -> int:
         if fault is None:
             return WHOLE
-        self._say(f"{fault.path}: damaged at byte {fault.offset}: {fault.what}")
+        self._say(f"{fault.path}: damaged at byte {fault.offset}: {fault.reason}")
         self._say(f"{fault.path}: truncation cannot repair it: restore a copy, or use the log")
         return DAMAGED
 
@@ -183,7 +185,7 @@ class _Check:
             manifest = manifests.decode(self._files.read(path))
         except manifests.ManifestError as error:
             return self._report(_Fault(path, error.offset, str(error)))
-        missing = [one.name for one in manifest.files if self._files.size(path.parent / one.name) < 0]
+        missing = [entry.name for entry in manifest.files if self._files.size(path.parent / entry.name) < 0]
         if missing:
             return self._report(_Fault(path, 0, f"the manifest names missing files: {', '.join(missing)}"))
         core = _core()
@@ -197,8 +199,8 @@ class _Check:
             if fault.good < 0:
                 return self._report(fault)
             self._tell(fault, data, _read(file, data[fault.begin : fault.good])[1])
-            if any(self._files.size(path.parent / one.name) for one in later):
-                names = ", ".join(one.name for one in later)
+            if any(self._files.size(path.parent / other.name) for other in later):
+                names = ", ".join(other.name for other in later)
                 self._say(f"{path}: later files cannot be kept either: {names}")
             if not self._fix:
                 return DAMAGED
@@ -230,7 +232,7 @@ class _Check:
         except DamagedError as error:
             # A command failed although its syntax is valid: the file is good up to the end of the previous command.
             good = begin + _last_end(behind, error.offset)
-            return _Fault(path, begin + error.offset, error.what, good, begin)
+            return _Fault(path, begin + error.offset, error.reason, good, begin)
         except TornError:
             fault, _ = _read(path, data, begin)
             return fault
@@ -241,10 +243,10 @@ class _Check:
 
     def _tell(self, fault: _Fault, data: memoryview, commands: int) -> None:
         path, lost = fault.path, len(data) - fault.good
-        self._say(f"{path}: damaged at byte {fault.offset}: {fault.what}")
+        self._say(f"{path}: damaged at byte {fault.offset}: {fault.reason}")
         self._say(f"{path}: good up to byte {fault.good} ({commands} commands); {lost} bytes would be lost")
         behind = list(blocks_after(data, fault.good + 1))
-        whole = sum(1 for one in behind for _ in _parse(data, one.start, one.end))
+        whole = sum(1 for block in behind for _ in _parse(data, block.start, block.end))
         if whole:
             self._say(f"{path}: the lost bytes contain {whole} complete commands in {len(behind)} blocks")
         elif not bytes(data[fault.good :]).strip(b"\0"):
@@ -286,11 +288,11 @@ class _Check:
         if not later:
             return
         backup = self._backup(path)
-        kept = tuple(one for one in manifest.increments if one not in later)
-        changed = Manifest(manifest.base, kept, manifest.history)
+        increments = tuple(entry for entry in manifest.increments if entry not in later)
+        changed = Manifest(manifest.base, increments, manifest.history)
         replace_file(self._files, path, changed.encode(), path.with_name(f"temp-{path.name}"))
-        for one in later:
-            file = path.parent / one.name
+        for entry in later:
+            file = path.parent / entry.name
             self._files.rename(file, _free_name(file))
         self._files.sync_directory(path.parent)
         self._say(f"{path}: {len(later)} files were renamed to backups; the original manifest is {backup.name}")
@@ -333,14 +335,14 @@ def _read(path: Path, data: memoryview, begin: int = 0) -> tuple[_Fault | None, 
         for good, commands in _end_offsets(data[begin : begin + written]):  # noqa: B007 - the last values are used
             pass
     except DamagedError as error:
-        offset, what = error.offset, error.what
+        offset, reason = error.offset, error.reason
     except TornError as error:
-        offset, what = error.offset, "the file ends in the middle of a command or transaction"
+        offset, reason = error.offset, "the file ends in the middle of a command or transaction"
     else:
         if begin + written == len(data):
             return None, commands
-        offset, what = written, "the file ends in zeros"
-    return _Fault(path, begin + offset, what, begin + good, begin), commands
+        offset, reason = written, "the file ends in zeros"
+    return _Fault(path, begin + offset, reason, begin + good, begin), commands
 
 
 def _last_end(data: memoryview, offset: int) -> int:
@@ -362,7 +364,7 @@ def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
 
     Raises DamagedError or TornError, as `pieces_from` does.
     """
-    place = commands = 0
+    offset = commands = 0
     began = -1
 
     def after(argv: list[bytes], start: int) -> None:
@@ -374,22 +376,22 @@ def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
         elif name == b"EXEC":
             began = -1
 
-    while place < len(data):
-        for piece in pieces_from(data, place):
-            place = piece.start
+    while offset < len(data):
+        for piece in pieces_from(data, offset):
+            offset = piece.start
             if piece.proven:
                 for argv, start in _parse(data, piece.start, piece.end):
                     after(argv, start)
-                place = piece.end
+                offset = piece.end
                 if began < 0:
-                    yield place, commands
+                    yield offset, commands
                 continue
-            while place < len(data) and data[place] == _STAR:
-                argv, end = parse_command(data, place)
-                after(argv, place)
-                place = end
+            while offset < len(data) and data[offset] == _STAR:
+                argv, end = parse_command(data, offset)
+                after(argv, offset)
+                offset = end
                 if began < 0:
-                    yield place, commands
+                    yield offset, commands
             break
         else:
             break

@@ -74,11 +74,11 @@ def client_context(config: Config) -> ssl.SSLContext:
         raise ConfigError("tls-ca-cert-file or tls-ca-cert-dir is needed for tls-replication")
     _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), b"yes")
     _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
-    mine = "tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"
-    if not text(mine[0]):
-        mine = "tls-cert-file", "tls-key-file", "tls-key-file-pass"
-    if text(mine[0]) and text(mine[1]):
-        _load(context, text, *mine)
+    names = "tls-client-cert-file", "tls-client-key-file", "tls-client-key-file-pass"
+    if not text(names[0]):
+        names = "tls-cert-file", "tls-key-file", "tls-key-file-pass"
+    if text(names[0]) and text(names[1]):
+        _load(context, text, *names)
     return context
 
 
@@ -123,11 +123,11 @@ def _protocols(context: ssl.SSLContext, words: str) -> None:
             "Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'."
         )
     order = list(_VERSIONS)
-    places = sorted({order.index(name) for name in names})
-    if places[-1] - places[0] != len(places) - 1:
+    indexes = sorted({order.index(name) for name in names})
+    if indexes[-1] - indexes[0] != len(indexes) - 1:
         raise ConfigError("tls-protocols: versions between two others cannot be left out")
-    context.minimum_version = _VERSIONS[order[places[0]]]
-    context.maximum_version = _VERSIONS[order[places[-1]]]
+    context.minimum_version = _VERSIONS[order[indexes[0]]]
+    context.maximum_version = _VERSIONS[order[indexes[-1]]]
 
 
 def _authorities(context: ssl.SSLContext, file: str, directory: str, clients: bytes) -> None:

@@ -44,8 +44,8 @@ def without_secrets(argv: list[bytes]) -> list[bytes]:
 
 def _redact_behind(argv: list[bytes], word: bytes, count: int) -> list[bytes]:
     words = argv[:]
-    for at, one in enumerate(argv):
-        if one.upper() == word:
+    for at, argument in enumerate(argv):
+        if argument.upper() == word:
             for behind in range(at + 1, min(at + 1 + count, len(words))):
                 words[behind] = _REDACTED
     return words

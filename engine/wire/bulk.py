@@ -125,8 +125,8 @@ class Scanner:
         # Bytes in a value may look like a command. The form then becomes wider than necessary, which does no harm.
         start = data[at : data.index(b"\n", at) + 1]
         for part in range(_SAMPLE):
-            place = data.find(start, at + size + (len(data) - at) * part // _SAMPLE)
-            following = command_at(data, place) if place >= 0 else None
+            offset = data.find(start, at + size + (len(data) - at) * part // _SAMPLE)
+            following = command_at(data, offset) if offset >= 0 else None
             if following is not None and kind_of(following[0], head) == kind:
                 form = joined(form, following[0])
         if len(self._forms) >= _MOST_FORMS:

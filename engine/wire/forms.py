@@ -136,7 +136,7 @@ def _about_as_long(word: bytes) -> Lengths:
 def agrees(form: Form, words: list[bytes]) -> bool:
     """Return whether ``words`` have the form's constant words in the same positions."""
     pairs = zip(form.head + form.body, words, strict=True)
-    return all(one == word for one, word in pairs if isinstance(one, bytes))
+    return all(constant == word for constant, word in pairs if isinstance(constant, bytes))
 
 
 def joined(form: Form, words: list[bytes]) -> Form:
@@ -174,12 +174,12 @@ def compiled(form: Form) -> Pattern:
     outside = len(parts[0]) - 1
     unverified: list[tuple[int, int]] = []
     groups, key, entry_id = 0, -1, -1
-    for place, word in enumerate(form.head):
+    for position, word in enumerate(form.head):
         if isinstance(word, bytes):
             parts.append(_expression(word))
             outside += len(b"$%d\r\n%b\r\n" % (len(word), word))
             continue
-        if place == 1:
+        if position == 1:
             key = groups
         else:
             entry_id = groups

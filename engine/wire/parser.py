@@ -79,10 +79,10 @@ class RequestParser:
         "_bulk",
         "_held",
         "_held_at",
-        "_kept",
         "_left",
         "_reader",
         "_tail",
+        "_word_bytes",
         "at_boundary",
         "error",
         "max_bulk",
@@ -100,7 +100,7 @@ class RequestParser:
         # State of the incomplete command: its words so far, their total bytes, the number of missing words, the length
         # of the next word (-1 if its header is missing), and the start of an incomplete word or line.
         self._argv: list[bytes] = []
-        self._kept = 0
+        self._word_bytes = 0
         self._left = 0
         self._bulk = -1
         self._tail = bytearray()
@@ -118,7 +118,7 @@ class RequestParser:
     @property
     def buffered(self) -> int:
         """Number of input bytes that are not returned as a command yet."""
-        return self._kept + len(self._tail) + len(self._held) - self._held_at
+        return self._word_bytes + len(self._tail) + len(self._held) - self._held_at
 
     def parse(self, data: bytes) -> Commands:
         """Return the commands that ``data`` completes.
@@ -154,13 +154,13 @@ class RequestParser:
             data = self._complete(data)
             if self._argv and not self._left:
                 commands.append(self._pop())
-        one = not self.trusted
-        if self._left and not one:
-            at = self._scalar(data, at, commands, one=True)
-        if not one and at < len(data) and data[at] == _STAR and not self._left:
+        only_one = not self.trusted
+        if self._left and not only_one:
+            at = self._scalar(data, at, commands, only_one=True)
+        if not only_one and at < len(data) and data[at] == _STAR and not self._left:
             at = self._by_hiredis(data, at, commands)
-        if at < len(data) and not (one and commands):
-            at = self._scalar(data, at, commands, one)
+        if at < len(data) and not (only_one and commands):
+            at = self._scalar(data, at, commands, only_one)
         if at < len(data) and self.error is None:
             self._held, self._held_at = data, at
         self.at_boundary = not (self._left or self._tail or self._held)
@@ -178,19 +178,19 @@ class RequestParser:
         if self._argv and not self._left:
             self.at_boundary = True
             return [self._pop()], data
-        at = self._scalar(data, 0, commands, one=True)
+        at = self._scalar(data, 0, commands, only_one=True)
         self.at_boundary = not (self._left or self._tail)
         return commands, data[at:]
 
     # -- the definition -----------------------------------------------------------------------------------------------
 
-    def _scalar(self, data: bytes, at: int, commands: Commands, one: bool) -> int:
-        """Parse ``data`` from ``at`` on, at most one command if ``one``; return the position where parsing stopped.
+    def _scalar(self, data: bytes, at: int, commands: Commands, only_one: bool) -> int:
+        """Parse ``data`` from ``at`` on, at most one command if ``only_one``; return where parsing stopped.
 
         An incomplete command at the end of ``data`` is kept.
         """
         end = len(data)
-        wanted = len(commands) + 1 if one else -1
+        wanted = len(commands) + 1 if only_one else -1
         while at < end and len(commands) != wanted:
             if self._left:
                 at = self._words(data, at)
@@ -205,12 +205,12 @@ class RequestParser:
         return at
 
     def _pop(self) -> list[bytes]:
-        argv, self._argv, self._kept = self._argv, [], 0
+        argv, self._argv, self._word_bytes = self._argv, [], 0
         return argv
 
     def _fail(self, error: bytes) -> int:
         self.error = error
-        self._argv, self._left, self._kept = [], 0, 0
+        self._argv, self._left, self._word_bytes = [], 0, 0
         self._tail.clear()
         return -1
 
@@ -260,7 +260,7 @@ class RequestParser:
                 end = line_end + 2 + length
                 if end + 2 <= size:
                     argv.append(data[line_end + 2 : end])
-                    self._kept += length
+                    self._word_bytes += length
                     self._left -= 1
                     at = end + 2
                     continue
@@ -281,7 +281,7 @@ class RequestParser:
             if end + 2 > size:
                 return self._keep(data, at)
             argv.append(data[at:end])
-            self._kept += self._bulk
+            self._word_bytes += self._bulk
             self._bulk = -1
             self._left -= 1
             at = end + 2
@@ -311,7 +311,7 @@ class RequestParser:
             tail += memoryview(data)[:missing]
             with memoryview(tail) as view:
                 self._argv.append(bytes(view[: self._bulk]))
-            self._kept += self._bulk
+            self._word_bytes += self._bulk
             self._left -= 1
             self._bulk = -1
             tail.clear()

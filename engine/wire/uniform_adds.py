@@ -92,8 +92,8 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
         return None
     starts, id_ends, ms, seq, limit = found
     count = len(ms)
-    places = starts + len(head)
-    if not _reframe(room, places, id_ends + 2 - places, tail):
+    id_starts = starts + len(head)
+    if not _reframe(room, id_starts, id_ends + 2 - id_starts, tail):
         return None
     frames = room[BEFORE:limit].replace(front, b"")
     if len(frames) != limit - BEFORE - count * len(front):
@@ -149,23 +149,23 @@ def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words
         low, wrong_low = digits.numbers(walker.words(begins + 8), ms_digits - 8)
         ms = ms * np.uint64(10 ** (ms_digits - 8)) + low
         wrongs.append(wrong_low)
-    for one in wrongs:
-        if one is not None:
-            bad |= one
+    for mask in wrongs:
+        if mask is not None:
+            bad |= mask
     bad[1:] |= (ms[1:] < ms[:-1]) | (ms[1:] == ms[:-1]) & (seq[1:] <= seq[:-1])
     walker.drop(bad)
     return ms, seq
 
 
-def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
+def _reframe(room: bytearray, starts: Ints, sizes: Ints, tail: bytes) -> bool:
     """Write the heads of frames in place: ``*2``, the ID, and ``tail``, the number of words.
 
-    The bulk strings of the IDs start at ``places`` and have these ``sizes``. Each head is written so that it ends where
+    The bulk strings of the IDs start at ``starts`` and have these ``sizes``. Each head is written so that it ends where
     the bulk string ends. Eight bytes are written at a time, some of them twice, because the heads differ in length.
     """
     #: The eight bytes at each offset, as a number.
     words: Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))
-    more, ends = len(tail), places + sizes
+    more, ends = len(tail), starts + sizes
     least, most = int(sizes.min()) + len(_FRAME), int(sizes.max()) + len(_FRAME)
     heads = least // 8
     tails = -(-(most + more - 8 * heads) // 8)
@@ -174,7 +174,7 @@ def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     # All words are read before any is written. The start is written last, because the other words may overlap it.
     written = [(ends - at, words[ends + more - at]) for at in range(16, 8 * tails + 8, 8)]
     written.append((ends - 8, words[ends - 8] >> np.uint64(8 * more) | _number(tail) << np.uint64(64 - 8 * more)))
-    begins = places - len(_FRAME)
+    begins = starts - len(_FRAME)
     written += [(begins - more + at, words[begins + at]) for at in range(8, 8 * heads, 8)]
     written.append((begins - more, words[begins] & ~np.uint64(0xFFFFFFFF) | _number(_FRAME)))
     for at, texts in written:

@@ -236,8 +236,8 @@ class Accounts:
         if errors:
             raise UsersError((errors + acl.UNCHANGED).decode(errors="replace"))
         users.setdefault(DEFAULT, User.all_powerful(DEFAULT))
-        for gone in [old for old in self.users if old not in users]:
-            self.delete(gone)
+        for deleted in [old for old in self.users if old not in users]:
+            self.delete(deleted)
         for new in users.values():
             old = self.users.get(new.name)
             if old is None:
@@ -271,7 +271,7 @@ class Accounts:
         if open_at is not None:
             return where + b": Unmatched parenthesis in selector definition."
         errors = b""
-        said = False
+        is_reported = False
         for rule in rules:
             try:
                 user.apply(rule, self.all_channels)
@@ -280,7 +280,7 @@ class Accounts:
                 # caused the rest.
                 if error.unknown:
                     errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
-                elif not said:
+                elif not is_reported:
                     errors += b"%b: %b. " % (where, error.reason)
-                    said = True
+                    is_reported = True
         return errors

@@ -46,4 +46,4 @@ class Monitors:
         words = b" ".join(map(quoted, without_secrets(argv)))
         seconds, micros = divmod(self._changes.now_us, 1_000_000)
         line = Simple(b"%d.%06d [%d %b] %b" % (seconds, micros, session.db, session.addr, words))
-        self._outbox += [(one, line) for one in self.sessions]
+        self._outbox += [(monitor, line) for monitor in self.sessions]

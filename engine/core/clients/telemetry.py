@@ -100,10 +100,10 @@ class Event:
     worst: bytes = b""
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
 
-    def add(self, second: int, milliseconds: int, what: bytes) -> None:
+    def add(self, second: int, milliseconds: int, cause: bytes) -> None:
         """Add a sample. If the second already has one, the longer of the two is kept."""
         if milliseconds > self.longest:
-            self.longest, self.worst = milliseconds, what
+            self.longest, self.worst = milliseconds, cause
         if self.samples and self.samples[-1][0] == second:
             milliseconds = max(milliseconds, self.samples.pop()[1])
         self.samples.append((second, milliseconds))
@@ -208,15 +208,15 @@ class Telemetry:
         """Return whether a duration reaches latency-monitor-threshold."""
         return 0 < self.latency_ms <= milliseconds
 
-    def note_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
-        """Record and report a latency event caused by ``what``, if it reaches latency-monitor-threshold."""
+    def note_latency(self, event: bytes, cause: bytes, milliseconds: int, now_ms: int) -> None:
+        """Record and report a latency event caused by ``cause``, if it reaches latency-monitor-threshold."""
         if self.is_latency(milliseconds):
-            self.keep_latency(event, what, milliseconds, now_ms)
-            self.on_latency(event, what, milliseconds)
+            self.keep_latency(event, cause, milliseconds, now_ms)
+            self.on_latency(event, cause, milliseconds)
 
-    def keep_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
+    def keep_latency(self, event: bytes, cause: bytes, milliseconds: int, now_ms: int) -> None:
         """Record a latency event for LATENCY, whatever its duration."""
-        self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, what)
+        self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, cause)
 
     def _shorten(self) -> None:
         while len(self.slow_log) > self._keep:

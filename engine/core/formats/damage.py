@@ -9,10 +9,10 @@ class DamagedError(Exception):
     ``offset`` is the start of the damaged item, in bytes from the start of the file.
     """
 
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
         self.offset = offset
-        self.what = what
+        self.reason = reason
 
 
 class ForeignError(DamagedError):

@@ -29,7 +29,7 @@ def stream_of(
     stream = Stream(storage)
     stream._segments = [segment for _, segment in segments]
     stream._firsts = [first for first, _ in segments]
-    stream.length = sum(len(one) if isinstance(one, Stored) else one.live for _, one in segments)
+    stream.length = sum(len(segment) if isinstance(segment, Stored) else segment.live for _, segment in segments)
     stream.last_id, stream.max_deleted_id, stream.entries_added = last_id, max_deleted_id, added
     return stream
 
@@ -70,7 +70,7 @@ def add_block(pending: PendingList, block: Block) -> None:
 
 def pack(ids: Iterable[int]) -> bytes:
     """Encode IDs as pairs of native 64-bit integers."""
-    return array("Q", [half for one in ids for half in (one >> 64, one & _U64)]).tobytes()
+    return array("Q", [half for entry_id in ids for half in (entry_id >> 64, entry_id & _U64)]).tobytes()
 
 
 def unpack(data: bytes) -> list[int]:

@@ -285,12 +285,12 @@ class Database:
 
     def swap(self, other: Database) -> None:
         """Swap all keys with ``other``. Blocked and watching clients stay with their database number."""
-        for one, two in ((self, other), (other, self)):
-            one._tell(two)
+        for database, successor in ((self, other), (other, self)):
+            database._tell(successor)
         for name in ("_table", "_expires", "_deadlines", "_hashes", "_field_deadlines"):
-            mine, its = getattr(self, name), getattr(other, name)
-            setattr(self, name, its)
-            setattr(other, name, mine)
+            table, other_table = getattr(self, name), getattr(other, name)
+            setattr(self, name, other_table)
+            setattr(other, name, table)
 
     def _tell(self, successor: Database | None) -> None:
         """Notify watchers and blocked clients that the keys of ``successor``, if any, replace those of this database.

@@ -128,11 +128,11 @@ class Deadlines:
         for heap in (self._heap, self._former):
             # In a heap, the children of an element are never earlier than the element, so only the children of due
             # elements are visited.
-            places = [0]
-            for place in places:
-                if place < len(heap) and heap[place] < end:
-                    found.add(heap[place][_TIME_BYTES:])
-                    places += (2 * place + 1, 2 * place + 2)
+            indexes = [0]
+            for index in indexes:
+                if index < len(heap) and heap[index] < end:
+                    found.add(heap[index][_TIME_BYTES:])
+                    indexes += (2 * index + 1, 2 * index + 2)
         return {key for key in found if self._by_key.get(key, now + 1) <= now}
 
     def pop_due(self, now: int, most: int) -> list[bytes]:

@@ -19,7 +19,7 @@ E = TypeVar("E", bound="Elements[Any]")
 _PART = 2000
 #: Number of parts per step.
 _PARTS = 6
-#: Places checked per removal, so that removing half of the names checks all places.
+#: Positions checked per removal, so that removing half of the names checks all positions.
 _CHECKS_PER_REMOVAL = 2
 
 
@@ -38,7 +38,7 @@ class Elements(dict[bytes, V]):
         #: changed, but not freed in pieces.
         self.readings: dict[ref[Reading], None] | None = None
 
-    def _place(self, name: bytes, value: V) -> bool:
+    def _set_element(self, name: bytes, value: V) -> bool:
         """Set an element; return whether it is new."""
         if self.readings:
             self._disturb()
@@ -80,8 +80,8 @@ class Elements(dict[bytes, V]):
         return [self] if self._names is None else [self, *self._names.tables()]
 
     def _disturb(self) -> None:
-        for one in tuple(self.readings or ()):
-            reading = one()
+        for reference in tuple(self.readings or ()):
+            reading = reference()
             if reading is not None:
                 reading.disturb()
 
@@ -109,10 +109,10 @@ class Reading:
 
 def distinct(sources: Iterable[T]) -> list[T]:
     """Return the distinct objects in the order of their first occurrence: commands can name a key repeatedly."""
-    return list({id(one): one for one in sources}.values())
+    return list({id(source): source for source in sources}.values())
 
 
-def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
+def drawn_positions(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
     """Yield ``count`` (less than ``size``) distinct numbers below ``size``.
 
     If ``count`` is negative, yield -``count`` numbers with repetition.
@@ -120,12 +120,12 @@ def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[
     if count < 0:
         for _ in range(-count):
             yield pick(size)
-    # Start of a Fisher-Yates shuffle that records only the moved places.
+    # Start of a Fisher-Yates shuffle that records only the moved positions.
     moved: dict[int, int] = {}
-    for place in range(count):
-        drawn = place + pick(size - place)
+    for position in range(count):
+        drawn = position + pick(size - position)
         yield moved.get(drawn, drawn)
-        moved[drawn] = moved.get(place, place)
+        moved[drawn] = moved.get(position, position)
 
 
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
@@ -176,55 +176,56 @@ class Names:
     """An ordered set of names with cursors. All operations are O(1), except iteration steps and draws: O(count).
 
     The names are stored in a list without an index. The list is created with one copy, even for a million names. A
-    removed name keeps its place and is marked as gone. Removals check two places each, going from the end to the start,
-    and fill the place of a gone name with the last name of the list. Names only move towards the start, and an
-    iteration goes in the same direction. So a name that exists throughout an iteration is returned, possibly twice.
+    removed name keeps its position until a later removal: each removal checks two positions, going from the end to the
+    start, and fills the position of a removed name with the last name of the list. Names only move towards the start,
+    and an iteration goes in the same direction. So a name that exists throughout an iteration is returned, possibly
+    twice.
     """
 
-    __slots__ = ("_checked_at", "_gone", "_names")
+    __slots__ = ("_checked_at", "_names", "_removed")
 
     def __init__(self, names: Iterable[bytes] = ()) -> None:
         self._names = list(names)
-        #: The names that have been removed.
-        self._gone: dict[bytes, None] = {}
-        #: The last checked place. The place before it is checked next.
+        #: The removed names whose position has not been filled yet.
+        self._removed: dict[bytes, None] = {}
+        #: The last checked position. The position before it is checked next.
         self._checked_at = 0
 
     def add(self, name: bytes) -> None:
         """Add a new name."""
-        if name in self._gone:
-            # The name's former place is still reserved.
-            del self._gone[name]
+        if name in self._removed:
+            # The name's former position is still reserved.
+            del self._removed[name]
         else:
             self._names.append(name)
 
     def remove(self, name: bytes) -> None:
         """Remove an existing name."""
-        self._gone[name] = None
+        self._removed[name] = None
         for _ in range(_CHECKS_PER_REMOVAL):
-            if not self._gone:
+            if not self._removed:
                 return
             if not 0 < self._checked_at <= len(self._names):
                 self._checked_at = len(self._names)
             self._checked_at -= 1
-            if self._names[self._checked_at] in self._gone:
+            if self._names[self._checked_at] in self._removed:
                 self._free(self._checked_at)
 
-    def _free(self, place: int) -> None:
-        """Fill the place of a removed name with the last name."""
-        del self._gone[self._names[place]]
+    def _free(self, position: int) -> None:
+        """Fill the position of a removed name with the last name."""
+        del self._removed[self._names[position]]
         last = self._names.pop()
-        if place < len(self._names):
-            self._names[place] = last
+        if position < len(self._names):
+            self._names[position] = last
 
-    def one(self, pick: Callable[[int], int]) -> bytes:
+    def draw_one(self, pick: Callable[[int], int]) -> bytes:
         """Draw a name. At least one name must exist. ``pick`` returns a random number below its argument."""
         while True:
-            place = pick(len(self._names))
-            name = self._names[place]
-            if name not in self._gone:
+            position = pick(len(self._names))
+            name = self._names[position]
+            if name not in self._removed:
                 return name
-            self._free(place)
+            self._free(position)
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
         """Draw ``count`` distinct names; at least as many must exist.
@@ -232,17 +233,17 @@ class Names:
         If ``count`` < 0, draw -``count`` names with repetition. ``pick`` returns a random number below its argument.
         """
         if count < 0:
-            return [self.one(pick) for _ in range(-count)]
-        names, gone, found = self._names, self._gone, list[bytes]()
-        size, place = len(names), 0
-        # Start of a Fisher-Yates shuffle that records only the moved places.
+            return [self.draw_one(pick) for _ in range(-count)]
+        names, removed, found = self._names, self._removed, list[bytes]()
+        size, position = len(names), 0
+        # Start of a Fisher-Yates shuffle that records only the moved positions.
         moved: dict[int, int] = {}
         while len(found) < count:
-            drawn = place + pick(size - place)
+            drawn = position + pick(size - position)
             name = names[moved.get(drawn, drawn)]
-            moved[drawn] = moved.get(place, place)
-            place += 1
-            if name not in gone:
+            moved[drawn] = moved.get(position, position)
+            position += 1
+            if name not in removed:
                 found.append(name)
         return found
 
@@ -254,8 +255,8 @@ class Names:
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         names = self._names[start:end]
-        return start, [name for name in names if name not in self._gone] if self._gone else names
+        return start, [name for name in names if name not in self._removed] if self._removed else names
 
     def tables(self) -> tuple[list[bytes], dict[bytes, None]]:
         """Return the internal tables, so that the caller can free them in pieces."""
-        return self._names, self._gone
+        return self._names, self._removed

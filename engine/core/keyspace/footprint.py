@@ -62,7 +62,7 @@ def of_value(value: Any, samples: int = 0) -> int:
             + _sampled((_size_of(k) + _size_of(v) for k, v in value.items()), len(value), samples)
         )
     if isinstance(value, SortedSet):
-        return _size_of(value) + _sampled((_PER_SCORE + _size_of(one) for one in value), len(value), samples)
+        return _size_of(value) + _sampled((_PER_SCORE + _size_of(member) for member in value), len(value), samples)
     if isinstance(value, Members | deque):
         return _size_of(value) + _sampled(map(_size_of, value), len(value), samples)
     return _size_of(value)
@@ -86,11 +86,11 @@ def of_stream(stream: Stream, samples: int = 0) -> int:
     size = _size_of(stream)
     size += _sampled(map(_of_piece, _spread(pieces, of_parts)), len(pieces), of_parts)
     largest, others = _by_size(list(stream.groups.items()), of_groups)
-    size += sum(_of_named_group(one, samples) for one in largest)
-    size += _sampled((_of_named_group(one, samples) for one in _spread(others, of_groups)), len(others), of_groups)
+    size += sum(_of_named_group(item, samples) for item in largest)
+    size += _sampled((_of_named_group(item, samples) for item in _spread(others, of_groups)), len(others), of_groups)
     if stream.producers is not None:
         by_producer = stream.producers.by_producer
-        size += _sampled((_of_producer(*one, of_groups) for one in by_producer.items()), len(by_producer), of_groups)
+        size += _sampled((_of_producer(*item, of_groups) for item in by_producer.items()), len(by_producer), of_groups)
     return size
 
 
@@ -106,7 +106,7 @@ def _by_size(groups: _Groups, samples: int) -> tuple[_Groups, _Groups]:
     """
     if not samples or len(groups) <= samples:
         return groups, []
-    groups.sort(key=lambda one: len(one[1].pending) + len(one[1].consumers), reverse=True)
+    groups.sort(key=lambda item: len(item[1].pending) + len(item[1].consumers), reverse=True)
     return groups[:samples], groups[samples:]
 
 
@@ -146,5 +146,5 @@ def of_group(group: Group, samples: int = 0) -> int:
     """Return the size of a consumer group: its consumers and its pending entries list."""
     some = max(samples, _MEMBERS) if samples else 0
     size = _size_of(group) + _size_of(group.consumers) + _size_of(group.by_number) + _size_of(group.nacked)
-    sizes = (_size_of(one) + _size_of(one.name) for one in group.consumers.values())
+    sizes = (_size_of(consumer) + _size_of(consumer.name) for consumer in group.consumers.values())
     return size + _sampled(sizes, len(group.consumers), some) + group.pending.footprint(some)

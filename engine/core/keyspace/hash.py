@@ -155,7 +155,7 @@ class LiveFields:
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
         """Draw names as ``Elements.drawn`` does."""
         for _ in range(_TRIES if count == 1 else 0):
-            name = self.fields.names.one(pick)
+            name = self.fields.names.draw_one(pick)
             if name in self:
                 return [name]
         live = Elements[None](dict.fromkeys(self))

@@ -85,13 +85,13 @@ class Image:
     @property
     def keys(self) -> int:
         """Total number of keys."""
-        return sum(one.keys for one in self.databases)
+        return sum(database.keys for database in self.databases)
 
     def free(self) -> None:
         """Free the image a few hundred keys at a time. Freeing all keys at once would hold the GIL for too long."""
-        for one in self.databases:
-            while one.parts:
-                for value in one.parts.pop()[1]:
+        for database in self.databases:
+            while database.parts:
+                for value in database.parts.pop()[1]:
                     let_go(value)
 
 
@@ -121,7 +121,7 @@ class ImageBuilder:
         self._guarded: dict[int, _Walk] = {}
         self._guards = False
         defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-        self.image = Image(now, [one.image for one in self._walks], defaults, libraries)
+        self.image = Image(now, [walk.image for walk in self._walks], defaults, libraries)
 
     def finish(self) -> None:
         """Capture all remaining keys."""
@@ -145,7 +145,7 @@ class ImageBuilder:
 
     def _guard(self) -> None:
         self._guards = True
-        self._guarded = {one.image.index: one for one in self._walks}
+        self._guarded = {walk.image.index: walk for walk in self._walks}
         for db in self._databases:
             if isinstance(db.guard, ImageBuilder):
                 db.guard.finish()
@@ -171,10 +171,10 @@ class ImageBuilder:
         """Stop guarding a database whose tables have been replaced: the former tables no longer change."""
         self._guarded.pop(index, None)
 
-    def swap(self, one: int, two: int) -> None:
+    def swap(self, index: int, other: int) -> None:
         """Exchange the walks of two databases that have exchanged their keys."""
-        first, second = self._guarded.pop(one, None), self._guarded.pop(two, None)
-        self._guarded |= {index: walk for index, walk in ((one, second), (two, first)) if walk is not None}
+        walks = {other: self._guarded.pop(index, None), index: self._guarded.pop(other, None)}
+        self._guarded |= {index: walk for index, walk in walks.items() if walk is not None}
 
 
 class _Walk:
@@ -246,8 +246,8 @@ class _Walk:
 
     def settle(self, key: bytes | None = None) -> None:
         """Finish copying the value at ``key`` before its removal; all values if ``key`` is None."""
-        for one in list(self._freezing) if key is None else [key]:
-            freezing = self._freezing.pop(one, None)
+        for frozen_key in list(self._freezing) if key is None else [key]:
+            freezing = self._freezing.pop(frozen_key, None)
             if freezing is not None:
                 freezing.disturb()
 

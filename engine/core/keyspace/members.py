@@ -53,7 +53,7 @@ class Members(Elements[None]):
 
     def put(self, member: bytes, limits: SetLimits) -> bool:
         """Add a member; return whether it is new."""
-        if not self._place(member, None):
+        if not self._set_element(member, None):
             return False
         if self.form is not Form.TABLE:
             self._follow(member, limits)

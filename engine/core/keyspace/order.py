@@ -1,8 +1,8 @@
 """Order of a sorted set: pairs of a score and a member, in blocks of at most a thousand.
 
-A block is an array of scores, and a list of the members at the same places. So a search compares numbers that are next
-to each other in memory, and compares members only if scores are equal. The last pairs of all blocks form another block,
-which is searched first, to find the block of a pair.
+A block is an array of scores, and a list of the members at the same positions. So a search compares numbers that are
+next to each other in memory, and compares members only if scores are equal. The last pairs of all blocks form another
+block, which is searched first, to find the block of a pair.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def block_of(pairs: list[Pair]) -> Block:
     return array("d", [score for score, _ in pairs]), [member for _, member in pairs]
 
 
-def _place(block: Block, score: float, member: bytes) -> int:
+def _position(block: Block, score: float, member: bytes) -> int:
     """Return the number of pairs of a block that precede a pair."""
     scores, members = block
-    place = bisect_left(scores, score)
-    if place < len(scores) and scores[place] == score and members[place] < member:
-        return bisect_left(members, member, place, bisect_right(scores, score, place))
-    return place
+    position = bisect_left(scores, score)
+    if position < len(scores) and scores[position] == score and members[position] < member:
+        return bisect_left(members, member, position, bisect_right(scores, score, position))
+    return position
 
 
 class Order:
@@ -81,9 +81,9 @@ class Order:
             yield from zip(reversed(scores), reversed(members), strict=True)
 
     def __getitem__(self, rank: int) -> Pair:
-        number, place = self._find(rank)
+        number, position = self._find(rank)
         scores, members = self.blocks[number]
-        return scores[place], members[place]
+        return scores[position], members[position]
 
     def between(self, start: int, stop: int) -> list[Pair]:
         """Return the pairs with the ranks [start, stop)."""
@@ -97,25 +97,25 @@ class Order:
         return found
 
     def _slices(self, start: int, stop: int) -> Iterator[Block]:
-        number, place = self._find(start)
+        number, position = self._find(start)
         left = stop - start
         while left > 0:
             scores, members = self.blocks[number]
-            part = members[place : place + left]
-            yield scores[place : place + left], part
+            part = members[position : position + left]
+            yield scores[position : position + left], part
             left -= len(part)
-            number, place = number + 1, 0
+            number, position = number + 1, 0
 
     def rank(self, score: float, member: bytes) -> int:
         """Return the number of pairs that precede a pair, which may be missing."""
-        number = _place(self._lasts, score, member)
+        number = _position(self._lasts, score, member)
         if number == len(self.blocks):
             return self._size
-        place = _place(self.blocks[number], score, member)
-        return int(self._ranks()[number]) + place if number else place
+        position = _position(self.blocks[number], score, member)
+        return int(self._ranks()[number]) + position if number else position
 
     def _find(self, rank: int) -> tuple[int, int]:
-        """Return the number of the block with the pair at a rank, and the pair's place in the block."""
+        """Return the number of the block with the pair at a rank, and the pair's position in the block."""
         blocks, from_end = self.blocks, self._size - rank
         # The ends are read and removed most often. They need no ranks of blocks, which change with every addition.
         if not blocks or rank < len(blocks[0][1]):
@@ -136,7 +136,7 @@ class Order:
 
     def add(self, score: float, member: bytes) -> None:
         """Add a pair whose member is in no other pair."""
-        number = _place(self._lasts, score, member)
+        number = _position(self._lasts, score, member)
         if number == len(self.blocks):
             if not number:
                 self._take([(array("d", [score]), [member])])
@@ -144,9 +144,9 @@ class Order:
             number -= 1
             self._lasts[0][number], self._lasts[1][number] = score, member
         block = scores, members = self.blocks[number]
-        place = _place(block, score, member)
-        scores.insert(place, score)
-        members.insert(place, member)
+        position = _position(block, score, member)
+        scores.insert(position, score)
+        members.insert(position, member)
         self._size += 1
         if self._starts is not None:
             self._starts[number + 1 :] += 1
@@ -155,24 +155,24 @@ class Order:
 
     def remove(self, score: float, member: bytes) -> None:
         """Remove an existing pair."""
-        number = _place(self._lasts, score, member)
+        number = _position(self._lasts, score, member)
         block = self.blocks[number]
-        place = _place(block, score, member)
-        self._delete(number, place, place + 1)
+        position = _position(block, score, member)
+        self._delete(number, position, position + 1)
 
     def cut(self, start: int, stop: int) -> list[Pair]:
         """Remove the pairs with the ranks [start, stop); return them in order."""
         found = self.between(start, stop)
         left = len(found)
         while left:
-            number, place = self._find(start)
-            end = min(place + left, len(self.blocks[number][1]))
-            self._delete(number, place, end)
-            left -= end - place
+            number, position = self._find(start)
+            end = min(position + left, len(self.blocks[number][1]))
+            self._delete(number, position, end)
+            left -= end - position
         return found
 
     def _delete(self, number: int, start: int, stop: int) -> None:
-        """Remove the pairs at the places [start, stop) of a block."""
+        """Remove the pairs at the positions [start, stop) of a block."""
         scores, members = self.blocks[number]
         del scores[start:stop], members[start:stop]
         self._size -= stop - start

@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
-from engine.core.keyspace.elements import Elements, drawn_places
+from engine.core.keyspace.elements import Elements, drawn_positions
 from engine.core.keyspace.order import Block, Order, Pair
 from engine.settings.config import Config
 
@@ -145,7 +145,7 @@ class SortedSet(Elements[float]):
 
     def drawn_pairs(self, count: int, pick: Callable[[int], int]) -> list[Pair]:
         """Draw pairs as ``drawn`` draws members. There must be more than ``count`` members."""
-        return list(map(self.order.__getitem__, drawn_places(len(self), count, pick)))
+        return list(map(self.order.__getitem__, drawn_positions(len(self), count, pick)))
 
     def shown(self) -> list[tuple[bytes, float]]:
         """Return members with their scores in the order in which clients see them."""

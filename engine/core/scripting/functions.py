@@ -49,7 +49,7 @@ class Functions:
 
     def codes(self) -> list[bytes]:
         """Return the code of all libraries, for snapshots and logs."""
-        return [*self._unread, *self._unusable, *(one.code for one in self._libraries.values())]
+        return [*self._unread, *self._unusable, *(library.code for library in self._libraries.values())]
 
     @property
     def count(self) -> int:
@@ -163,7 +163,7 @@ class Functions:
         if not replace:
             for name in names & self._libraries.keys():
                 raise CommandError(scripting.restored_exists(name))
-        before = [one.code for one in self._libraries.values() if one.name in names]
+        before = [library.code for library in self._libraries.values() if library.name in names]
         done: list[bytes] = []
         try:
             for code in codes:

@@ -43,7 +43,7 @@ def converted(reply: Reply, resp: int) -> Any:
     if kind is Simple:
         return {b"ok": bytes(reply)}
     if kind is list or kind is tuple or kind is Push:
-        return [one if type(one) is bytes else converted(one, resp) for one in reply]
+        return [element if type(element) is bytes else converted(element, resp) for element in reply]
     convert = _CONVERT.get(kind)
     if convert is None:
         raise UnconvertibleError(general.INTERNAL_ERROR)
@@ -59,7 +59,7 @@ def _verbatim(reply: Verbatim, resp: int) -> Any:
 
 
 def _map(reply: list[Any], resp: int) -> Any:
-    flat = [one if type(one) is bytes else converted(one, resp) for one in reply]
+    flat = [element if type(element) is bytes else converted(element, resp) for element in reply]
     return {b"map": _table(flat)} if resp == 3 else flat
 
 
@@ -69,7 +69,7 @@ def _table(flat: list[Any]) -> dict[Any, Any]:
 
 
 def _set(reply: list[Any], resp: int) -> Any:
-    flat = [converted(one, resp) for one in reply]
+    flat = [converted(element, resp) for element in reply]
     return {b"set": _members(flat)} if resp == 3 else flat
 
 
@@ -83,7 +83,7 @@ class _TableAsKey(dict[Any, Any]):
 
 
 def _members(flat: list[Any]) -> dict[Any, Any]:
-    return {_key(one): True for one in flat if one is not None}
+    return {_key(element): True for element in flat if element is not None}
 
 
 def _key(value: Any) -> Any:
@@ -100,11 +100,11 @@ def _by_key(reply: list[Any], resp: int) -> Any:
 
 def _array(reply: list[Any], resp: int) -> Any:
     found: list[Any] = []
-    for one in reply:
-        if type(one) is Several:
-            found += _parsed(one.count, b"".join(one.parts), resp)
+    for element in reply:
+        if type(element) is Several:
+            found += _parsed(element.count, b"".join(element.parts), resp)
         else:
-            found.append(converted(one, resp))
+            found.append(converted(element, resp))
     return found
 
 

@@ -28,9 +28,9 @@ class Declared:
     def flags(self, command: Command, argv: list[bytes]) -> frozenset[str]:
         """Return the flags of a command that is called with the words ``argv``."""
         find = self._by_name.get(command.name)
-        said = find(argv) if find is not None else None
-        if said is None or not said.declared:
+        declaration = find(argv) if find is not None else None
+        if declaration is None or not declaration.declared:
             return command.flags
-        needs_memory = not (said.no_writes or said.allow_oom)
-        has = {"write": not said.no_writes, "denyoom": needs_memory, "stale": said.allow_stale}
+        needs_memory = not (declaration.no_writes or declaration.allow_oom)
+        has = {"write": not declaration.no_writes, "denyoom": needs_memory, "stale": declaration.allow_stale}
         return command.flags - {"stale", "may_replicate"} | {flag for flag, is_set in has.items() if is_set}

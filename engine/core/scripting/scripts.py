@@ -213,13 +213,13 @@ class Scripts:
         self._admission.refuse(Refusal.BUSY, busy)
         try:
             while True:
-                effects, told, ready = changes.effects[first:], outbox[messages:], changes.ready
+                effects, outgoing, ready = changes.effects[first:], outbox[messages:], changes.ready
                 del changes.effects[first:], outbox[messages:]
                 changes.ready = {}
                 yield
                 first, messages = len(changes.effects), len(outbox)
                 changes.effects += effects
-                outbox += told
+                outbox += outgoing
                 ready.update(changes.ready)
                 changes.ready = ready
                 later_us = changes.now_us

@@ -70,19 +70,19 @@ def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
     # An element is followed by its encoded size, with 7 bits in each byte.
     found = sizes + head
     found += 1 + (found > 127) + (found >= 16383) + (found >= 2097151) + (found >= 268435455)
-    places, values = numbers_among(buffer, begins, sizes)
-    found[places] = int_sizes(values)
+    indices, values = numbers_among(buffer, begins, sizes)
+    found[indices] = int_sizes(values)
     return found
 
 
 def numbers_among(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     """Return the indices of the words that are stored as integers, and their values."""
     first = buffer[begins]
-    places = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
-    if not len(places):
-        return places, np.zeros(0, np.int64)
-    are, values = _numbers(buffer, begins[places], sizes[places])
-    return places[are], values[are]
+    indices = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
+    if not len(indices):
+        return indices, np.zeros(0, np.int64)
+    are, values = _numbers(buffer, begins[indices], sizes[indices])
+    return indices[are], values[are]
 
 
 def _numbers(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
@@ -91,9 +91,9 @@ def _numbers(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[npt.NDArray[np.b
     begins, digits = begins + minus, sizes - minus
     are = (digits > 0) & (digits <= _DIGITS) & ((buffer[begins] != _ZERO) | (sizes == 1))
     values = np.zeros(len(begins), np.uint64)
-    for place in range(min(int(digits.max()), _DIGITS)):
-        inside = place < digits
-        digit = buffer[np.where(inside, begins + place, 0)] - np.uint8(_ZERO)
+    for index in range(min(int(digits.max()), _DIGITS)):
+        inside = index < digits
+        digit = buffer[np.where(inside, begins + index, 0)] - np.uint8(_ZERO)
         are &= ~inside | (digit < 10)
         values = np.where(inside, values * np.uint64(10) + digit, values)
     are &= values <= np.uint64((1 << 63) - 1) + minus

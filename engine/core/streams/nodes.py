@@ -186,8 +186,8 @@ class _Costs:
             return None
         names, values = batch.names, batch.known
         none = np.zeros(len(frames), np.int64)
-        of_values = sum((word_sizes(one.data, one.starts, one.lengths) for one in values), none)
-        of_words = sum((one.lengths for one in values), none) + sum(map(len, names))
+        of_values = sum((word_sizes(column.data, column.starts, column.lengths) for column in values), none)
+        of_words = sum((column.lengths for column in values), none) + sum(map(len, names))
         own_names = sum(map(listpack_word, names)) + listpack_int(len(names))
         return cls(
             list(names),
@@ -303,14 +303,14 @@ class SegmentNodes:
                 node.deleted += segment.is_dead(index)
         return node
 
-    def compacted(self, kept: Sequence[int]) -> None:
-        """Update the map after a rewrite that kept ``kept[i]`` of the entries before index i."""
+    def compacted(self, left: Sequence[int]) -> None:
+        """Update the map after a rewrite that kept ``left[i]`` of the entries before index i."""
         self.oldest, self._mixed_upto = None, 0
-        starts = sorted({kept[start] for start in self.starts})
-        self.upto = kept[self.upto]
+        starts = sorted({left[start] for start in self.starts})
+        self.upto = left[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
-        self.former = tuple((kept[index], limits) for index, limits in self.former)
-        void = [(kept[begin], kept[behind]) for begin, behind in self._void]
+        self.former = tuple((left[index], limits) for index, limits in self.former)
+        void = [(left[begin], left[behind]) for begin, behind in self._void]
         self._void = [(begin, behind) for begin, behind in void if begin < behind]
 
     def copy(self) -> SegmentNodes:

@@ -54,7 +54,7 @@ class PendingList:
 
         If ``samples`` is not 0, the size is estimated from up to ``samples`` evenly spread blocks.
         """
-        size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
+        size = sum(_size_of(part) for part in (self, self._blocks, self._firsts, self.per_owner))
         count = len(self._blocks)
         measured = min(count, samples) if samples else count
         of_blocks = 0
@@ -292,7 +292,7 @@ class PendingList:
             return 0
         entry_ids = sorted(entry_ids)
         ms, seq = columns(entry_ids)
-        at = gone = 0
+        at = removed = 0
         while at < len(entry_ids) and self._size:
             number = self._block_for(entry_ids[at])
             block = self._blocks[number]
@@ -308,16 +308,16 @@ class PendingList:
                 owners = block.remove_ids(set(zip(ms[at:end], seq[at:end], strict=True)))
                 at = end
             else:
-                gone += self.remove(entry_ids[at])
+                removed += self.remove(entry_ids[at])
                 at += 1
                 continue
             for owner, records in owners.items():
                 self._count(owner, -records)
                 self._size -= records
-                gone += records
+                removed += records
             if not len(block):
                 del self._blocks[number], self._firsts[number]
-        return gone
+        return removed
 
     def assign(self, block: Block, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
         """Set the owner, time and counts of the records [low, high) of a block."""
@@ -330,7 +330,7 @@ class PendingList:
         """Remove all records with low <= ID <= high; return how many there were."""
         if low > high:
             return 0
-        first, gone = self._block_for(low), 0
+        first, removed = self._block_for(low), 0
         number = first
         while number < len(self._blocks) and self._firsts[number] <= high:
             block = self._blocks[number]
@@ -338,19 +338,19 @@ class PendingList:
             end = len(block) if block.id_at(-1) <= high else block.position(high + 1)
             for owner, count in block.tally(begin, end).items():
                 self._count(owner, -count)
-            gone += end - begin
+            removed += end - begin
             block.remove(begin, end)
             number += 1
-        kept = [at for at in range(first, number) if len(self._blocks[at])]
-        self._blocks[first:number] = [self._blocks[at] for at in kept]
-        self._firsts[first:number] = [self._firsts[at] for at in kept]
-        self._size -= gone
-        return gone
+        remaining = [at for at in range(first, number) if len(self._blocks[at])]
+        self._blocks[first:number] = [self._blocks[at] for at in remaining]
+        self._firsts[first:number] = [self._firsts[at] for at in remaining]
+        self._size -= removed
+        return removed
 
     def remove_owner(self, owner: int) -> int:
         """Remove all records of ``owner``; return how many there were."""
-        gone = self.per_owner.pop(owner, 0)
-        if not gone:
+        removed = self.per_owner.pop(owner, 0)
+        if not removed:
             return 0
         blocks, firsts = [], []
         for block, first in zip(self._blocks, self._firsts, strict=True):
@@ -359,8 +359,8 @@ class PendingList:
                 blocks.append(block)
                 firsts.append(first)
         self._blocks, self._firsts = blocks, firsts
-        self._size -= gone
-        return gone
+        self._size -= removed
+        return removed
 
     def copy(self) -> PendingList:
         """Return an independent copy."""

@@ -94,7 +94,7 @@ class Block:
             self.owner, self.time, self.count, self.oldest = owner, time, counts[0], time
             return
         if self.is_shared:
-            self._own()
+            self._unshare()
         self.make_uneven()
         assert self.owners is not None
         size = high - low
@@ -120,7 +120,7 @@ class Block:
             self.owner, self.time, self.count, self.oldest = owner, time, count, time
             return
         if self.is_shared:
-            self._own()
+            self._unshare()
         self.make_uneven()
         assert self.owners is not None
         self.owners[index], self.times[index], self.counts[index] = owner, time, count
@@ -129,7 +129,7 @@ class Block:
     def insert(self, index: int, entry_id: int, owner: int, time: int, count: int) -> None:
         """Insert a record at ``index``."""
         if self.is_shared:
-            self._own()
+            self._unshare()
         if not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms.insert(index, entry_id >> 64)
@@ -143,7 +143,7 @@ class Block:
     def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
         """Append records that all have the same values."""
         if self.is_shared:
-            self._own()
+            self._unshare()
         if self.owners is None and not self.agrees(owner, time, count):
             self.make_uneven()
         self.ms += ms
@@ -198,14 +198,14 @@ class Block:
     def remove(self, low: int, high: int) -> None:
         """Remove the records [low, high)."""
         if self.is_shared:
-            self._own()
+            self._unshare()
         del self.ms[low:high], self.seq[low:high]
         if self.owners is not None:
             del self.owners[low:high], self.times[low:high], self.counts[low:high]
 
-    def remove_ids(self, gone: set[tuple[int, int]]) -> dict[int, int]:
+    def remove_ids(self, pairs: set[tuple[int, int]]) -> dict[int, int]:
         """Remove the records of these (milliseconds, sequence) pairs; return the number removed per owner."""
-        stays = [pair not in gone for pair in zip(self.ms, self.seq, strict=True)]
+        stays = [pair not in pairs for pair in zip(self.ms, self.seq, strict=True)]
         removed = len(stays) - sum(stays)
         owners = {self.owner: removed} if removed else {}
         if self.owners is not None:
@@ -227,8 +227,10 @@ class Block:
             return
         stays = np.frombuffer(self.owners, np.uint32) != owner
         if np.count_nonzero(stays) < len(self.ms):
-            self.ms, self.seq = _kept(self.ms, stays), _kept(self.seq, stays)
-            self.owners, self.times, self.counts = (_kept(one, stays) for one in (self.owners, self.times, self.counts))
+            self.ms, self.seq = _filtered(self.ms, stays), _filtered(self.seq, stays)
+            self.owners, self.times, self.counts = (
+                _filtered(column, stays) for column in (self.owners, self.times, self.counts)
+            )
             self.is_shared = False
 
     def twin(self) -> Block:
@@ -239,7 +241,7 @@ class Block:
         self.is_shared = other.is_shared = True
         return other
 
-    def _own(self) -> None:
+    def _unshare(self) -> None:
         """Replace shared arrays with copies, which can be changed."""
         self.ms, self.seq = self.ms[:], self.seq[:]
         if self.owners is not None:
@@ -268,8 +270,8 @@ class Block:
         return Counter(self.owners[low:high])
 
 
-def _kept(column: array[int], stays: npt.NDArray[np.bool_]) -> array[int]:
+def _filtered(column: array[int], stays: npt.NDArray[np.bool_]) -> array[int]:
     """Return the elements of a column for which ``stays`` is true."""
-    kept = array(column.typecode)
-    kept.frombytes(np.frombuffer(column, column.typecode)[stays].tobytes())
-    return kept
+    result = array(column.typecode)
+    result.frombytes(np.frombuffer(column, column.typecode)[stays].tobytes())
+    return result

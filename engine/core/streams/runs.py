@@ -110,15 +110,15 @@ def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tupl
 
     ``parts``: see `Stream.parts`.
     """
-    first_part, place, before = 1, 0, 0
+    first_part, upto, before = 1, 0, 0
     for segment, begin, end in parts:
         for first, last in segment.runs(begin, end):
             here = before + last - first
             behind = min(((here + 1) * count - 1) // total, count - 1) + 1
             ms, seq = segment.id_columns(first, last) if behind - first_part >= _MANY_IDS else (None, None)
             for number in range(first_part, behind):
-                size, place = total * number // count - place, total * number // count
-                at = place - before - 1
+                size, upto = total * number // count - upto, total * number // count
+                at = upto - before - 1
                 yield (segment.id_at(first + at) if ms is None or seq is None else ms[at] << 64 | seq[at]), size
             first_part, before = max(behind, first_part), here
 

@@ -320,7 +320,7 @@ class Segment:
         ms, seq = self.id_columns(0, len(self))
         if self.dead is None:
             self.dead = bytearray(len(self))
-        dead, index, end, gone = self.dead, self.start, len(self), []
+        dead, index, end, deleted = self.dead, self.start, len(self), []
         for entry_id in entry_ids:
             # IDs are often consecutive.
             if index == end or ms[index] << 64 | seq[index] != entry_id:
@@ -331,14 +331,14 @@ class Segment:
                     continue
             if not dead[index]:
                 dead[index] = 1
-                gone.append(entry_id)
+                deleted.append(entry_id)
             index += 1
-        self.dead_count += len(gone)
+        self.dead_count += len(deleted)
         if self.start < end and dead[self.start]:
             self._skip_dead_head()
         if self.dead_count > 64 and self.dead_count * 2 > len(self) - self.start:
             self._compact()
-        return gone
+        return deleted
 
     def drop_head(self, count: int) -> None:
         """Remove the first ``count`` live entries; at least one must remain."""
@@ -367,8 +367,8 @@ class Segment:
             body.extend(b"".join(frames), list(map(len, frames)), *self.id_columns(low, high))
         body.freeze()
         if self._nodes is not None and (self._nodes.upto or self._nodes.former):
-            gone = self.start
-            left = [0] * (gone + 1) + list(accumulate(1 - flag for flag in self.dead[gone:]))
+            start = self.start
+            left = [0] * (start + 1) + list(accumulate(1 - flag for flag in self.dead[start:]))
             self._nodes.compacted(left)
         self.body = body
         self.start = self.dead_count = 0

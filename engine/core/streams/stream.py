@@ -114,12 +114,12 @@ class Stream:
         """
         segments = self._segments
         for number in range(self._folded, min(self._folded + most, len(segments))):
-            one = segments[number]
-            if type(one) is Segment:
-                if type(one.body) is not Stored:
+            segment = segments[number]
+            if type(segment) is Segment:
+                if type(segment.body) is not Stored:
                     return
-                if one.is_whole:
-                    segments[number] = one.body
+                if segment.is_whole:
+                    segments[number] = segment.body
             self._folded = number + 1
 
     def _at(self, number: int) -> Segment:
@@ -133,7 +133,7 @@ class Stream:
         segment.sealed = True
         return segment
 
-    def _own(self, number: int) -> Segment:
+    def _unfold(self, number: int) -> Segment:
         """Return a segment for a change, or for deriving its nodes. A folded segment is unfolded."""
         segment = self._segments[number] = self._at(number)
         return segment
@@ -220,13 +220,11 @@ class Stream:
 
     def ids(self, low: int, high: int) -> list[int]:
         """Return the IDs of all live entries of [low, high]."""
-        ms, seq = id_columns(self.runs(low, high))
-        return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
+        return _ids_of(id_columns(self.runs(low, high)))
 
     def first_ids(self, count: int) -> list[int]:
         """Return the IDs of the first ``count`` live entries."""
-        ms, seq = id_columns(self.first_runs(0, MAX_ID, count))
-        return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
+        return _ids_of(id_columns(self.first_runs(0, MAX_ID, count)))
 
     def _find(self, entry_id: int) -> tuple[int, int]:
         """Return (segment number, index) of a live entry, (0, -1) if not found."""
@@ -241,8 +239,8 @@ class Stream:
     def stores(self, entry_id: int) -> bool:
         """Return whether the segment whose ID range contains ``entry_id`` is on disk, without reading it."""
         number = self._locate(entry_id)
-        one = self._segments[number] if self._segments else None
-        body = one.body if isinstance(one, Segment) else one
+        segment = self._segments[number] if self._segments else None
+        body = segment.body if isinstance(segment, Segment) else segment
         return isinstance(body, Stored) and self._firsts[number] <= entry_id <= body.last_id
 
     def frame(self, entry_id: int) -> bytes | None:
@@ -288,7 +286,7 @@ class Stream:
 
     def head_node(self) -> tuple[int, int]:
         """Return (last ID, live entries) of the oldest node. The stream must not be empty."""
-        head = self._own(0)
+        head = self._unfold(0)
         return oldest_of(head, head.start, head.dead_count, self.storage.limits)
 
     def head_segment(self) -> tuple[int, int]:
@@ -311,7 +309,7 @@ class Stream:
 
     def keep_limits(self) -> None:
         """Record the node limits for existing entries. Must be called before the limits change."""
-        for segment in map(self._own, range(len(self._segments))):
+        for segment in map(self._unfold, range(len(self._segments))):
             segment.nodes.keep_limits(len(segment), self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
@@ -321,7 +319,7 @@ class Stream:
     def count_nodes(self) -> tuple[int, int]:
         """Return the numbers of nodes and of radix tree nodes that would hold them; estimated for long streams."""
         count = len(self._segments)
-        first = [self._own(number) for number in range(min(count, COUNTED_SEGMENTS))]
+        first = [self._unfold(number) for number in range(min(count, COUNTED_SEGMENTS))]
         return count_nodes(first, count, self.storage.limits, self.length)
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -395,24 +393,24 @@ class Stream:
         at = deleted = 0
         while at < len(entry_ids) and self._segments:
             number = self._locate(entry_ids[at])
-            segment = self._own(number)
+            segment = self._unfold(number)
             behind = number + 1 < len(self._segments)
             end = bisect_left(entry_ids, self._firsts[number + 1], at) if behind else len(entry_ids)
             if not segment.sealed or end - at < _MANY:
                 deleted += sum(map(self.delete, entry_ids[at:end]))
             else:
-                gone = segment.delete_many(entry_ids[at:end])
-                if gone:
-                    self.length -= len(gone)
-                    deleted += len(gone)
-                    self.max_deleted_id = max(self.max_deleted_id, gone[-1])
+                removed = segment.delete_many(entry_ids[at:end])
+                if removed:
+                    self.length -= len(removed)
+                    deleted += len(removed)
+                    self.max_deleted_id = max(self.max_deleted_id, removed[-1])
                     self._rearrange(number)
             at = end
         return deleted
 
     def _remove(self, number: int, index: int) -> None:
         """Remove one live entry without changing ``max_deleted_id``."""
-        segment = self._own(number)
+        segment = self._unfold(number)
         if segment.sealed:
             segment.delete(index)
         else:
@@ -425,7 +423,7 @@ class Stream:
 
     def _rearrange(self, number: int) -> None:
         """Update the list of segments after deletions in one of them."""
-        segment = self._own(number)
+        segment = self._unfold(number)
         if not segment.dead_count:
             # The segment is empty, was rewritten, or starts with a later entry.
             if not segment.live:
@@ -451,7 +449,7 @@ class Stream:
                 removed += live
                 self._drop_segment(0)
             else:
-                self._own(0).drop_head(count - removed)
+                self._unfold(0).drop_head(count - removed)
                 removed = count
         self.length -= removed
         return removed
@@ -465,7 +463,8 @@ class Stream:
         other = Stream(storage)
         self._fold(len(self._segments))
         other._segments = [
-            one.copy(storage.sealed, storage.cache) if type(one) is Segment else one for one in self._segments
+            segment.copy(storage.sealed, storage.cache) if type(segment) is Segment else segment
+            for segment in self._segments
         ]
         other._firsts = self._firsts[:]
         other.length, other.last_id = self.length, self.last_id
@@ -474,3 +473,8 @@ class Stream:
         if self.producers is not None:
             other.remember_producers(self.producers.copy())
         return other
+
+
+def _ids_of(columns: tuple[array[int], array[int]]) -> list[int]:
+    """Return the IDs whose milliseconds and sequence numbers are in these columns."""
+    return [ms << 64 | seq for ms, seq in zip(*columns, strict=True)]

@@ -110,9 +110,9 @@ def container(
         raise AssertionError(f"dispatch called the container {name}")
 
     def show_help(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001
-        one = COMMANDS[name.upper().encode()]
-        bare = [("(no subcommand)", one.summary)] if alone is not None else []
-        subs = sorted((sub.name.partition("|")[2], sub) for sub in one.subcommands.values())
+        command = COMMANDS[name.upper().encode()]
+        bare = [("(no subcommand)", command.summary)] if alone is not None else []
+        subs = sorted((sub.name.partition("|")[2], sub) for sub in command.subcommands.values())
         known = [(f"{word.upper()} {placeholders(sub.syntax)}", sub.summary) for word, sub in subs if word != "help"]
         return [Simple(line) for line in help_lines(name.upper(), bare + known)]
 

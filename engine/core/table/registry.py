@@ -207,9 +207,9 @@ def register(command: Command) -> None:
 
 def all_commands() -> Iterator[Command]:
     """Yield every command, each container followed by its subcommands."""
-    for one in COMMANDS.values():
-        yield one
-        yield from one.subcommands.values()
+    for command in COMMANDS.values():
+        yield command
+        yield from command.subcommands.values()
 
 
 def find(name: bytes) -> Command | None:

@@ -101,8 +101,8 @@ class Argument:
 def arity_of(syntax: str, words: int) -> int:
     """Return the arity of a command with these arguments, whose name (and subcommand) has ``words`` words."""
     found = arguments(syntax)
-    count = words + sum(one.fewest() for one in found)
-    return -count if any(one.varies() for one in found) else count
+    count = words + sum(argument.fewest() for argument in found)
+    return -count if any(argument.varies() for argument in found) else count
 
 
 def placeholders(syntax: str) -> str:
@@ -150,12 +150,14 @@ def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], 
         here = alternatives[0]
         if 0 < position < len(here):
             pair = here[position - 1 : position + 1]
-            choices = tuple(part for one in pair for part in (one.parts if one.kind == "oneof" else (one,)))
+            choices = tuple(
+                part for argument in pair for part in (argument.parts if argument.kind == "oneof" else (argument,))
+            )
             here[position - 1 : position + 1] = [Argument(_joined(choices), "oneof", parts=choices)]
-    sequences = [_with_tokens(one) for one in alternatives]
+    sequences = [_with_tokens(alternative) for alternative in alternatives]
     if len(sequences) == 1:
         return sequences[0], at
-    ways = tuple(_as_one(one) for one in sequences if one)
+    ways = tuple(_as_one(sequence) for sequence in sequences if sequence)
     return [Argument(_joined(ways), "oneof", parts=ways)], at
 
 
@@ -164,7 +166,7 @@ def _add_group(here: list[Argument], inner: list[Argument], *, optional: bool) -
     if inner and inner[-1].kind == "repeat":
         repeated = inner[:-1]
         count = len(repeated)
-        if count and [one.name for one in here[-count:]] == [one.name for one in repeated]:
+        if count and [argument.name for argument in here[-count:]] == [argument.name for argument in repeated]:
             here[-count:] = [replace(_as_one(here[-count:]), multiple=True)]
             return
         inner = [replace(_as_one(repeated), multiple=True)]
@@ -206,4 +208,4 @@ def _as_one(items: list[Argument]) -> Argument:
 
 
 def _joined(items: list[Argument] | tuple[Argument, ...]) -> str:
-    return "_".join(one.name.replace("-", "_") for one in items[:4])
+    return "_".join(argument.name.replace("-", "_") for argument in items[:4])

@@ -85,7 +85,7 @@ UNSUPPORTED = (
     ),
     Unsupported("the search for hot keys", "`MONITOR` and `SLOWLOG` name the keys of commands", ("hotkeys",)),
 )
-_SUBJECTS = {name: one.subject for one in UNSUPPORTED for name in one.commands}
+_SUBJECTS = {name: entry.subject for entry in UNSUPPORTED for name in entry.commands}
 
 
 def subject_of(name: bytes) -> bytes | None:

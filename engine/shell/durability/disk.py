@@ -178,7 +178,7 @@ class DiskDurability:
             if not forced:
                 return False
         # If nothing has changed since the last save, only SHUTDOWN SAVE saves again.
-        moved = self.snapshots.position() != self.snapshots.kept
+        moved = self.snapshots.position() != self.snapshots.saved_position
         changed = bool(self.snapshots.points and (self.core.changes.dirty or moved))
         try:
             if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.acquire()):

@@ -38,16 +38,16 @@ class Loader:
                 position = self._appendonly.position
                 self._report("the append-only file")
             elif path := self._snapshots.load():
-                position = self._snapshots.kept
+                position = self._snapshots.saved_position
                 self._report(path.name)
         finally:
             core.changes.replaying = False
         core.changes.dirty = 0
         return position
 
-    def _report(self, what: str) -> None:
+    def _report(self, source: str) -> None:
         keys = sum(len(db) for db in self._core.databases)
-        LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
+        LOG.info("loaded %d keys from %s in %s", keys, source, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
         """Load the data again, without recording effects. With ``flush``, the current data is removed first; otherwise

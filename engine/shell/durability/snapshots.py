@@ -82,7 +82,7 @@ class Snapshots:
         #: Returns the data's position in a replication history, to be stored in files.
         self.position: Callable[[], Position | None] = lambda: None
         #: Position stored in the file that was loaded or written last.
-        self.kept: Position | None = None
+        self.saved_position: Position | None = None
         #: Position stored in the file that is being written.
         self._written: Position | None = None
 
@@ -105,8 +105,8 @@ class Snapshots:
         """Return the path for each format."""
         config = self._core.config
         path = Path(os.fsdecode(config.text("dir"))).absolute() / os.fsdecode(config.text("dbfilename"))
-        own = path.with_suffix(".psb") if path.suffix == ".rdb" else path.with_name(path.name + ".psb")
-        return {b"rdb": path, b"psb": own}
+        psb = path.with_suffix(".psb") if path.suffix == ".rdb" else path.with_name(path.name + ".psb")
+        return {b"rdb": path, b"psb": psb}
 
     @property
     def points(self) -> tuple[SavePoint, ...]:
@@ -150,10 +150,10 @@ class Snapshots:
         with _naming(path):
             if not rdb_file.is_rdb(data):
                 snapshot.load(data, self._core, segments=self._segments)
-                self.kept = snapshot.position_of(data)
+                self.saved_position = snapshot.position_of(data)
                 return path
-            self.kept = rdb_file.position_of(data)
-            end = self._rdb.load(data, expire=self.kept is None, merge=merge)
+            self.saved_position = rdb_file.position_of(data)
+            end = self._rdb.load(data, expire=self.saved_position is None, merge=merge)
             if end < len(data):
                 raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
         return path
@@ -287,7 +287,7 @@ class Snapshots:
             LOG.error("the snapshot %s was not written: %s", self.path, error)
             return
         self._retry_at = 0.0
-        self.kept = self._written
+        self.saved_position = self._written
         self._last_seconds = int(self._clock() - began)
         self.last_save_ms = self._now_ms()
         self._saves += 1
@@ -300,4 +300,4 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except DamagedError as error:
-        raise LoadError(path, error.offset, error.what) from None
+        raise LoadError(path, error.offset, error.reason) from None

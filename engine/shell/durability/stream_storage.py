@@ -99,7 +99,7 @@ class StreamStorage:
             named = snapshot.named_files(self._files.map(path))
         except DamagedError as error:
             # The document may be foreign or unused. If it is loaded later, loading reports the error.
-            LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.what)
+            LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.reason)
             self.segments.documents.keeps_all = True
         else:
             self.segments.documents.note(path, named)

@@ -61,7 +61,7 @@ class Delivery:
 
     def send_outbox(self, caller: Session | None = None) -> list[Reply]:
         """Send the core's messages to their clients, and return those for the ``caller``, which follow its reply."""
-        own: list[Reply] = []
+        replies: list[Reply] = []
         outbox = self._core.outbox
         self.flush_effects()
         if self.is_over:
@@ -72,7 +72,7 @@ class Delivery:
             parts: dict[int, Out] = {}
             for session, reply in items:
                 if session is caller:
-                    own.append(reply)
+                    replies.append(reply)
                 elif session.reply_mode == "on" or isinstance(reply, Push):
                     encode_or_error(reply, session, parts.setdefault(session.id, []))
             for session_id, pieces in parts.items():
@@ -82,7 +82,7 @@ class Delivery:
             for session, _ in items:
                 if session is not caller and session.waiter is None:
                     self._unblocked(session)
-        return own
+        return replies
 
     def _unblocked(self, session: Session) -> None:
         if session.reply_mode == "skip":
@@ -101,9 +101,9 @@ class Delivery:
         """Run the callbacks that commands have requested to run after their reply."""
         work = self.after_reply[:]
         self.after_reply.clear()
-        for one in work:
+        for callback in work:
             try:
-                one()
+                callback()
             except Exception:  # noqa: BLE001 - the other work is independent of it
                 LOG.exception("unexpected error in the work after a reply")
 

@@ -134,8 +134,8 @@ class Server:
                 missing = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) or isinstance(error, socket.gaierror)
                 if optional and (missing or port != wanted):
                     continue
-                for one in sockets:
-                    one.close()
+                for bound in sockets:
+                    bound.close()
                 raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
             if not sockets:
                 first, port = host, sock.getsockname()[1]

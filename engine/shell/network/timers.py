@@ -54,7 +54,7 @@ class Timers:
 
     def stop(self) -> None:
         """Cancel all timers."""
-        for timer in (self._expiry, self._pause, *(one.timer for one in self._connections.values())):
+        for timer in (self._expiry, self._pause, *(connection.timer for connection in self._connections.values())):
             if timer is not None:
                 timer.cancel()
 

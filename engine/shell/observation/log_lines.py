@@ -75,13 +75,13 @@ def report_fatal(error: BaseException) -> None:
 
     The arguments of the command are not logged, because they may be secrets.
     """
-    what = "work between commands"
+    operation = "work between commands"
     if isinstance(error, FatalError) and error.command:
-        what = f"the command {error.command} of client {error.session_id}, words of {error.sizes[:32]} bytes"
+        operation = f"the command {error.command} of client {error.session_id}, words of {error.sizes[:32]} bytes"
     LOG.critical(
         "unexpected error in %s: the data may contain a half-done change, stopping. Effects of earlier commands "
         "are in the log, if there is one. Please report this: engine %s, Python %s on %s %s",
-        what,
+        operation,
         ENGINE_VERSION,
         platform.python_version(),
         platform.system(),

@@ -57,12 +57,12 @@ class Watchdog:
         if spent > self._longest.microseconds:
             self._longest = _Piece(spent, event, done)
 
-    def _note_event(self, event: bytes, what: bytes, milliseconds: int) -> None:
+    def _note_event(self, event: bytes, cause: bytes, milliseconds: int) -> None:
         """Keep an operation that telemetry has recorded as a latency event, if it is the longest of the iteration."""
         spent = milliseconds * 1000
         self._open(now_us() - spent)
         if spent > self._longest_command.microseconds:
-            self._longest_command = _Piece(spent, event, what)
+            self._longest_command = _Piece(spent, event, cause)
 
     def _open(self, began_us: int) -> None:
         if not self._began:
@@ -79,14 +79,14 @@ class Watchdog:
             return
         if 2 * command.microseconds >= longest.microseconds:
             longest = command
-        what = _describe(longest.done)
+        cause = _describe(longest.done)
         # The start of the iteration is also the time stored for its long command: both are one event.
-        self._telemetry.keep_latency(longest.event, what, milliseconds, began // 1000)
+        self._telemetry.keep_latency(longest.event, cause, milliseconds, began // 1000)
         if 0 <= now - self._logged_at < _SECOND_US:
             self._left_out += 1
             return
         more = f"; {self._left_out} others since the last line" if self._left_out else ""
-        LOG.warning("an iteration of the event loop took %d ms: %s%s", milliseconds, what.decode(), more)
+        LOG.warning("an iteration of the event loop took %d ms: %s%s", milliseconds, cause.decode(), more)
         self._logged_at, self._left_out = now, 0
 
 

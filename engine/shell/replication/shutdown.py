@@ -163,17 +163,19 @@ class Shutdown:
     def _replicas(self) -> list[Replica]:
         """Return the replicas that should catch up."""
         known = self._master.roster.all.values() if self._master.leads else ()
-        return [one for one in known if one.state is not Sync.SERVED and not one.without_acks]
+        return [replica for replica in known if replica.state is not Sync.SERVED and not replica.without_acks]
 
     def _lagging(self) -> list[Replica]:
         replicas = self._replicas()
         offset = self._offset() if replicas else 0
-        return [one for one in replicas if one.state is not Sync.ONLINE or one.offset < offset]
+        return [replica for replica in replicas if replica.state is not Sync.ONLINE or replica.offset < offset]
 
     def _report(self) -> None:
         replicas, lagging = self._replicas(), self._lagging()
-        for one in lagging:
-            behind = max(self._master.written - max(one.offset, 0), 0)
-            LOG.warning("replica %s (%s) is %d bytes behind at shutdown", one.name, one.state.name.lower(), behind)
+        for replica in lagging:
+            behind = max(self._master.written - max(replica.offset, 0), 0)
+            LOG.warning(
+                "replica %s (%s) is %d bytes behind at shutdown", replica.name, replica.state.name.lower(), behind
+            )
         if replicas:
             LOG.info("%d of %d replicas have caught up", len(replicas) - len(lagging), len(replicas))

@@ -63,8 +63,8 @@ def command_not_found(name: bytes) -> bytes:
 
 def would_refuse(user: bytes, reason: str, name: bytes) -> bytes:
     """Return the reply of ACL DRYRUN for a command that would be rejected."""
-    what = b"run the '%b' command" if reason == "command" else b"access the '%%b' %b" % reason.encode()
-    return b"User %b has no permissions to " % user + what % name
+    action = b"run the '%b' command" if reason == "command" else b"access the '%%b' %b" % reason.encode()
+    return b"User %b has no permissions to " % user + action % name
 
 
 # -- permissions --------------------------------------------------------------------------------------------------

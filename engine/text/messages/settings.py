@@ -31,9 +31,9 @@ def not_one_of(choices: tuple[str, ...]) -> str:
     return "argument(s) must be one of the following: " + ", ".join(choices)
 
 
-def not_a_name(directive: str, what: str) -> str:
-    """Return the error for a path instead of a name. ``what``: "filename" or "dirname"."""
-    return f"{directive} can't be a path, just a {what}"
+def not_a_name(directive: str, kind: str) -> str:
+    """Return the error for a path instead of a name. ``kind``: "filename" or "dirname"."""
+    return f"{directive} can't be a path, just a {kind}"
 
 
 # -- rejected changes ---------------------------------------------------------------------------------------------

@@ -57,9 +57,9 @@ def no_group_read(key: bytes, group: bytes) -> bytes:
 
 
 # -- streams on the disk ------------------------------------------------------------------------------------------
-def unreadable(what: str) -> bytes:
-    """Return the error for a part of a stream that cannot be read from disk. ``what``: its location, and the reason."""
-    text = what.encode("utf-8", "surrogateescape").replace(b"\r", b" ").replace(b"\n", b" ")
+def unreadable(details: str) -> bytes:
+    """Return the error for a part of a stream that cannot be read from disk. ``details``: location and reason."""
+    text = details.encode("utf-8", "surrogateescape").replace(b"\r", b" ").replace(b"\n", b" ")
     return b"IOERR a part of a stream cannot be read: %b" % text
 
 

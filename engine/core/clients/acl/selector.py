@@ -80,7 +80,7 @@ class Denial:
 
 def in_category(name: str) -> list[Command]:
     """Return the commands of a category. Containers are included only if they belong to it themselves."""
-    return [one for one in all_commands() if name in one.categories()]
+    return [command for command in all_commands() if name in command.categories()]
 
 
 class Selector:
@@ -191,7 +191,7 @@ class Selector:
 
     def _apply_everything(self, allowed: bool) -> None:
         self.all_commands = allowed
-        self.allowed = {one.full_name for one in all_commands()} if allowed else set()
+        self.allowed = {command.full_name for command in all_commands()} if allowed else set()
         self.first_words.clear()
         self.rules = {b"@all": allowed}
         self._denied.clear()
@@ -201,8 +201,8 @@ class Selector:
         name = rule[2:].decode("latin-1").lower()
         if name not in CATEGORIES:
             raise RuleError(acl.UNKNOWN, unknown=True)
-        for one in in_category(name):
-            self._allow(one, rule[:1] == b"+")
+        for command in in_category(name):
+            self._allow(command, rule[:1] == b"+")
         self._show(rule)
 
     def _apply_command(self, rule: bytes) -> None:
@@ -214,8 +214,8 @@ class Selector:
         elif found is None:
             self._apply_first_word(name, allowed)
         else:
-            for one in (found, *found.subcommands.values()):
-                self._allow(one, allowed)
+            for command in (found, *found.subcommands.values()):
+                self._allow(command, allowed)
         self._show(rule)
 
     def _apply_first_word(self, name: bytes, allowed: bool) -> None:
@@ -235,12 +235,12 @@ class Selector:
         if found.full_name not in self.allowed:
             self.first_words.setdefault(found.full_name, {})[word.lower()] = None
 
-    def _allow(self, one: Command, allowed: bool) -> None:
-        self.first_words.pop(one.full_name, None)
+    def _allow(self, command: Command, allowed: bool) -> None:
+        self.first_words.pop(command.full_name, None)
         if allowed:
-            self.allowed.add(one.full_name)
+            self.allowed.add(command.full_name)
         else:
-            self.allowed.discard(one.full_name)
+            self.allowed.discard(command.full_name)
 
     def _show(self, rule: bytes) -> None:
         """Record a rule about a command or category for display, and update ``all_commands``.

@@ -136,12 +136,12 @@ class User:
 
     def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
         """Return whether the user may call ``argv`` and also read every key."""
-        return any(one.may_read_all(command, argv) for one in self.selectors)
+        return any(selector.may_read_all(command, argv) for selector in self.selectors)
 
     def may_subscribe(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
         """Return whether the user may subscribe to all of these channels and patterns."""
-        return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
-            any(one.may_use(name, True) for one in self.selectors) for name in patterns
+        return all(any(selector.may_use(name, False) for selector in self.selectors) for name in channels) and all(
+            any(selector.may_use(name, True) for selector in self.selectors) for name in patterns
         )
 
 

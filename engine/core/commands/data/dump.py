@@ -132,7 +132,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     value = ctx.db.read(argv[1])
     work: Generator[None, None, Reply] | None = None
     if isinstance(value, Stream):
-        if value.length + sum(len(one.pending) for one in value.groups.values()) >= _LONG:
+        if value.length + sum(len(group.pending) for group in value.groups.values()) >= _LONG:
             # Other commands can change the stream between the steps, so encode a copy, which shares immutable parts.
             work = _dump_in_steps(*value_writer.dumped(value.copy(Storage())))
     elif isinstance(value, deque) and len(value) >= _MANY:

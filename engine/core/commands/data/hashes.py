@@ -187,14 +187,14 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
     fields = hash_at(ctx, key, argv[2:])
     if fields is None:
         return 0
-    gone = [field for field in argv[2:] if fields.remove(field)]
-    if gone:
-        db.touch(key, changes=len(gone))
+    removed = [field for field in argv[2:] if fields.remove(field)]
+    if removed:
+        db.touch(key, changes=len(removed))
         ctx.changes.notify("h", b"hdel", key, db.index)
-        ctx.effect(b"HDEL", key, *gone)
+        ctx.effect(b"HDEL", key, *removed)
         if not fields:
             drop_key(ctx, key)
-    return len(gone)
+    return len(removed)
 
 
 @hash_command("hincrby key field increment", "write denyoom fast", access="RW access update")
@@ -267,7 +267,7 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
         fields = read_hash(ctx, argv[1])
         if isinstance(fields, LiveFields):
             return next(iter(fields.drawn(1, ctx.changes.pick)), None)
-        return fields.names.one(ctx.changes.pick) if fields else None
+        return fields.names.draw_one(ctx.changes.pick) if fields else None
     count, with_values = parse_draws(argv, b"WITHVALUES")
     fields = read_hash(ctx, argv[1])
     names = fields.drawn(count, ctx.changes.pick) if fields else []

@@ -40,24 +40,24 @@ def delete(ctx: Context, argv: list[bytes]) -> Reply:
         return _delete(ctx, keys)
 
     def work() -> Generator[None, None, Reply]:
-        gone = 0
+        deleted = 0
         for at in range(0, len(keys), _AT_ONCE):
-            gone += _delete(ctx, keys[at : at + _AT_ONCE])
+            deleted += _delete(ctx, keys[at : at + _AT_ONCE])
             yield
-        return gone
+        return deleted
 
     return ctx.in_steps(argv, work())
 
 
 def _delete(ctx: Context, keys: list[bytes]) -> int:
-    gone = []
+    deleted = []
     for key in keys:
         if ctx.db.delete(key):
             ctx.changes.notify("g", b"del", key, ctx.db.index)
-            gone.append(key)
-    if gone:
-        ctx.effect(b"DEL", *gone)
-    return len(gone)
+            deleted.append(key)
+    if deleted:
+        ctx.effect(b"DEL", *deleted)
+    return len(deleted)
 
 
 @database_command("flushdb [ASYNC|SYNC]", "write", acl="keyspace dangerous", complexity=_FLUSHING)

@@ -192,16 +192,16 @@ def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> in
 def _remove(items: List, element: bytes, count: int) -> int:
     """Rebuild the list without the elements that LREM removes; return the number of removed elements."""
     left = abs(count) if count else len(items)
-    kept = []
+    remaining = []
     for item in reversed(items) if count < 0 else items:
         if left and item == element:
             left -= 1
         else:
-            kept.append(item)
-    removed = len(items) - len(kept)
+            remaining.append(item)
+    removed = len(items) - len(remaining)
     if removed:
         items.clear()
-        items.extend(reversed(kept) if count < 0 else kept)
+        items.extend(reversed(remaining) if count < 0 else remaining)
     return removed
 
 

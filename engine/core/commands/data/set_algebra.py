@@ -50,15 +50,15 @@ def _all(sets: list[Members]) -> Iterator[list[bytes]]:
     sets = distinct(sets)
     if len(sets) <= _FEW:
         # This needs no table of all members, which would block the server when it grows and when it is freed.
-        for number, one in enumerate(sets):
-            for part in _parts(one):
+        for number, members in enumerate(sets):
+            for part in _parts(members):
                 for other in sets[:number]:
                     part = [member for member in part if member not in other]
                 yield part
         return
     seen: dict[bytes, None] = {}
-    for one in sets:
-        for part in _parts(one):
+    for members in sets:
+        for part in _parts(members):
             new = [member for member in part if member not in seen]
             seen.update(dict.fromkeys(new))
             yield new

@@ -70,11 +70,11 @@ def srem(ctx: Context, argv: list[bytes]) -> Reply:
     key, members = argv[1], _set(ctx, argv[1])
     if members is None:
         return 0
-    gone = [member for member in argv[2:] if members.remove(member)]
-    if gone:
-        ctx.effect(b"SREM", key, *gone)
-        changed(ctx, "s", b"srem", key, members, len(gone))
-    return len(gone)
+    removed = [member for member in argv[2:] if members.remove(member)]
+    if removed:
+        ctx.effect(b"SREM", key, *removed)
+        changed(ctx, "s", b"srem", key, members, len(removed))
+    return len(removed)
 
 
 @set_command("smove source destination member", "write fast", keys=Keys(1, 2, 1), access="RW access delete, RW insert")
@@ -217,7 +217,7 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.SYNTAX)
     if len(argv) == 2:
         members = read_set(ctx, argv[1])
-        return members.names.one(ctx.changes.pick) if members else None
+        return members.names.draw_one(ctx.changes.pick) if members else None
     count = parse_int(argv[2], general.NOT_AN_INTEGER)
     if count == I64_MIN:
         raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))

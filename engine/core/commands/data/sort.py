@@ -191,7 +191,7 @@ def _results(
     ordered = islice(ordered, start, stop)
     results: list[bytes | None] = []
     while part := list(islice(ordered, _AT_ONCE)):
-        results += [one.value(ctx, word) for word in part for one in options.get] if options.get else part
+        results += [pattern.value(ctx, word) for word in part for pattern in options.get] if options.get else part
         yield
     del ordered
     while runs:

@@ -119,9 +119,9 @@ def function_list(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(scripting.unknown_argument(args.take()))
     chosen = ctx.functions.libraries()
     return [
-        _described(one, with_code=with_code)
-        for one in chosen
-        if pattern is None or globs.matches(pattern.lower(), one.name.lower())
+        _described(library, with_code=with_code)
+        for library in chosen
+        if pattern is None or globs.matches(pattern.lower(), library.name.lower())
     ]
 
 

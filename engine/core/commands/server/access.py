@@ -132,7 +132,7 @@ def cat(ctx: Context, argv: list[bytes]) -> Reply:
     name = argv[2].decode("latin-1").lower()
     if name not in CATEGORIES:
         raise CommandError(acl.unknown_category(argv[2]))
-    return [one.full_name for one in in_category(name)]
+    return [command.full_name for command in in_category(name)]
 
 
 @acl_subcommand("genpass [bits]", "loading noscript stale")

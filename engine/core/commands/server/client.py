@@ -157,16 +157,18 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     sessions: Iterable[Session] = ctx.sessions
     if len(argv) == 4 and args.flag(b"TYPE"):
         wanted = _type_named(args.take())
-        sessions = [one for one in sessions if session_type(one) == wanted]
+        sessions = [session for session in sessions if session_type(session) == wanted]
     elif len(argv) > 3 and args.flag(b"ID"):
         numbers = [parse_int(word, clients.CLIENT_ID_INVALID) for word in args.rest()]
-        sessions = [one for one in map(ctx.sessions.get, numbers) if one is not None]
+        sessions = [session for session in map(ctx.sessions.get, numbers) if session is not None]
     elif len(argv) > 2:
         raise CommandError(general.SYNTAX)
     sessions = list(sessions)
     # Build each line only once, even if its ID is repeated. The caller's line includes the size of this command's
     # words, so building it for each ID would take quadratic time.
-    lines = {one: describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in set(sessions)}
+    lines = {
+        session: describe(session, ctx.now, argv if session is ctx.session else ()) + b"\n" for session in set(sessions)
+    }
     return Verbatim(b"".join(map(lines.__getitem__, sessions)))
 
 
@@ -180,7 +182,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
 def kill(ctx: Context, argv: list[bytes]) -> Reply:
     """Closes the connection with an address, or all connections that match every given option."""
     if len(argv) == 3:
-        found = [one for one in ctx.sessions if one.addr == argv[2]]
+        found = [session for session in ctx.sessions if session.addr == argv[2]]
         if not found:
             raise CommandError(clients.NO_SUCH_CLIENT)
         _close(ctx, found[:1])
@@ -188,9 +190,9 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) % 2:
         raise CommandError(general.SYNTAX)
     tests, skip_me = _filters(ctx, argv)
-    found = [one for one in ctx.sessions if all(test(one) for test in tests)]
+    found = [session for session in ctx.sessions if all(test(session) for test in tests)]
     if skip_me:
-        found = [one for one in found if one is not ctx.session]
+        found = [session for session in found if session is not ctx.session]
     _close(ctx, found)
     return len(found)
 
@@ -205,24 +207,24 @@ def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], 
                 number = parse_int(word, clients.CLIENT_ID_POSITIVE)
                 if number < 1:
                     raise CommandError(clients.CLIENT_ID_POSITIVE)
-                tests.append(lambda one, number=number: one.id == number)  # type: ignore[misc]
+                tests.append(lambda session, number=number: session.id == number)  # type: ignore[misc]
             case b"TYPE":
                 kind = _type_named(word)
-                tests.append(lambda one, kind=kind: session_type(one) == kind)  # type: ignore[misc]
+                tests.append(lambda session, kind=kind: session_type(session) == kind)  # type: ignore[misc]
             case b"ADDR":
-                tests.append(lambda one, word=word: one.addr == word)  # type: ignore[misc]
+                tests.append(lambda session, word=word: session.addr == word)  # type: ignore[misc]
             case b"LADDR":
-                tests.append(lambda one, word=word: one.laddr == word)  # type: ignore[misc]
+                tests.append(lambda session, word=word: session.laddr == word)  # type: ignore[misc]
             case b"USER":
                 user = ctx.accounts.users.get(word)
                 if user is None:
                     raise CommandError(clients.no_such_user(word))
-                tests.append(lambda one, user=user: one.user is user)  # type: ignore[misc]
+                tests.append(lambda session, user=user: session.user is user)  # type: ignore[misc]
             case b"MAXAGE":
                 age = parse_int(word, clients.MAXAGE_NOT_INTEGER)
                 if age < 1:
                     raise CommandError(clients.MAXAGE_POSITIVE)
-                tests.append(lambda one, age=age: ctx.now - one.created_ms >= age * 1000)  # type: ignore[misc]
+                tests.append(lambda session, age=age: ctx.now - session.created_ms >= age * 1000)  # type: ignore[misc]
             case b"SKIPME" if word.lower() in (b"yes", b"no"):
                 skip_me = word.lower() == b"yes"
             case _:

@@ -32,44 +32,44 @@ def _access(use: Use) -> Set:
 
 def _counted(use: Use, keys: Keys) -> Map:
     begin = Map.of({b"type": b"index", b"spec": Map.of({b"index": keys.count_at})})
-    places = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": keys.apart})
-    counted = Map.of({b"type": b"keynum", b"spec": places})
+    positions = Map.of({b"keynumidx": 0, b"firstkey": 1, b"keystep": keys.apart})
+    counted = Map.of({b"type": b"keynum", b"spec": positions})
     return Map.of({b"flags": _access(use), b"begin_search": begin, b"find_keys": counted})
 
 
-def _key_specs(one: Command) -> Set:
-    keys = one.keys
+def _key_specs(command: Command) -> Set:
+    keys = command.keys
     if keys.find is not None and keys.first:
         # The positions of the keys after the first one depend on the arguments.
-        found = [_key_spec_unknown(use) for use in one.uses[1:]]
-        return Set([_range(one.uses[0], keys.first, 0, 1), *_built_keys(one), *found])
-    if len(one.uses) > 1:
-        last = len(one.uses) - 1
+        found = [_key_spec_unknown(use) for use in command.uses[1:]]
+        return Set([_range(command.uses[0], keys.first, 0, 1), *_built_keys(command), *found])
+    if len(command.uses) > 1:
+        last = len(command.uses) - 1
         if keys.count_at:
-            return Set([_range(one.uses[0], keys.first, 0, 1), _counted(one.uses[1], keys)])
+            return Set([_range(command.uses[0], keys.first, 0, 1), _counted(command.uses[1], keys)])
         return Set(
             [
                 _range(use, keys.first + number, keys.last if number == last and keys.last < 0 else 0, 1)
-                for number, use in enumerate(one.uses)
+                for number, use in enumerate(command.uses)
             ]
         )
     if keys.count_at:
-        return Set([_counted(one.uses[0], keys)])
-    if keys.find is not None and "STREAMS" in one.syntax:
-        at = 4 if one.name == "xreadgroup" else 1
+        return Set([_counted(command.uses[0], keys)])
+    if keys.find is not None and "STREAMS" in command.syntax:
+        at = 4 if command.name == "xreadgroup" else 1
         begin = Map.of({b"type": b"keyword", b"spec": Map.of({b"keyword": b"STREAMS", b"startfrom": at})})
-        return Set([_spec(one.uses[0], begin, -1, 1, 2)])
+        return Set([_spec(command.uses[0], begin, -1, 1, 2)])
     if keys.find is not None:
-        return Set([_key_spec_unknown(one.uses[0])])
+        return Set([_key_spec_unknown(command.uses[0])])
     if not keys.first:
         return Set()
     last = keys.last if keys.last < 0 else keys.last - keys.first
-    return Set([_range(one.uses[0], keys.first, last, keys.step), *_built_keys(one)])
+    return Set([_range(command.uses[0], keys.first, last, keys.step), *_built_keys(command)])
 
 
-def _built_keys(one: Command) -> list[Map]:
+def _built_keys(command: Command) -> list[Map]:
     """Return the key specification of SORT's BY and GET, whose keys depend on the elements; [] for other commands."""
-    return [_key_spec_unknown(one.uses[0])] if "BY pattern" in one.syntax else []
+    return [_key_spec_unknown(command.uses[0])] if "BY pattern" in command.syntax else []
 
 
 def _key_spec_unknown(use: Use) -> Map:
@@ -87,24 +87,24 @@ def _spec(use: Use, begin: Map, last: int, step: int, limit: int) -> Map:
     return Map.of({b"flags": _access(use), b"begin_search": begin, b"find_keys": found})
 
 
-def described(one: Command) -> Reply:
+def described(command: Command) -> Reply:
     """Return a command in the form of COMMAND INFO."""
     return [
-        one.full_name,
-        one.arity,
-        _words(sorted(one.flags - _HIDDEN)),
-        one.keys.first,
-        one.keys.last,
-        one.keys.step,
-        _words(sorted(one.categories()), "@"),
+        command.full_name,
+        command.arity,
+        _words(sorted(command.flags - _HIDDEN)),
+        command.keys.first,
+        command.keys.last,
+        command.keys.step,
+        _words(sorted(command.categories()), "@"),
         Set(),
-        _key_specs(one),
-        [described(sub) for sub in one.subcommands.values()],
+        _key_specs(command),
+        [described(sub) for sub in command.subcommands.values()],
     ]
 
 
 def _all_described(ctx: Context, argv: list[bytes]) -> Reply:
-    return [described(one) for one in COMMANDS.values()]
+    return [described(command) for command in COMMANDS.values()]
 
 
 command_subcommand = container(
@@ -125,7 +125,7 @@ def info(ctx: Context, argv: list[bytes]) -> Reply:
     if len(argv) == 2:
         return _all_described(ctx, argv)
     found = [find(name) for name in argv[2:]]
-    return [None if one is None else described(one) for one in found]
+    return [None if command is None else described(command) for command in found]
 
 
 @command_subcommand("count")
@@ -140,7 +140,7 @@ def count(ctx: Context, argv: list[bytes]) -> Reply:
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the names of all commands, or of those that a filter selects."""
     if len(argv) == 2:
-        return [one.full_name for one in all_commands()]
+        return [command.full_name for command in all_commands()]
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
         raise CommandError(general.SYNTAX)
     kind, word = argv[3].upper(), argv[4]
@@ -148,34 +148,37 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         return []
     if kind == b"ACLCAT":
         category = word.decode("latin-1").lower()
-        return [one.full_name for one in all_commands() if category in one.categories()]
+        return [command.full_name for command in all_commands() if category in command.categories()]
     if kind == b"PATTERN":
-        return list(filter(matcher(word, ignore_case=True), [one.full_name for one in all_commands()]))
+        return list(filter(matcher(word, ignore_case=True), [command.full_name for command in all_commands()]))
     raise CommandError(general.SYNTAX)
 
 
 # -- DOCS -------------------------------------------------------------------------------------------------------------
 
 
-def _documented(one: Command) -> Map:
+def _documented(command: Command) -> Map:
     out = Map.of(
         {
-            b"summary": one.summary.encode(),
-            b"since": one.since.encode(),
-            b"group": one.group.encode(),
-            b"complexity": one.complexity.encode(),
+            b"summary": command.summary.encode(),
+            b"since": command.since.encode(),
+            b"group": command.group.encode(),
+            b"complexity": command.complexity.encode(),
         }
     )
-    if one.name in DEPRECATED:
-        deprecated_since, replaced_by = DEPRECATED[one.name]
+    if command.name in DEPRECATED:
+        deprecated_since, replaced_by = DEPRECATED[command.name]
         out += [b"deprecated_since", deprecated_since.encode(), b"replaced_by", replaced_by.encode()]
-    marks = [Simple(b"deprecated")] * (one.name in DEPRECATED) + [Simple(b"syscmd")] * (one.name in INTERNAL)
+    marks = [Simple(b"deprecated")] * (command.name in DEPRECATED) + [Simple(b"syscmd")] * (command.name in INTERNAL)
     if marks:
         out += [b"doc_flags", Set(marks)]
-    if one.syntax:
-        out += [b"arguments", [argument.described() for argument in arguments(one.syntax)]]
-    if one.subcommands:
-        out += [b"subcommands", Map([x for sub in one.subcommands.values() for x in (sub.full_name, _documented(sub))])]
+    if command.syntax:
+        out += [b"arguments", [argument.described() for argument in arguments(command.syntax)]]
+    if command.subcommands:
+        out += [
+            b"subcommands",
+            Map([x for sub in command.subcommands.values() for x in (sub.full_name, _documented(sub))]),
+        ]
     return out
 
 
@@ -183,25 +186,25 @@ def _documented(one: Command) -> Map:
 def docs(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the documentation of all or some commands."""
     found = [find(name) for name in argv[2:]] if len(argv) > 2 else list(COMMANDS.values())
-    return Map([x for one in found if one is not None for x in (one.full_name, _documented(one))])
+    return Map([x for command in found if command is not None for x in (command.full_name, _documented(command))])
 
 
 # -- GETKEYS ----------------------------------------------------------------------------------------------------------
 
 
 def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
-    one = called_by(argv)
-    if one is None:
+    command = called_by(argv)
+    if command is None:
         raise CommandError(server.GETKEYS_UNKNOWN)
-    if one.keys.are_none:
+    if command.keys.are_none:
         raise CommandError(server.GETKEYS_NO_KEYS)
-    if not one.arity_fits(len(argv)):
+    if not command.arity_fits(len(argv)):
         raise CommandError(server.GETKEYS_ARITY)
-    keys = one.keys.of(argv)
-    needed = one.keys.counted(argv) if one.keys.count_at else keys
-    if not needed and "no_mandatory_keys" not in one.flags:
+    keys = command.keys.of(argv)
+    needed = command.keys.counted(argv) if command.keys.count_at else keys
+    if not needed and "no_mandatory_keys" not in command.flags:
         raise CommandError(server.GETKEYS_NOT_FOUND)
-    return one, keys
+    return command, keys
 
 
 @command_subcommand("getkeys command [arg [arg ...]]", arity=-3, complexity="O(words)")
@@ -213,5 +216,5 @@ def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
 @command_subcommand("getkeysandflags command [arg [arg ...]]", arity=-3, since="7.0.0", complexity="O(words)")
 def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys in a complete command, and how it uses each key."""
-    one, _ = _keys_of(argv[2:])
-    return [[key, _access(use)] for key, use in one.touched(argv[2:])]
+    command, _ = _keys_of(argv[2:])
+    return [[key, _access(use)] for key, use in command.touched(argv[2:])]

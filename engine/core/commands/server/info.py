@@ -66,8 +66,8 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
     blocked = ctx.sessions.blocked()
-    timed = sum(one.waiter is not None and one.waiter.deadline is not None for one in blocked)
-    listening = sum(bool(one.subscriptions) for one in ctx.sessions)
+    timed = sum(session.waiter is not None and session.waiter.deadline is not None for session in blocked)
+    listening = sum(bool(session.subscriptions) for session in ctx.sessions)
     return [
         ("connected_clients", len(ctx.sessions)),
         ("cluster_connections", 0),
@@ -77,7 +77,7 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("blocked_clients", len(blocked) + facts.held_back),
         ("tracking_clients", 0),
         ("pubsub_clients", listening),
-        ("watching_clients", sum(bool(one.watching) for one in ctx.sessions)),
+        ("watching_clients", sum(bool(session.watching) for session in ctx.sessions)),
         ("clients_in_timeout_table", timed),
         ("total_watched_keys", len(ctx.changes.watchers)),
         ("total_blocking_keys", sum(len(db.waiting) for db in ctx.databases)),
@@ -87,11 +87,11 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 def _waited_for_deletion(ctx: Context) -> int:
     """Return the number of keys whose deletion unblocks a client, such as one that waits in XREADGROUP."""
-    return len({(one.db, key) for one in _waiters(ctx) if one.on_delete for key in one.keys})
+    return len({(waiter.db, key) for waiter in _waiters(ctx) if waiter.on_delete for key in waiter.keys})
 
 
 def _waiters(ctx: Context) -> list[Waiter]:
-    return [one.waiter for one in ctx.sessions.blocked() if one.waiter is not None]
+    return [session.waiter for session in ctx.sessions.blocked() if session.waiter is not None]
 
 
 def _scripts(ctx: Context) -> _Lines:

@@ -49,8 +49,8 @@ def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(server.SLOWLOG_COUNT)
     entries = list(ctx.telemetry.slow_log)
     return [
-        [one.number, one.at, one.microseconds, one.words, one.address, one.name]
-        for one in (entries if count < 0 else entries[:count])
+        [entry.number, entry.at, entry.microseconds, entry.words, entry.address, entry.name]
+        for entry in (entries if count < 0 else entries[:count])
     ]
 
 
@@ -152,7 +152,7 @@ def histogram(ctx: Context, argv: list[bytes]) -> Reply:
 
 def _named(word: bytes) -> list[bytes]:
     """Return the full names of a command and of its subcommands; empty for an unknown command."""
-    one = find(word)
-    if one is None:
+    command = find(word)
+    if command is None:
         return []
-    return [one.full_name, *(child.full_name for child in one.subcommands.values())]
+    return [command.full_name, *(child.full_name for child in command.subcommands.values())]

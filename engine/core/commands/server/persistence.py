@@ -68,11 +68,11 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     if local and not durability.logging:
         raise CommandError(persistence.WAITAOF_NO_LOG)
     if ctx.retry is not None:
-        offset, place = map(int, argv[3].split(b":"))
+        log_offset, replication_offset = map(int, argv[3].split(b":"))
     else:
-        offset, place = durability.log_offset(), replication.offset(within=ctx.session.in_exec)
-    safe = int(durability.logging and durability.is_synced(offset))
-    there = replication.acknowledged(place, on_disk=True)
+        log_offset, replication_offset = durability.log_offset(), replication.offset(within=ctx.session.in_exec)
+    safe = int(durability.logging and durability.is_synced(log_offset))
+    there = replication.acknowledged(replication_offset, on_disk=True)
     if safe >= local and there >= replicas:
         return [safe, there]
     if ctx.retry is not None:
@@ -81,5 +81,5 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
         durability.wake_when_synced(ctx.session)
         if replicas:
             replication.wake_when_acknowledged(ctx.session, again=ctx.retry is not None)
-    again = [*argv[:3], b"%d:%d" % (offset, place)]
+    again = [*argv[:3], b"%d:%d" % (log_offset, replication_offset)]
     return ctx.block(again, [], timeout, type_name=b"", on_timeout=[safe, there])

@@ -32,29 +32,29 @@ def replconf(ctx: Context, argv: list[bytes]) -> Reply:
     if first == b"getack":
         ctx.replication.tell_master()
         return NO_REPLY
-    said = ctx.session.as_replica = ctx.session.as_replica or AsReplica()
+    replica = ctx.session.as_replica = ctx.session.as_replica or AsReplica()
     for option, value in zip(argv[1::2], argv[2::2], strict=True):
-        _configure(said, option, value)
+        _configure(replica, option, value)
     return OK
 
 
-def _configure(said: AsReplica, option: bytes, value: bytes) -> None:
+def _configure(replica: AsReplica, option: bytes, value: bytes) -> None:
     match option.lower():
         case b"listening-port":
-            said.port = parse_int(value)
+            replica.port = parse_int(value)
         case b"ip-address":
-            said.address = value
+            replica.address = value
         case b"capa":
-            said.capabilities |= {value.lower()}
+            replica.capabilities |= {value.lower()}
         case b"version":
-            said.version = value
+            replica.version = value
         case b"rdb-only":
-            said.rdb_only = parse_int(value) == 1
+            replica.rdb_only = parse_int(value) == 1
         case b"rdb-filter-only":
             parts = set(value.lower().split())
             if parts - {b"functions"}:
                 raise CommandError(server.unknown_rdb_filter(min(parts - {b"functions"})))
-            said.without_data = bool(parts)
+            replica.without_data = bool(parts)
         case _:
             raise CommandError(server.unknown_replconf(option))
 

@@ -54,7 +54,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(clients.EXEC_ABORT)
     if dirty:
         return NIL_ARRAY
-    if any(one.group == "scripting" for one, _ in queued):
+    if any(command.group == "scripting" for command, _ in queued):
         try:
             return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
         except CommandError:
@@ -67,15 +67,15 @@ def _run(ctx: Context, session: Session, queued: list[Queued]) -> Reply:
     session.in_exec = True
     try:
         replies = Array()
-        for one in queued:
-            replies += ctx.run_queued(session, one)
+        for call in queued:
+            replies += ctx.run_queued(session, call)
         return _in_pages(replies) if len(replies) > _MANY or Pages in map(type, replies) else replies
     finally:
         session.in_exec = False
 
 
 def _in_pages(replies: Array) -> Pages:
-    size = sum(one.count if type(one) is Several else 1 for one in replies)
+    size = sum(reply.count if type(reply) is Several else 1 for reply in replies)
     return Pages(list, size, (replies[at : at + _PAGE] for at in range(0, len(replies), _PAGE)))
 
 

@@ -109,7 +109,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     parts = min(parts, total)
     ends = ends_of_parts(stream.parts(low, high), total, parts)
     every = chain(ends, [(high, total - total * (parts - 1) // parts)])
-    return rows_in_pages(parts, every, _part) if parts > _MANY_PARTS else [_part(*one) for one in every]
+    return rows_in_pages(parts, every, _part) if parts > _MANY_PARTS else [_part(*end) for end in every]
 
 
 def _part(end: int, size: int) -> Reply:

@@ -161,7 +161,7 @@ def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply], records:
             yield [row(listing, consumer) for consumer in batch]
 
     if len(listing) <= _MANY_CONSUMERS and (records is None or not records.is_long):
-        return holding([one for page in pages() for one in page])
+        return holding([reply for page in pages() for reply in page])
     return Pages(list, len(listing), pages())
 
 

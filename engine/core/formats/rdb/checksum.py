@@ -100,8 +100,8 @@ def _of_lanes(data: bytes | memoryview, lanes: int, crc: int) -> int:
         sums ^= row
         halves = sums.astype("<u8", copy=False).view("<u2").reshape(lanes, 4)
         sums = tables[0][halves[:, 0]]
-        for place in (1, 2, 3):
-            sums ^= tables[place][halves[:, place]]
+        for column in (1, 2, 3):
+            sums ^= tables[column][halves[:, column]]
     size = _LANE_BYTES
     while len(sums) > 1:
         sums = _over_zeros(sums[::2], _tables_of_zeros(size)) ^ sums[1::2]
@@ -113,8 +113,8 @@ def _over_zeros(sums: _Words, tables: _Words) -> _Words:
     """Extend checksums over zero bytes; ``tables`` determines the number of zeros (see ``_tables_of_zeros``)."""
     bytes_of = np.ascontiguousarray(sums).astype("<u8", copy=False).view(np.uint8).reshape(len(sums), 8)
     result: _Words = tables[0][bytes_of[:, 0]]
-    for place in range(1, 8):
-        result ^= tables[place][bytes_of[:, place]]
+    for column in range(1, 8):
+        result ^= tables[column][bytes_of[:, column]]
     return result
 
 

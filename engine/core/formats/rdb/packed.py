@@ -106,6 +106,6 @@ def read_intset(data: bytes) -> list[bytes]:
         raise BadFormatError
     parts = (data[at : at + width] for at in range(8, len(data), width))
     numbers = [int.from_bytes(part, "little", signed=True) for part in parts]
-    if any(one >= following for one, following in pairwise(numbers)):
+    if any(current >= following for current, following in pairwise(numbers)):
         raise BadFormatError
     return [b"%d" % number for number in numbers]

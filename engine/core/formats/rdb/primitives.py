@@ -72,7 +72,7 @@ def _back_length(size: int) -> bytes:
     if size <= 127:
         return bytes((size,))
     groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
-    first, *others = ((size >> 7 * place) & 127 for place in range(groups - 1, -1, -1))
+    first, *others = ((size >> 7 * group) & 127 for group in range(groups - 1, -1, -1))
     return bytes((first, *(other | 128 for other in others)))
 
 

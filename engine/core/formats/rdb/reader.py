@@ -96,7 +96,7 @@ def parse_header(data: bytes) -> Summary:
 
 def _version(header: bytes) -> tuple[bytes, int]:
     """Return the product (``REDIS`` or ``VALKEY``) and the version of the format."""
-    magic = next((one for one in MAGICS if header.startswith(one)), b"")
+    magic = next((candidate for candidate in MAGICS if header.startswith(candidate)), b"")
     digits = header[len(magic) :]
     if not magic or not digits.isdigit():
         raise DamagedError(0, "this is not an RDB file")
@@ -219,12 +219,12 @@ class Loading:
         except DamagedError:
             raise
         except (BadFormatError, LookupError, ValueError, TypeError, OverflowError, RuntimeError) as error:
-            what = str(error) if isinstance(error, BadFormatError) else ""
-            raise DamagedError(self._began, f"{self._place}{what or 'the item at this offset is damaged'}") from None
+            reason = str(error) if isinstance(error, BadFormatError) else ""
+            raise DamagedError(self._began, f"{self._prefix}{reason or 'the item at this offset is damaged'}") from None
         return State.GOING
 
     @property
-    def _place(self) -> str:
+    def _prefix(self) -> str:
         """The key being read, as the start of an error message; empty between keys."""
         return f"key '{_shown(self._key)}' of database {self._db.index}: " if self._key is not None else ""
 
@@ -326,11 +326,11 @@ class Loading:
             )
         self._db = self._databases[index]
 
-    def _leave_out(self, kind: str, what: str) -> None:
+    def _leave_out(self, kind: str, item: str) -> None:
         if not self._skip_unknown:
             raise ForeignError(
                 self._began,
-                f"{what}: unsupported {kind}; set 'load-unknown skip' to leave it out",
+                f"{item}: unsupported {kind}; set 'load-unknown skip' to leave it out",
             )
         self.summary.left_out[kind] = self.summary.left_out.get(kind, 0) + 1
 

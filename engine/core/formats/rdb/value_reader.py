@@ -186,30 +186,30 @@ def _expiring(reader: Reader) -> Steps[list[bytes]]:
     """
     first = int.from_bytes((yield from whole(reader, lambda: reader.read(8))), "little", signed=True)
 
-    def one() -> tuple[bytes, bytes, int]:
+    def read_field() -> tuple[bytes, bytes, int]:
         later, field, value = reader.length(), reader.string(), reader.string()
         return field, value, first + later - 1 if later else 0
 
     left = yield from whole(reader, reader.length)
-    return (yield from _fields(reader, left, one))
+    return (yield from _fields(reader, left, read_field))
 
 
 def _valkey(reader: Reader) -> Steps[list[bytes]]:
     """Read Valkey's encoding: each field with its expiry in milliseconds since the epoch; -1: no expiry."""
 
-    def one() -> tuple[bytes, bytes, int]:
+    def read_field() -> tuple[bytes, bytes, int]:
         field, value, deadline = reader.string(), reader.string(), reader.unpack("<q")
         return field, value, 0 if deadline == -1 else deadline
 
     left = yield from whole(reader, reader.length)
-    return (yield from _fields(reader, left, one))
+    return (yield from _fields(reader, left, read_field))
 
 
-def _fields(reader: Reader, count: int, one: Callable[[], tuple[bytes, bytes, int]]) -> Steps[list[bytes]]:
+def _fields(reader: Reader, count: int, read_field: Callable[[], tuple[bytes, bytes, int]]) -> Steps[list[bytes]]:
     """Read ``count`` fields; return [field, value, deadline, ...], the deadlines in decimal digits."""
     words: list[bytes] = []
     for number in range(count):
-        field, value, deadline = yield from whole(reader, one)
+        field, value, deadline = yield from whole(reader, read_field)
         words += (field, value, b"%d" % deadline)
         if not number % ELEMENTS:
             yield False
@@ -246,19 +246,19 @@ def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
 def skip_module_data(reader: Reader) -> Steps[None]:
     """Read past a module's data, including the end opcode."""
 
-    def one() -> bool:
-        what = reader.length()
-        if what in _MODULE_NUMBERS:
+    def read_item() -> bool:
+        opcode = reader.length()
+        if opcode in _MODULE_NUMBERS:
             reader.length()
-        elif what in _MODULE_FLOATS:
-            reader.read(_MODULE_FLOATS[what])
-        elif what == _MODULE_STRING:
+        elif opcode in _MODULE_FLOATS:
+            reader.read(_MODULE_FLOATS[opcode])
+        elif opcode == _MODULE_STRING:
             reader.string()
-        elif what != _MODULE_END:
+        elif opcode != _MODULE_END:
             raise BadFormatError
-        return what != _MODULE_END
+        return opcode != _MODULE_END
 
-    while (yield from whole(reader, one)):
+    while (yield from whole(reader, read_item)):
         yield False
 
 
@@ -267,7 +267,7 @@ _NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-
 
 def module_name(number: int) -> str:
     """Return the name of a module's type from its number: nine letters of six bits, followed by ten bits of version."""
-    return "".join(_NAME_LETTERS[number >> 10 + 6 * place & 63] for place in range(8, -1, -1))
+    return "".join(_NAME_LETTERS[number >> 10 + 6 * letter & 63] for letter in range(8, -1, -1))
 
 
 _Shapes = dict[int, Callable[[Reader], Steps[Any]]]

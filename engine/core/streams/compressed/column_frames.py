@@ -79,20 +79,20 @@ class FrameMaker:
             source[columns_at : columns_at + len(data)] = data
         source[: len(prefix)] = bytearray(prefix)
         # The offset in the source and the size of each piece: a row per piece, a column per frame.
-        places, sizes = np.zeros((2, 1 + 2 * words, count), np.int64)
+        offsets, sizes = np.zeros((2, 1 + 2 * words, count), np.int64)
         heads = lengths + self._begins
         heads[0] += len(prefix)
-        places[2::2], sizes[2::2] = starts, lengths
-        places[2::2] += columns_at
+        offsets[2::2], sizes[2::2] = starts, lengths
+        offsets[2::2] += columns_at
         heads_at, head_sizes = self._at.take(heads), self._lengths.take(heads)
-        places[0], sizes[0], sizes[1] = heads_at[0], head_sizes[0], len(prefix)
-        places[3::2], sizes[3::2] = heads_at[1:], head_sizes[1:]
+        offsets[0], sizes[0], sizes[1] = heads_at[0], head_sizes[0], len(prefix)
+        offsets[3::2], sizes[3::2] = heads_at[1:], head_sizes[1:]
         sizes = sizes.T.ravel()
         at = sizes.cumsum()
         total = int(at[-1])
         at -= sizes
         made = np.empty(total + self._item, np.uint8)
-        overlapping(made, self._item)[at] = windows[places.T.ravel()]
+        overlapping(made, self._item)[at] = windows[offsets.T.ravel()]
         # Drop the line end before the first frame, and add a line end after the last frame.
         made[total], made[total + 1] = b"\r\n"
         return made[2 : total + 2].tobytes(), at[:: 1 + 2 * words]

@@ -44,7 +44,7 @@ _SIZE = struct.Struct("<I")
 
 def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> bytes:
     """Return the data stored before the chunks. ``most``: the maximum length of each name's values."""
-    rest = [b"%b%b%c" % (_SIZE.pack(len(name)), name, one) for name, one in zip(names, most, strict=True)]
+    rest = [b"%b%b%c" % (_SIZE.pack(len(name)), name, length) for name, length in zip(names, most, strict=True)]
     return b"".join([b"%c" % len(prefix), prefix, *rest])
 
 
@@ -142,14 +142,14 @@ class PackedColumns(Packed):
         span, at = _Words(data, 0, behind), 0
         span.first, span.chunks = chunk, []
         for number, size in enumerate(sizes, chunk):
-            starts, lengths = self._places(data[at : at + size], self.starts[number + 1] - self.starts[number])
+            starts, lengths = self._locate(data[at : at + size], self.starts[number + 1] - self.starts[number])
             span.chunks.append((data[at : at + size], starts, lengths))
             span.size += starts.nbytes
             at += size
         self.cache.add(first + chunk, first + behind, span)
         return span
 
-    def _places(self, data: memoryview, count: int) -> tuple[Starts, Lengths]:
+    def _locate(self, data: memoryview, count: int) -> tuple[Starts, Lengths]:
         """Return starts and lengths of all words in the columns of ``count`` entries.
 
         Raises OSError if the columns are damaged.

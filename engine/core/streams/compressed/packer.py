@@ -71,7 +71,7 @@ class Packing:
             self.chunks = [data[low:high] for low, high in pairwise(packed.offsets)]
         else:
             packed_names, prefix, columns = fields
-            names = encoded_head(prefix, packed_names, [int(one.lengths.max()) for one in columns[1:]])
+            names = encoded_head(prefix, packed_names, [int(values.lengths.max()) for values in columns[1:]])
             self.chunks = _chunks(columns, packed.starts)
             least = np.array(list(map(len, self.chunks)))
         packed.least = array("I", [*least.tolist(), 0])
@@ -82,7 +82,7 @@ class Packing:
             parts.append(column)
             packed.column_bounds[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(column)])
             # The chunks' starts in a column of one-byte numbers are offsets in the blob: see Packed._column.
-            at = array("I", [one + begin if width == 1 else one for one in begins])
+            at = array("I", [start + begin if width == 1 else start for start in begins])
             setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], at)
         self._head = b"".join([*parts, names])
 
@@ -108,10 +108,10 @@ def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) ->
         return None
     names, texts, fields = batch.names, batch.ids, batch.known
     assert isinstance(texts, Values)
-    lengths = [one.lengths for one in fields]
-    if max(map(len, names)) > MOST_LENGTH or max(int(one.max()) for one in lengths) > MOST_LENGTH:
+    lengths = [values.lengths for values in fields]
+    if max(map(len, names)) > MOST_LENGTH or max(int(column.max()) for column in lengths) > MOST_LENGTH:
         return None
-    if sum(int(one.sum()) for one in lengths) > _MOST_VALUES * len(plain.data):
+    if sum(int(column.sum()) for column in lengths) > _MOST_VALUES * len(plain.data):
         return None
     # IDs ascend: if the first and the last have the same number of digits, their common prefix is the prefix of all
     # IDs.
@@ -119,7 +119,7 @@ def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) ->
     size = (
         0
         if len(first) != len(last)
-        else next((at for at, (one, other) in enumerate(zip(first, last, strict=True)) if one != other), len(first))
+        else next((at for at, (digit, other) in enumerate(zip(first, last, strict=True)) if digit != other), len(first))
     )
     prefix = first[:size]
     rests = Values(texts.data, texts.starts + len(prefix), texts.lengths - len(prefix))
@@ -129,8 +129,8 @@ def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) ->
 def _chunks(columns: list[Values], starts: array[int]) -> list[bytes]:
     """Serialise the columns of each chunk: the words' lengths, then the words."""
     edges = list(pairwise(starts))
-    begins = np.concatenate([one.starts[low:high] for low, high in edges for one in columns])
-    sizes = np.concatenate([one.lengths[low:high] for low, high in edges for one in columns])
+    begins = np.concatenate([values.starts[low:high] for low, high in edges for values in columns])
+    sizes = np.concatenate([values.lengths[low:high] for low, high in edges for values in columns])
     words, lengths = Values(columns[0].data, begins, sizes).gathered(), sizes.astype(np.uint8).tobytes()
     firsts = [low * len(columns) for low in starts]
     ends = np.cumsum(sizes)[np.array(firsts[1:]) - 1].tolist()
@@ -151,10 +151,10 @@ def _as_column(
     numbers = deltas.astype(f"u{width}")
     # The column starts with zeros, shared by all chunks whose numbers are all 0.
     end = max(behind - begin for begin, behind in pairwise(starts))
-    parts, places = [bytes(end * width)], []
+    parts, begins = [bytes(end * width)], []
     for greatest, (begin, behind) in zip(most.tolist(), pairwise(starts), strict=True):
-        places.append(end if greatest else 0)
+        begins.append(end if greatest else 0)
         if greatest:
             parts.append(numbers[begin:behind].tobytes())
             end += behind - begin
-    return width, b"".join(parts), [*places, 0]
+    return width, b"".join(parts), [*begins, 0]

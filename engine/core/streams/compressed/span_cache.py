@@ -96,8 +96,8 @@ class SpanCache:
         self._block_bytes += size
         most = self._limit() // _BLOCKS_SHARE
         while self._block_bytes > most and len(self._blocks) > 1:
-            _, (_, gone) = self._blocks.popitem(last=False)
-            self._block_bytes -= gone
+            _, (_, freed) = self._blocks.popitem(last=False)
+            self._block_bytes -= freed
 
     def add_frame_maker(self, header: bytes, maker: Any) -> None:
         """Cache a frame maker, and evict the oldest one above the maximum number."""

@@ -55,10 +55,10 @@ def written_size(data: memoryview) -> int:
     return 0
 
 
-def head(place: int, commands: bytes) -> bytes:
-    """Return the line for commands whose block starts at offset ``place`` in the file."""
+def head(offset: int, commands: bytes) -> bytes:
+    """Return the line for commands whose block starts at ``offset`` in the file."""
     line = b"#PS %08x %08x " % (len(commands), zlib.crc32(commands))
-    return b"%b%08x\r\n" % (line, zlib.crc32(line, place & 0xFFFF_FFFF))
+    return b"%b%08x\r\n" % (line, zlib.crc32(line, offset & 0xFFFF_FFFF))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,48 +80,50 @@ def pieces(data: memoryview) -> Iterator[Piece]:
     return pieces_from(data, 0)
 
 
-def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
-    """Yield the pieces from the offset ``place`` on, which must lie between two commands."""
+def pieces_from(data: memoryview, offset: int) -> Iterator[Piece]:
+    """Yield the pieces from ``offset`` on, which must lie between two commands."""
     size = len(data)
-    while place < size:
-        line = bytes(data[place : place + HEAD_SIZE])
+    while offset < size:
+        line = bytes(data[offset : offset + HEAD_SIZE])
         if line[:1] == b"*":
-            yield Piece(place, size, proven=False)
+            yield Piece(offset, size, proven=False)
             return
         found = _HEAD.fullmatch(line)
         if found is None:
-            if line_at(data, place) is not None:
-                place += LINE_SIZE
+            if line_at(data, offset) is not None:
+                offset += LINE_SIZE
                 continue
             time = _TIME.match(line)
             if time is None:
-                _raise(bytes(data[place : place + LINE_SIZE]), place, size)
+                _raise(bytes(data[offset : offset + LINE_SIZE]), offset, size)
                 return
-            place += time.end()
+            offset += time.end()
             continue
-        length, total, own = (int(word, 16) for word in found.groups())
-        if zlib.crc32(line[:-10], place & 0xFFFF_FFFF) != own:
-            raise DamagedError(place, "checksum mismatch in the head of a block")
-        begin = place + HEAD_SIZE
+        length, total, head_sum = (int(word, 16) for word in found.groups())
+        if zlib.crc32(line[:-10], offset & 0xFFFF_FFFF) != head_sum:
+            raise DamagedError(offset, "checksum mismatch in the head of a block")
+        begin = offset + HEAD_SIZE
         end = begin + length
         if end > size:
-            raise TornError(place)
+            raise TornError(offset)
         if zlib.crc32(data[begin:end]) != total:
             raise DamagedError(begin, f"checksum mismatch in the {length} bytes from here on")
         yield Piece(begin, end, proven=True)
-        place = end
+        offset = end
 
 
-def blocks_after(data: memoryview, place: int) -> Iterator[Piece]:
-    """Yield the verified blocks that start at ``place`` or later, skipping anything between them."""
-    for found in _HEAD.finditer(data, place):
+def blocks_after(data: memoryview, offset: int) -> Iterator[Piece]:
+    """Yield the verified blocks that start at ``offset`` or later, skipping anything between them."""
+    for found in _HEAD.finditer(data, offset):
         start, end = found.end(), found.end() + int(found[1], 16)
-        own = zlib.crc32(data[found.start() : start - 10], found.start() & 0xFFFF_FFFF)
-        if own == int(found[3], 16) and end <= len(data) and zlib.crc32(data[start:end]) == int(found[2], 16):
+        head_sum = zlib.crc32(data[found.start() : start - 10], found.start() & 0xFFFF_FFFF)
+        if head_sum == int(found[3], 16) and end <= len(data) and zlib.crc32(data[start:end]) == int(found[2], 16):
             yield Piece(start, end, proven=True)
 
 
-def _raise(line: bytes, place: int, size: int) -> None:
-    if place + len(line) == size and any(one.fullmatch(line) for one in (_TORN_HEAD, _TORN_TIME, _TORN_POSITION)):
-        raise TornError(place)
-    raise DamagedError(place, "neither a command nor the head of a block")
+def _raise(line: bytes, offset: int, size: int) -> None:
+    if offset + len(line) == size and any(
+        pattern.fullmatch(line) for pattern in (_TORN_HEAD, _TORN_TIME, _TORN_POSITION)
+    ):
+        raise TornError(offset)
+    raise DamagedError(offset, "neither a command nor the head of a block")

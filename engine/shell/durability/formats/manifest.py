@@ -31,8 +31,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 class ManifestError(ValueError):
     """The manifest is damaged; the text is the reason. ``offset``: position of the damage in bytes."""
 
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
         self.offset = offset
 
 
@@ -66,11 +66,15 @@ class Manifest:
 
     @property
     def base_seq(self) -> int:
-        return max([self.base.seq if self.base else 0, *(one.seq for one in self.history if ".base." in one.name)])
+        return max(
+            [self.base.seq if self.base else 0, *(entry.seq for entry in self.history if ".base." in entry.name)]
+        )
 
     @property
     def increment_seq(self) -> int:
-        known = [one.seq for one in self.increments] + [one.seq for one in self.history if ".incr." in one.name]
+        known = [entry.seq for entry in self.increments] + [
+            entry.seq for entry in self.history if ".incr." in entry.name
+        ]
         return max(known, default=0)
 
     def with_increment(self, entry: Entry) -> Manifest:
@@ -79,17 +83,17 @@ class Manifest:
 
     def rewritten(self, base: Entry, first: int) -> Manifest:
         """Return this manifest with a new base. Files before the increment numbered ``first`` become history."""
-        gone = [*([self.base] if self.base else []), *(one for one in self.increments if one.seq < first)]
-        history = tuple(Entry(one.name, one.seq, HISTORY) for one in gone)
-        return Manifest(base, tuple(one for one in self.increments if one.seq >= first), self.history + history)
+        replaced = [*([self.base] if self.base else []), *(entry for entry in self.increments if entry.seq < first)]
+        history = tuple(Entry(entry.name, entry.seq, HISTORY) for entry in replaced)
+        return Manifest(base, tuple(entry for entry in self.increments if entry.seq >= first), self.history + history)
 
-    def without(self, gone: tuple[Entry, ...]) -> Manifest:
-        """Return this manifest without the history entries in ``gone``."""
-        return replace(self, history=tuple(one for one in self.history if one not in gone))
+    def without(self, removed: tuple[Entry, ...]) -> Manifest:
+        """Return this manifest without the history entries in ``removed``."""
+        return replace(self, history=tuple(entry for entry in self.history if entry not in removed))
 
     def encode(self) -> bytes:
         """Return the file's content."""
-        lines = b"".join(one.line for one in self._all())
+        lines = b"".join(entry.line for entry in self._all())
         return b"%b#PS %08x\n" % (lines, zlib.crc32(lines))
 
     def _all(self) -> Iterable[Entry]:
@@ -113,15 +117,15 @@ def decode(data: bytes) -> Manifest:
                 raise ManifestError(at, "the last line of the manifest is incomplete")
             entries.append(_entry(text, at))
         at += len(line)
-    bases = [one for one in entries if one.kind == BASE]
-    increments = [one for one in entries if one.kind == INCREMENT]
+    bases = [entry for entry in entries if entry.kind == BASE]
+    increments = [entry for entry in entries if entry.kind == INCREMENT]
     if not entries:
         raise ManifestError(0, "the manifest names no file")
     if len(bases) > 1:
         raise ManifestError(0, "the manifest names two base files")
     if any(after.seq <= before.seq for before, after in pairwise(increments)):
         raise ManifestError(0, "the increments of the manifest are not in order")
-    history = tuple(one for one in entries if one.kind == HISTORY)
+    history = tuple(entry for entry in entries if entry.kind == HISTORY)
     return Manifest(bases[0] if bases else None, tuple(increments), history)
 
 

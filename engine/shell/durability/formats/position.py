@@ -50,16 +50,16 @@ class Position:
             return bytes(PACKED_SIZE)
         return bytes.fromhex(self.id.decode()) + self.offset.to_bytes(_OFFSET_BYTES) + self.db.to_bytes(_DB_BYTES)
 
-    def line(self, place: int) -> bytes:
-        """Return the position as a line at offset ``place`` of a log file. Redis skips the line as a comment."""
+    def line(self, file_offset: int) -> bytes:
+        """Return the position as a line at ``file_offset`` of a log file. Redis skips the line as a comment."""
         text = b"#PR %b %016x %08x " % (self.id, self.offset, self.db)
-        return b"%b%08x\r\n" % (text, zlib.crc32(text, place & 0xFFFF_FFFF))
+        return b"%b%08x\r\n" % (text, zlib.crc32(text, file_offset & 0xFFFF_FFFF))
 
 
 def from_about(about: Mapping[bytes, bytes]) -> Position | None:
     """Return the position in the auxiliary fields of an RDB file; None if it is missing or invalid."""
     history, offset, db = (about.get(name, b"") for name in (_ID, _OFFSET, _DB))
-    numbers = all(one.isdigit() and len(one) <= _MOST_DIGITS for one in (offset, db))
+    numbers = all(word.isdigit() and len(word) <= _MOST_DIGITS for word in (offset, db))
     return Position(history, int(offset), int(db)) if numbers and _IS_ID.fullmatch(history) else None
 
 
@@ -72,10 +72,10 @@ def from_packed(data: bytes) -> Position | None:
     return Position(history.hex().encode(), int.from_bytes(offset), int.from_bytes(db))
 
 
-def line_at(data: memoryview, place: int) -> Position | None:
-    """Return the position in the line at ``place`` in a log; None if there is no valid line."""
-    line = bytes(data[place : place + LINE_SIZE])
+def line_at(data: memoryview, file_offset: int) -> Position | None:
+    """Return the position in the line at ``file_offset`` in a log; None if there is no valid line."""
+    line = bytes(data[file_offset : file_offset + LINE_SIZE])
     found = _LINE.fullmatch(line)
-    if found is None or zlib.crc32(line[:-10], place & 0xFFFF_FFFF) != int(found[4], 16):
+    if found is None or zlib.crc32(line[:-10], file_offset & 0xFFFF_FFFF) != int(found[4], 16):
         return None
     return Position(found[1], int(found[2], 16), int(found[3], 16))

@@ -102,7 +102,7 @@ def decode(
     except UnreadableError as error:
         raise RecordError(str(error)) from None
     except DamagedError as error:
-        raise RecordError(error.what) from None
+        raise RecordError(error.reason) from None
     except (hiredis.ProtocolError, ValueError, TypeError, IndexError, KeyError) as error:
         raise RecordError(f"record {count} of the part that starts here is invalid: {error!r}") from error
     if reader.has_data():

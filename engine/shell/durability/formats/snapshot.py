@@ -70,7 +70,7 @@ class _Writer:
         self._buffers: list[Buffer] = []
         self._waiting = 0
         self._not_synced = 0
-        self.place = 0
+        self.offset = 0
         #: Offset, length, and CRC-32 with mark bits, of each part.
         self.directory = array("Q")
 
@@ -83,7 +83,7 @@ class _Writer:
         total = 0
         for buffer in written:
             total = zlib.crc32(buffer, total)
-        self.directory.extend((self.place, size, total | mark))
+        self.directory.extend((self.offset, size, total | mark))
         self.write(written)
         return len(self.directory) // 3 - 1
 
@@ -92,7 +92,7 @@ class _Writer:
         size = sum(map(len, buffers))
         self._buffers += buffers
         self._waiting += size
-        self.place += size
+        self.offset += size
         if self._waiting >= _WRITE:
             self.flush()
 
@@ -139,9 +139,9 @@ def write(
 def _write(
     writer: _Writer, image: Image, pause: Callable[[], None], position: Position | None, named: set[int] | None
 ) -> None:
-    place = position.packed if position is not None else bytes(PACKED_SIZE)
+    packed = position.packed if position is not None else bytes(PACKED_SIZE)
     version = _VERSION if named is None else _VERSION_NAMING
-    header = _HEADER.pack(MAGIC, version, _NATIVE, max(image.now, 0), place, 0)
+    header = _HEADER.pack(MAGIC, version, _NATIVE, max(image.now, 0), packed, 0)
     writer.write([header[:-4], zlib.crc32(header[:-4]).to_bytes(4, "little")])
     gathered: list[bytes] = []
     size = 0
@@ -157,8 +157,8 @@ def _write(
     if named is not None:
         writer.part([array("Q", sorted(named)).tobytes()], _FILES)
     directory = writer.directory.tobytes()
-    end = writer.place + len(directory) + _FOOTER.size
-    footer = _FOOTER.pack(_END, writer.place, len(directory), zlib.crc32(directory), end, 0)
+    end = writer.offset + len(directory) + _FOOTER.size
+    footer = _FOOTER.pack(_END, writer.offset, len(directory), zlib.crc32(directory), end, 0)
     writer.write([directory, footer[:-4], zlib.crc32(footer[:-4]).to_bytes(4, "little")])
     writer.flush()
 
@@ -190,10 +190,10 @@ def named_files(data: memoryview) -> frozenset[int]:
     numbers = array("Q")
     for at in range(0, len(directory), 3):
         if directory[at + 2] & _FILES:
-            place, size, total = directory[at : at + 3]
-            if zlib.crc32(data[place : place + size + (-size % 8)]) != total & _SUM:
-                raise DamagedError(place, "checksum mismatch in the part that starts here")
-            numbers.frombytes(data[place : place + size])
+            offset, size, total = directory[at : at + 3]
+            if zlib.crc32(data[offset : offset + size + (-size % 8)]) != total & _SUM:
+                raise DamagedError(offset, "checksum mismatch in the part that starts here")
+            numbers.frombytes(data[offset : offset + size])
     return frozenset(numbers)
 
 
@@ -231,14 +231,14 @@ def _directory(data: memoryview) -> array[int]:
         raise DamagedError(size, "the file ends too early")
     _header(data)
     footer = bytes(data[-_FOOTER.size :])
-    end, place, length, sum_of_directory, whole, total = _FOOTER.unpack(footer)
-    if end != _END or total != zlib.crc32(footer[:-4]) or whole != size or place + length + _FOOTER.size != size:
+    end, offset, length, sum_of_directory, whole, total = _FOOTER.unpack(footer)
+    if end != _END or total != zlib.crc32(footer[:-4]) or whole != size or offset + length + _FOOTER.size != size:
         raise DamagedError(size - _FOOTER.size, "the footer is damaged, or the file ends too early")
-    if zlib.crc32(data[place : place + length]) != sum_of_directory:
-        raise DamagedError(place, "checksum mismatch in the directory")
+    if zlib.crc32(data[offset : offset + length]) != sum_of_directory:
+        raise DamagedError(offset, "checksum mismatch in the directory")
     directory = array("Q")
-    directory.frombytes(data[place : place + length])
-    _check_gaps(directory, place)
+    directory.frombytes(data[offset : offset + length])
+    _check_gaps(directory, offset)
     return directory
 
 
@@ -258,13 +258,13 @@ def _header(data: memoryview) -> tuple[Any, ...]:
 
 def _check_gaps(directory: array[int], end: int) -> None:
     """Check that the parts fill the file from header to directory, so that every byte is covered by a checksum."""
-    place = _HEADER.size
+    offset = _HEADER.size
     for at in range(0, len(directory), 3):
-        if directory[at] != place:
+        if directory[at] != offset:
             raise DamagedError(directory[at], "a part does not start where the previous part ends")
-        place += directory[at + 1] + (-directory[at + 1] % 8)
-    if place != end:
-        raise DamagedError(place, "the directory does not start at the end of the last part")
+        offset += directory[at + 1] + (-directory[at + 1] % 8)
+    if offset != end:
+        raise DamagedError(offset, "the directory does not start at the end of the last part")
 
 
 def _check_sums(data: memoryview, directory: array[int]) -> None:
@@ -278,9 +278,9 @@ def _check_sums(data: memoryview, directory: array[int]) -> None:
 
     def first_wrong(bound: tuple[int, int]) -> int:
         for number in range(*bound):
-            place, size, total = directory[3 * number : 3 * number + 3]
-            if zlib.crc32(data[place : place + size + (-size % 8)]) != total & _SUM:
-                return place
+            offset, size, total = directory[3 * number : 3 * number + 3]
+            if zlib.crc32(data[offset : offset + size + (-size % 8)]) != total & _SUM:
+                return offset
         return -1
 
     if count < 64:
@@ -288,6 +288,6 @@ def _check_sums(data: memoryview, directory: array[int]) -> None:
     else:
         with ThreadPoolExecutor(workers) as pool:
             wrong = list(pool.map(first_wrong, bounds))
-    places = [place for place in wrong if place >= 0]
-    if places:
-        raise DamagedError(min(places), "checksum mismatch in the part that starts here")
+    offsets = [offset for offset in wrong if offset >= 0]
+    if offsets:
+        raise DamagedError(min(offsets), "checksum mismatch in the part that starts here")

@@ -41,9 +41,9 @@ def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[],
     segments = array("Q")
     #: Number and node state of each segment with nodes.
     nodes: list[Any] = []
-    for number, (first, one) in enumerate(restore.pieces(stream)):
-        if type(one) is Stored and named is not None and isinstance(one.place, SegmentPlace):
-            segments.extend(_stored_row(one, one.place, first, 0, _SEALED, named))
+    for number, (first, piece) in enumerate(restore.pieces(stream)):
+        if type(piece) is Stored and named is not None and isinstance(piece.place, SegmentPlace):
+            segments.extend(_stored_row(piece, piece.place, first, 0, _SEALED, named))
         else:
             segment = restore.segment_at(stream, number)
             segments.extend(_segment_row(segment, first, put, named))
@@ -81,8 +81,8 @@ def decode(
         segments.append(_segment_from(row, parts, storage, files))
         pause()
     for number, state in zip(nodes[::2], nodes[1::2], strict=True):
-        first, one = segments[number]
-        segment = one if isinstance(one, Segment) else restore.segment_of(storage, one)
+        first, piece = segments[number]
+        segment = piece if isinstance(piece, Segment) else restore.segment_of(storage, piece)
         restore.restore_nodes(segment, state)
         segments[number] = first, segment
     stream = restore.stream_of(storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
@@ -259,7 +259,7 @@ def _producers_from(record: Any) -> Producers:
 
 
 def _group(name: bytes, group: Group, put: Put) -> list[Any]:
-    consumers = [[one.name, *group_fields.plain(CONSUMER, one)] for one in group.consumers.values()]
+    consumers = [[consumer.name, *group_fields.plain(CONSUMER, consumer)] for consumer in group.consumers.values()]
     nacked = [ids.text(entry_id) for entry_id in group.nacked]
     return [name, group_fields.plain(GROUP, group), consumers, nacked, _pending(group.pending, put)]
 

@@ -174,10 +174,10 @@ class AppendOnly:
         is cut off if ``cut``; otherwise loading fails.
         """
         files = self.manifest.files
-        missing = [one.name for one in files if self._files.size(self.directory / one.name) < 0]
+        missing = [entry.name for entry in files if self._files.size(self.directory / entry.name) < 0]
         if missing:
             raise LoadError(self._manifest_path, None, f"the manifest names missing files: {missing}")
-        last = next((one for one in reversed(files) if self._size_of(one)), None)
+        last = next((entry for entry in reversed(files) if self._size_of(entry)), None)
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
@@ -187,7 +187,7 @@ class AppendOnly:
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
             except DamagedError as error:
-                raise LoadError(path, error.offset, error.what) from None
+                raise LoadError(path, error.offset, error.reason) from None
             except TornError as error:
                 if entry is not last or not cut:
                     how = "" if entry is not last else " (aof-load-truncated yes would truncate it there)"
@@ -228,7 +228,9 @@ class AppendOnly:
 
     def _measure(self) -> None:
         """Update the total size of all files except the one in use."""
-        self._older_size = sum(self._size_of(one) for one in self.manifest.files if self._path(one) != self._log.path)
+        self._older_size = sum(
+            self._size_of(entry) for entry in self.manifest.files if self._path(entry) != self._log.path
+        )
 
     def _path(self, entry: Entry) -> Path:
         return self.directory / entry.name
@@ -375,20 +377,20 @@ class AppendOnly:
 
     def _delete_history(self, current: Manifest) -> None:
         """Delete the manifest's history files, and numbered files that the manifest does not name."""
-        named = {one.name for one in current.files}
+        named = {entry.name for entry in current.files}
         newest = {"base": current.base_seq, "incr": current.increment_seq}
         for name in self._files.names(self.directory):
             found = self._numbered().fullmatch(name)
             if found and name not in named and int(found[1]) <= newest[found[2]]:
                 self._files.remove(self.directory / name)
-        for one in current.history:
-            self._files.remove(self._path(one))
+        for entry in current.history:
+            self._files.remove(self._path(entry))
 
-    def _history_deleted(self, gone: Manifest, error: OSError | None) -> None:
+    def _history_deleted(self, deleted: Manifest, error: OSError | None) -> None:
         if error is not None:
             return
         try:
-            changed = self.manifest.without(gone.history)
+            changed = self.manifest.without(deleted.history)
             replace_file(self._files, self._manifest_path, changed.encode(), self._temporary_manifest)
         except OSError as problem:
             LOG.warning("the manifest still names deleted files: %s", problem)

@@ -44,7 +44,7 @@ class Commands:
         """Whether a transaction is open."""
         return self._queue is not None
 
-    def apply(self, argv: list[bytes], place: int) -> None:
+    def apply(self, argv: list[bytes], offset: int) -> None:
         """Run a command, or queue it until the end of its transaction. `on_error` is called if a command fails.
 
         The effects of a transaction are sealed as one transaction.
@@ -52,11 +52,11 @@ class Commands:
         name = argv[0].upper()
         if name == b"MULTI":
             if self._queue is not None:
-                raise DamagedError(place, "MULTI within a transaction")
-            self._queue, self.began = [], place
+                raise DamagedError(offset, "MULTI within a transaction")
+            self._queue, self.began = [], offset
         elif name == b"EXEC":
             if self._queue is None:
-                raise DamagedError(place, "EXEC without MULTI")
+                raise DamagedError(offset, "EXEC without MULTI")
             queue, self._queue = self._queue, None
             first = len(self._core.changes.effects)
             for at, queued in _merged_claims(queue):
@@ -64,18 +64,18 @@ class Commands:
             self.count += len(queue)
             self._core.changes.seal_as_one(first)
         elif self._queue is not None:
-            self._queue.append((place, argv))
+            self._queue.append((offset, argv))
         else:
             self.count += 1
-            self._run(argv, place)
+            self._run(argv, offset)
 
-    def _run(self, argv: list[bytes], place: int) -> None:
+    def _run(self, argv: list[bytes], offset: int) -> None:
         name = argv[0].upper()
         if name == b"SELECT" and len(argv) == 2 and argv[1].isdigit() and int(argv[1]) < len(self._core.databases):
             self._session.db = int(argv[1])
             return
         if name == b"XIDMPRECORD" and len(argv) == 5:
-            self._record(argv, place)
+            self._record(argv, offset)
             return
         record: list[bytes] = []
         if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
@@ -83,25 +83,25 @@ class Commands:
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
         if isinstance(reply, CommandError):
-            self.on_error(argv, reply, place)
+            self.on_error(argv, reply, offset)
             return
         if record:
-            self._record([b"XIDMPRECORD", argv[1], *record], place)
+            self._record([b"XIDMPRECORD", argv[1], *record], offset)
             self._core.changes.seal_as_one(first)
 
-    def _record(self, argv: list[bytes], place: int) -> None:
+    def _record(self, argv: list[bytes], offset: int) -> None:
         """Record an idempotent ID, even if its entry was deleted. It replaces an equal ID that has not expired yet."""
         _, key, producer, iid, word = argv
         db = self._core.databases[self._session.db]
         stream = db.peek(key)
         if not isinstance(stream, Stream) or not producer or not iid:
-            raise DamagedError(place, "XIDMPRECORD for a missing stream: " + general.NO_SUCH_KEY.decode())
+            raise DamagedError(offset, "XIDMPRECORD for a missing stream: " + general.NO_SUCH_KEY.decode())
         producers = self._core.streams.producers_of(stream)
         producers.by_producer.get(producer, {}).pop(iid, None)
         try:
             producers.remember(producer, iid, ids.parse(word))
         except CommandError as error:
-            raise DamagedError(place, error.text.decode()) from None
+            raise DamagedError(offset, error.text.decode()) from None
         self._core.changes.record(db.index, argv)
 
 
@@ -121,27 +121,27 @@ def _merged_claims(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, 
     because groups only move forward.
     """
     joined: list[bytes] = []
-    place = 0
+    offset = 0
     for at, argv in queue:
         if len(argv) != _CLAIM_WORDS or argv[0] != b"XCLAIM" or argv[-2] != b"LASTID":
             if joined:
-                yield place, joined
+                yield offset, joined
                 joined = []
             yield at, argv
         elif joined and joined[:_CLAIMED] == argv[:_CLAIMED] and joined[-8:-2] == argv[_BEHIND_IDS:-2]:
             joined[-8:] = argv[_CLAIMED:]
         else:
             if joined:
-                yield place, joined
-            joined, place = argv[:], at
+                yield offset, joined
+            joined, offset = argv[:], at
     if joined:
-        yield place, joined
+        yield offset, joined
 
 
-def refuse(argv: list[bytes], error: CommandError, place: int) -> None:
+def refuse(argv: list[bytes], error: CommandError, offset: int) -> None:
     """Raise the DamagedError for a failed command."""
     shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
-    raise DamagedError(place, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
+    raise DamagedError(offset, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
 
 
 def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:

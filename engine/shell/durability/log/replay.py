@@ -39,12 +39,12 @@ _NOTHING: Any = object()
 class LoadError(Exception):
     """A file that cannot be loaded. The text has the file and, if known, the offset."""
 
-    def __init__(self, path: Path, offset: int | None, what: str) -> None:
-        place = "" if offset is None else f", byte {offset}"
-        super().__init__(f"{path}{place}: {what}")
+    def __init__(self, path: Path, offset: int | None, reason: str) -> None:
+        location = "" if offset is None else f", byte {offset}"
+        super().__init__(f"{path}{location}: {reason}")
         self.path = path
         self.offset = offset
-        self.what = what
+        self.reason = reason
 
 
 class Replay:
@@ -87,15 +87,15 @@ class Replay:
 
     def _run_written(self, data: memoryview) -> None:
         together: list[Piece] = []
-        place = 0
+        offset = 0
         try:
-            while place < len(data):
-                place, piece = self._gather(data, place, together)
+            while offset < len(data):
+                offset, piece = self._gather(data, offset, together)
                 self._proven(data, together)
                 together.clear()
                 self._relieve()
                 if piece is not None:
-                    self.end = place = self._unproven(data, piece.start)
+                    self.end = offset = self._unproven(data, piece.start)
         except TornError:
             # Run the complete pieces before the torn end.
             self._proven(data, together)
@@ -105,19 +105,19 @@ class Replay:
         if self._commands.in_transaction:
             raise TornError(self._commands.began)
 
-    def _gather(self, data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
+    def _gather(self, data: memoryview, offset: int, together: list[Piece]) -> tuple[int, Piece | None]:
         """Add proven pieces to ``together``, up to about `_TOGETHER` bytes. Return where they end, and the unproven
         piece that follows, if any.
         """
         size = 0
-        for piece in pieces_from(data, place):
+        for piece in pieces_from(data, offset):
             if not piece.proven:
                 return piece.start, piece
             together.append(piece)
-            self.end = place = piece.end
+            self.end = offset = piece.end
             size += piece.end - piece.start
             if size >= _TOGETHER:
-                return place, None
+                return offset, None
         return len(data), None
 
     # -- pieces -------------------------------------------------------------------------------------------------------
@@ -139,9 +139,10 @@ class Replay:
                     no_run_before = at + _NEXT_SEARCH
                 at = self._parsed(commands, at, end, piece.end - end + at)
 
-    def _as_run(self, commands: bytes, at: int, place: int) -> int:
-        """Execute the run of XADDs at ``commands[at:]``; return its end, 0 if no run starts there. ``place``: offset in
-        the file, for errors.
+    def _as_run(self, commands: bytes, at: int, offset: int) -> int:
+        """Execute the run of XADDs at ``commands[at:]``; return its end, 0 if no run starts there.
+
+        ``offset``: offset of the run in the file, for errors.
         """
         try:
             alike = self._alike.scan(commands, at)
@@ -152,12 +153,12 @@ class Replay:
             if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
                 return 0
         except (FatalError, Exception) as error:
-            raise _unexpected(place, b"XADD", error) from error
+            raise _unexpected(offset, b"XADD", error) from error
         self._added += run.count
         return run.end
 
-    def _parsed(self, commands: bytes, at: int, end: int, place: int) -> int:
-        """Run ``commands[at:end]``; return ``end``. ``place``: offset in the file, for errors."""
+    def _parsed(self, commands: bytes, at: int, end: int, offset: int) -> int:
+        """Run ``commands[at:end]``; return ``end``. ``offset``: their offset in the file, for errors."""
         reader = hiredis.Reader(notEnoughData=_NOTHING)
         try:
             reader.feed(commands, at, end - at)
@@ -165,11 +166,11 @@ class Replay:
             for argv in found:
                 b"".join(argv)
         except (hiredis.ProtocolError, TypeError):
-            raise DamagedError(place, "the checksum is right, but these are not commands") from None
+            raise DamagedError(offset, "the checksum is right, but these are not commands") from None
         if reader.has_data() or not all(found):
-            raise DamagedError(place, "the checksum is right, but a command is incomplete")
+            raise DamagedError(offset, "the checksum is right, but a command is incomplete")
         for argv in found:
-            self._apply(argv, place)
+            self._apply(argv, offset)
         return end
 
     def _unproven(self, data: memoryview, start: int) -> int:
@@ -181,36 +182,36 @@ class Replay:
                 self._relieve()
                 base += at
                 window, at = bytes(data[base : base + _WINDOW]), 0
-            place = base + at
+            offset = base + at
             if window[at : at + 1] != b"*":
-                return place
-            if not self._commands.in_transaction and place >= no_run_before:
-                run_end = self._as_run(window, at, place)
+                return offset
+            if not self._commands.in_transaction and offset >= no_run_before:
+                run_end = self._as_run(window, at, offset)
                 if run_end:
                     at = run_end
                     continue
-                no_run_before = place + _NEXT_SEARCH
+                no_run_before = offset + _NEXT_SEARCH
             try:
                 argv, at = parse_command(window, at, base)
             except TornError:
                 # Possibly a long command, only partly in the window.
-                argv, base = parse_command(data, place)
+                argv, base = parse_command(data, offset)
                 window, at = bytes(data[base : base + _WINDOW]), 0
-            self._apply(argv, place)
+            self._apply(argv, offset)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _apply(self, argv: list[bytes], place: int) -> None:
+    def _apply(self, argv: list[bytes], offset: int) -> None:
         try:
-            self._commands.apply(argv, place)
+            self._commands.apply(argv, offset)
             self._core.outbox.clear()
         except DamagedError:
             raise
         except (FatalError, Exception) as error:
-            raise _unexpected(place, argv[0], error) from error
+            raise _unexpected(offset, argv[0], error) from error
 
 
-def _unexpected(place: int, word: bytes, error: BaseException) -> DamagedError:
+def _unexpected(offset: int, word: bytes, error: BaseException) -> DamagedError:
     """Return the error for a command that raised an unexpected exception. Loading must stop: later commands would run
     on a half-done change.
 
@@ -218,31 +219,31 @@ def _unexpected(place: int, word: bytes, error: BaseException) -> DamagedError:
     """
     name = word[:100].decode("utf-8", "backslashreplace")
     LOG.critical("unexpected error in %s while loading a file", name, exc_info=error)
-    return DamagedError(place, f"{name} ... caused an unexpected error: {error.__cause__ or error!r}")
+    return DamagedError(offset, f"{name} ... caused an unexpected error: {error.__cause__ or error!r}")
 
 
 def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[list[bytes], int]:
     """Parse the command at ``at``, strictly; return its words and its end. ``base`` is added to offsets in errors."""
-    count, place = _header(data, at, b"*", base)
+    count, position = _header(data, at, b"*", base)
     if count < 1:
         raise DamagedError(base + at, "a command without words")
     argv = []
     for _ in range(count):
-        begin = place
+        begin = position
         try:
-            size, place = _header(data, place, b"$", base)
+            size, position = _header(data, position, b"$", base)
         except TornError:
             raise TornError(base + at) from None
-        end = place + size
+        end = position + size
         if end + 2 > len(data):
             if bytes(data[end:]) != b"\r\n"[: max(len(data) - end, 0)]:
                 raise DamagedError(base + begin, "the length of a word differs from its header")
             raise TornError(base + at)
         if bytes(data[end : end + 2]) != b"\r\n":
             raise DamagedError(base + begin, "the length of a word differs from its header")
-        argv.append(bytes(data[place:end]))
-        place = end + 2
-    return argv, place
+        argv.append(bytes(data[position:end]))
+        position = end + 2
+    return argv, position
 
 
 def _header(data: bytes | memoryview, at: int, mark: bytes, base: int) -> tuple[int, int]:

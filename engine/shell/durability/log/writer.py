@@ -310,9 +310,9 @@ def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
     return out, db
 
 
-def as_block(commands: bytes, place: int) -> list[bytes]:
-    """Return commands as a block at offset ``place`` of its file; without a head if they are too long for a block."""
-    return [commands] if len(commands) > BLOCK_LIMIT else [head(place, commands), commands]
+def as_block(commands: bytes, offset: int) -> list[bytes]:
+    """Return commands as a block at ``offset`` of its file; without a head if they are too long for a block."""
+    return [commands] if len(commands) > BLOCK_LIMIT else [head(offset, commands), commands]
 
 
 def _select(index: int) -> bytes:

@@ -147,10 +147,10 @@ class SegmentPlace:
             raise self._unreadable(f"checksum mismatch in the segment's {self.size} bytes")
         return found
 
-    def _unreadable(self, what: str) -> UnreadableError:
+    def _unreadable(self, reason: str) -> UnreadableError:
         file, offset = self.location
-        LOG.error("%s, byte %d: %s", file.path, offset, what)
-        return UnreadableError(streams.unreadable(f"{file.path}, byte {offset}: {what}"))
+        LOG.error("%s, byte %d: %s", file.path, offset, reason)
+        return UnreadableError(streams.unreadable(f"{file.path}, byte {offset}: {reason}"))
 
 
 class PlaceRef(weakref.ref[SegmentPlace]):
@@ -169,17 +169,17 @@ def records(data: memoryview, number: int) -> Iterator[tuple[int, int, bool]]:
 
     Bytes that belong to no record are skipped up to the next head: a crash or a full disk may have left them.
     """
-    place = HEADER_SIZE
-    while place + HEAD_SIZE <= len(data):
-        found = bytes(data[place : place + HEAD_SIZE])
+    offset = HEADER_SIZE
+    while offset + HEAD_SIZE <= len(data):
+        found = bytes(data[offset : offset + HEAD_SIZE])
         _, size, total, _, _, _ = _HEAD.unpack(found)
-        if found != head(number, place, size, total):
-            place += 8
+        if found != head(number, offset, size, total):
+            offset += 8
             continue
-        begin = place + HEAD_SIZE
+        begin = offset + HEAD_SIZE
         good = begin + size <= len(data) and zlib.crc32(data[begin : begin + size]) == total
-        yield place, size, good
-        place += padded_size(size) if good else 8
+        yield offset, size, good
+        offset += padded_size(size) if good else 8
 
 
 def number_of(data: memoryview) -> int | None:

@@ -94,7 +94,7 @@ class SegmentFiles:
         #: Held briefly, also by the event loop, while the places of a file are updated.
         self._books = threading.Lock()
         #: References to places that are no longer in use; any thread may append.
-        self._gone: deque[PlaceRef] = deque()
+        self._dropped: deque[PlaceRef] = deque()
         self.documents = Documents(files)
         self._is_emptying = False
         self._is_closed = False
@@ -142,16 +142,16 @@ class SegmentFiles:
     def _note(self, place: SegmentPlace) -> None:
         """Start tracking a place."""
         file, offset = place.location
-        ref = PlaceRef(place, self._gone.append)
+        ref = PlaceRef(place, self._dropped.append)
         ref.file, ref.offset, ref.size = file, offset, place.size
         with self._books:
             file.places[offset] = ref
             file.live += padded_size(place.size)
 
-    def _notice_gone(self) -> None:
-        """Process up to `MOST_NOTICED` dropped places: deleting a large stream drops many more."""
-        for _ in range(min(len(self._gone), MOST_NOTICED)):
-            ref = self._gone.popleft()
+    def _untrack_dropped(self) -> None:
+        """Stop tracking up to `MOST_NOTICED` dropped places: deleting a large stream drops many more."""
+        for _ in range(min(len(self._dropped), MOST_NOTICED)):
+            ref = self._dropped.popleft()
             with self._books:
                 if ref.file.places.get(ref.offset) is ref:
                     del ref.file.places[ref.offset]
@@ -308,7 +308,7 @@ class SegmentFiles:
         Call this in the event loop repeatedly, while no document is being written. If ``may_move`` is false, no records
         are moved this time.
         """
-        self._notice_gone()
+        self._untrack_dropped()
         if self._is_emptying or self.documents.keeps_all:
             return
         idle = [file for file in self._files_now() if not file.places and file is not self._current]
@@ -355,8 +355,8 @@ class SegmentFiles:
 
         def done(error: OSError | None) -> None:
             self._is_emptying = False
-            for place, there in moved:
-                self._move(place, there)
+            for place, new_place in moved:
+                self._move(place, new_place)
             if error is None and not moved and places:
                 LOG.error("%s cannot be emptied, because its live records are damaged", file.path)
                 self._damaged.add(file.number)
@@ -364,23 +364,23 @@ class SegmentFiles:
         self._is_emptying = True
         background(move, done)
 
-    def _move(self, place: SegmentPlace, there: SegmentPlace) -> None:
-        """Update a place to the new copy of its record, whose place ``there`` is then dropped."""
+    def _move(self, place: SegmentPlace, new_place: SegmentPlace) -> None:
+        """Update a place to the new copy of its record, whose ``new_place`` is then dropped."""
         file, offset = place.location
         with self._books:
             old = file.places.pop(offset, None)
             if old is not None:
                 file.live -= padded_size(place.size)
-            new_file, new_offset = there.location
-            # Stop tracking ``there``, because the bytes of its record now belong to ``place``.
+            new_file, new_offset = new_place.location
+            # Stop tracking ``new_place``, because the bytes of its record now belong to ``place``.
             del new_file.places[new_offset]
-            new_file.live -= padded_size(there.size)
-            place.location = there.location
+            new_file.live -= padded_size(new_place.size)
+            place.location = new_place.location
         self._note(place)
 
     def held_by(self, folder: Path) -> int:
         """Return the size in bytes of files without live records that only documents in a folder refer to."""
-        self._notice_gone()
+        self._untrack_dropped()
         named = self.documents.named_only_in(folder)
         return sum(
             file.size
@@ -397,7 +397,7 @@ class SegmentFiles:
 
     def facts(self) -> dict[str, Any]:
         """Return INFO's facts about the files. Sizes are in bytes."""
-        self._notice_gone()
+        self._untrack_dropped()
         found = self._files_now()
         size = self.size
         return {

@@ -63,13 +63,13 @@ def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
     if number is None:
         return path, 0, "checksum mismatch in the header"
     count, end = 0, HEADER_SIZE
-    for place, size, good in records(data, number):
-        if place != end:
+    for offset, size, good in records(data, number):
+        if offset != end:
             return path, end, "no segment starts here, but one follows"
-        if not good and place + padded_size(size) < len(data):
-            return path, place, f"checksum mismatch in the segment's {size} bytes"
+        if not good and offset + padded_size(size) < len(data):
+            return path, offset, f"checksum mismatch in the segment's {size} bytes"
         if good:
-            count, end = count + 1, place + padded_size(size)
+            count, end = count + 1, offset + padded_size(size)
     say(f"{path}: segment file, {len(data)} bytes, {count} segments: intact")
     if end < len(data):
         say(f"{path}: {len(data) - end} bytes at the end are an incomplete segment, as after a crash")

@@ -132,8 +132,8 @@ class FullSyncs:
         by_mark = _BY_MARK in capabilities and (
             self._core.config.flag("repl-diskless-sync") or replica.announced.rdb_only
         )
-        own = _OWN in capabilities and not replica.announced.rdb_only and self.stream_db() < 0
-        if own and not (self._is_disk_bad and by_mark):
+        accepts_own = _OWN in capabilities and not replica.announced.rdb_only and self.stream_db() < 0
+        if accepts_own and not (self._is_disk_bad and by_mark):
             return Form.OWN_BY_LENGTH
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
@@ -180,7 +180,7 @@ class FullSyncs:
             return
         config = self._core.config
         most = config.integer("repl-diskless-sync-max-replicas")
-        at_once = any(one.announced.rdb_only or self._form(one) is not Form.RDB_BY_MARK for one in waiting)
+        at_once = any(replica.announced.rdb_only or self._form(replica) is not Form.RDB_BY_MARK for replica in waiting)
         if at_once or (most and len(waiting) >= most):
             self._start_transfer_after(0)
         elif self._start_timer is None:
@@ -202,7 +202,7 @@ class FullSyncs:
         if not waiting:
             return
         form, version, without_data = kind = self._kind(waiting[0])
-        receivers = [one for one in waiting if self._kind(one) == kind]
+        receivers = [replica for replica in waiting if self._kind(replica) == kind]
         # Effects so far are in the image, and before this offset in the stream of the other replicas.
         self._clients.settle()
         core, config = self._core, self._core.config
@@ -217,7 +217,7 @@ class FullSyncs:
         self._owner.reselect_database()
         for replica in receivers:
             self._receive(replica, self._history.offset)
-        names = ", ".join(one.name for one in receivers)
+        names = ", ".join(replica.name for replica in receivers)
         LOG.info("full synchronisation (%s) of %s started at offset %d", form.name, names, self._history.offset)
         mark = b"".join(b"%x" % self._draw(16) for _ in range(_MARK_DIGITS))
         directory = Path(os.fsdecode(config.text("dir"))).absolute()

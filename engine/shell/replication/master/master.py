@@ -285,8 +285,8 @@ class Master:
         it up to there.
         """
         if on_disk:
-            return sum(one.on_disk >= offset for one in self._roster.online)
-        return sum(one.offset >= offset for one in self._roster.online)
+            return sum(replica.on_disk >= offset for replica in self._roster.online)
+        return sum(replica.offset >= offset for replica in self._roster.online)
 
     def request_acks_soon(self) -> None:
         """Request the offsets of all replicas, at most once per event-loop iteration."""
@@ -312,7 +312,7 @@ class Master:
     def good(self) -> int:
         """Number of replicas that have acknowledged something within min-replicas-max-lag."""
         now, lag = time.monotonic(), self._core.config.integer("min-replicas-max-lag")
-        return sum(one.lag(now) <= lag for one in self._roster.online)
+        return sum(replica.lag(now) <= lag for replica in self._roster.online)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

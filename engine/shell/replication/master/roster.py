@@ -22,23 +22,23 @@ class Roster:
 
     def waiting(self) -> list[Replica]:
         """Return the replicas that need a file which is not being written yet."""
-        return [one for one in self.all.values() if one.state is Sync.WAITING]
+        return [replica for replica in self.all.values() if replica.state is Sync.WAITING]
 
     def at(self, address: tuple[str, int]) -> Replica | None:
         """Return the replica with this announced address, None if no replica has it."""
-        return next((one for one in self.all.values() if one.address == address), None)
+        return next((replica for replica in self.all.values() if replica.address == address), None)
 
     def reachable(self) -> list[Replica]:
         """Return the online replicas that have announced a port."""
-        return [one for one in self.online if one.announced.port]
+        return [replica for replica in self.online if replica.announced.port]
 
     def described(self) -> list[list[bytes]]:
         """Return the online replicas in the form of ROLE."""
-        told = ((*one.address, max(one.offset, 0)) for one in self.online)
-        return [[host.encode(), b"%d" % port, b"%d" % offset] for host, port, offset in told]
+        rows = ((*replica.address, max(replica.offset, 0)) for replica in self.online)
+        return [[host.encode(), b"%d" % port, b"%d" % offset] for host, port, offset in rows]
 
     def lines(self, now: float) -> list[tuple[str, Any]]:
         """Return INFO's lines: the number of replicas, then one line each."""
-        known = [one for one in self.all.values() if one.state is not Sync.SERVED]
-        each = [(f"slave{number}", one.described(now)) for number, one in enumerate(known)]
+        known = [replica for replica in self.all.values() if replica.state is not Sync.SERVED]
+        each = [(f"slave{number}", replica.described(now)) for number, replica in enumerate(known)]
         return [("connected_slaves", len(known)), *each]

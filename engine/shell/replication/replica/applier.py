@@ -86,7 +86,7 @@ class Applier:
             intake.work()
         except DamagedError as error:
             self._settle()
-            self._owner.refuse(f"at offset {error.offset} of the stream: {error.what}")
+            self._owner.refuse(f"at offset {error.offset} of the stream: {error.reason}")
             return
         except (FatalError, Exception) as error:  # noqa: BLE001 - the data may contain a half-done change
             self._process.fail(error)

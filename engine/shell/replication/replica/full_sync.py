@@ -92,9 +92,9 @@ class FullSync:
         except TransferError as error:
             owner.lost(str(error), costly=True)
         except ForeignError as error:
-            owner.refuse(f"byte {error.offset} of the master's data: {error.what}")
+            owner.refuse(f"byte {error.offset} of the master's data: {error.reason}")
         except DamagedError as error:
-            owner.lost(f"byte {error.offset} of the master's data: {error.what}", costly=True)
+            owner.lost(f"byte {error.offset} of the master's data: {error.reason}", costly=True)
         except Exception as error:  # noqa: BLE001 - the data is discarded, and nothing else refers to it
             LOG.exception("unexpected error while loading the master's data")
             owner.lost(f"the master's data cannot be read: {error!r}", costly=True)

@@ -102,7 +102,7 @@ class Handshake:
             yield command(b"REPLCONF", b"listening-port", b"%d" % who.port)
         if who.address:
             yield command(b"REPLCONF", b"ip-address", who.address)
-        yield command(b"REPLCONF", *(word for one in who.capabilities for word in (b"capa", one)))
+        yield command(b"REPLCONF", *(word for capability in who.capabilities for word in (b"capa", capability)))
         if who.version:
             yield command(b"REPLCONF", b"version", who.version)
         history, offset = self._history or (b"?", -1)
@@ -124,5 +124,5 @@ def command(*words: bytes) -> bytes:
     return b"*%d\r\n%b" % (len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
 
 
-def _rejection(what: str, line: bytes) -> str:
-    return f"the master replied to {what} with '{line[:200].decode('utf-8', 'backslashreplace')}'"
+def _rejection(request: str, line: bytes) -> str:
+    return f"the master replied to {request} with '{line[:200].decode('utf-8', 'backslashreplace')}'"

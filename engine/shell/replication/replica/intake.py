@@ -157,11 +157,11 @@ class Intake:
             # This includes empty lines between commands.
             self._position = self._end
 
-    def _leave_out(self, argv: list[bytes], error: CommandError, place: int) -> None:
+    def _leave_out(self, argv: list[bytes], error: CommandError, offset: int) -> None:
         self.left_out += 1
         if self.left_out == 1:
             shown, why = (text.decode("utf-8", "backslashreplace") for text in (argv[0][:100], error.text))
-            LOG.warning("skipped %s of the master at offset %d (load-unknown skip): %s", shown, place, why)
+            LOG.warning("skipped %s of the master at offset %d (load-unknown skip): %s", shown, offset, why)
 
     # -- passing on --------------------------------------------------------------------------------------------------
 

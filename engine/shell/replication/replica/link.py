@@ -81,8 +81,8 @@ class MasterLink(asyncio.Protocol):
         if self._transport is None:
             return b"", b""
         found = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
-        peer, own = (f"{one[0]}:{one[1]}".encode() if one else b"" for one in found)
-        return peer, own
+        peer, local = (f"{address[0]}:{address[1]}".encode() if address else b"" for address in found)
+        return peer, local
 
     # -- the transport's calls ----------------------------------------------------------------------------------------
 

@@ -33,8 +33,8 @@ class LogOffset:
         memory.
         """
         synced = 0
-        for place, reached in self._waiting:
-            if not durability.is_synced(place):
+        for log_offset, reached in self._waiting:
+            if not durability.is_synced(log_offset):
                 break
             self._on_disk = reached
             synced += 1

@@ -55,7 +55,7 @@ class Transfer:
         self._began = clock()
         self.is_direct = directly
         #: Future of the thread that loads a file in the engine's own format; ``on_loaded`` is called at its end.
-        self._own: asyncio.Future[None] | None = None
+        self._snapshot_load: asyncio.Future[None] | None = None
         self.on_loaded: Callable[[], None] = lambda: None
         #: Whether everything has been loaded.
         self.is_done = False
@@ -105,8 +105,8 @@ class Transfer:
         if snapshot.is_snapshot(data):
             self._attempt.remove()
             self._began = self._clock()
-            self._own = asyncio.get_running_loop().run_in_executor(None, self._fresh.load_own, data)
-            self._own.add_done_callback(lambda _: self.on_loaded())
+            self._snapshot_load = asyncio.get_running_loop().run_in_executor(None, self._fresh.load_own, data)
+            self._snapshot_load.add_done_callback(lambda _: self.on_loaded())
             return
         data.release()
         self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
@@ -118,9 +118,9 @@ class Transfer:
 
     def work(self) -> bool:
         """Load for about two milliseconds; return whether there is more to do now."""
-        if self._own is not None:
-            if self._own.done():
-                self._own.result()
+        if self._snapshot_load is not None:
+            if self._snapshot_load.done():
+                self._snapshot_load.result()
                 self.is_done = True
             return False
         until = now_us() + _SHARE_US

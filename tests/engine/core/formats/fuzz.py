@@ -73,7 +73,7 @@ def try_one(data: bytes) -> bool:
     try:
         core, _ = read(data, skip=True, now=None, piece=0 if len(data) % 3 else 37)
     except DamagedError as error:
-        if 0 <= error.offset <= len(data) and error.what:
+        if 0 <= error.offset <= len(data) and error.reason:
             return False
         raise
     found = state(core, times=True)

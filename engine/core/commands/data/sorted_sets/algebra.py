@@ -38,19 +38,19 @@ _Scores = Mapping[bytes, float]
 _Aggregate = Callable[[float, float], float]
 
 
-def _sum(one: float, two: float) -> float:
-    result = one + two
+def _sum(first: float, second: float) -> float:
+    result = first + second
     # As in Redis, the sum of opposite infinities is 0.
     return 0.0 if math.isnan(result) else result
 
 
-def _least(one: float, two: float) -> float:
-    # A NaN in ``two`` is ignored.
-    return min(one, two)
+def _least(first: float, second: float) -> float:
+    # A NaN in ``second`` is ignored.
+    return min(first, second)
 
 
-def _greatest(one: float, two: float) -> float:
-    return max(one, two)
+def _greatest(first: float, second: float) -> float:
+    return max(first, second)
 
 
 _AGGREGATES: dict[bytes, _Aggregate] = {b"SUM": _sum, b"MIN": _least, b"MAX": _greatest}
@@ -141,7 +141,7 @@ _Combine = Callable[[_Request, Sequence[_Scores]], Generator[None, None, dict[by
 
 def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[_Scores, float]]:
     """Return the sources with their weights, the smallest source first: Redis adds scores in this order."""
-    return sorted(zip(scores, request.weights, strict=True), key=lambda one: len(one[0]))
+    return sorted(zip(scores, request.weights, strict=True), key=lambda source: len(source[0]))
 
 
 def _in_steps(scores: _Scores, others: int = 0) -> Iterator[list[tuple[bytes, float]]]:
@@ -160,8 +160,8 @@ def _together(request: _Request, scores: Sequence[_Scores]) -> Generator[None, N
     for source, weight in _smallest_first(request, scores):
         for some in _in_steps(source):
             for member, score in some:
-                own = _weighted(weight, score)
-                result[member] = aggregate(result[member], own) if member in result else own
+                value = _weighted(weight, score)
+                result[member] = aggregate(result[member], value) if member in result else value
             yield
     return result
 
@@ -172,14 +172,14 @@ def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, Non
     (smallest, weight), *others = _smallest_first(request, scores)
     for some in _in_steps(smallest, len(others)):
         for member, score in some:
-            own = _weighted(weight, score)
+            value = _weighted(weight, score)
             for other, its_weight in others:
                 if member not in other:
                     break
                 # As in Redis, 0 times infinity remains NaN here, unlike in ``_weighted``.
-                own = aggregate(own, its_weight * other[member])
+                value = aggregate(value, its_weight * other[member])
             else:
-                result[member] = own
+                result[member] = value
         yield
     return result
 

@@ -208,11 +208,11 @@ def _remove(ctx: Context, key: bytes, words: list[bytes]) -> int:
     members = sorted_set_at(ctx, key)
     if members is None:
         return 0
-    gone = [word for word in words if members.remove(word)]
-    if gone:
-        ctx.effect(b"ZREM", key, *gone)
-        changed(ctx, "z", b"zrem", key, members, len(gone))
-    return len(gone)
+    removed = [word for word in words if members.remove(word)]
+    if removed:
+        ctx.effect(b"ZREM", key, *removed)
+        changed(ctx, "z", b"zrem", key, members, len(removed))
+    return len(removed)
 
 
 @sorted_set_command(

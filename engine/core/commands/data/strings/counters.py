@@ -59,11 +59,11 @@ def decrby(ctx: Context, argv: list[bytes]) -> Reply:
     return _increment(ctx, argv[1], -by)
 
 
-def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> Fraction:
+def sum_of_floats(first: Fraction | None, second: Fraction | None, error: bytes) -> Fraction:
     """Return the rounded sum. Raise ``error`` if an argument is None, and another error if the sum is not finite."""
-    if one is None or two is None:
+    if first is None or second is None:
         raise CommandError(error)
-    result = longdouble.rounded(one + two)
+    result = longdouble.rounded(first + second)
     if not longdouble.fits(result):
         raise CommandError(data.NOT_FINITE)
     return result

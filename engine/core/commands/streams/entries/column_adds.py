@@ -87,7 +87,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
         if count <= FEW_ROWS:
             rows = FewRows(list(zip(names, positions, values, strict=True)), count)
         else:
-            columns = [Values.checked(*one, count) for one in zip(values, positions, strict=True)]
+            columns = [Values.checked(*column, count) for column in zip(values, positions, strict=True)]
             rows = Rows(EntryBatch(count, tuple(names), tuple(columns)))
     except ValueError:
         raise CommandError(streams.BAD_COLUMNS) from None
@@ -182,12 +182,12 @@ class Rows:
         """Encode the rows [first, end) as copies of templates. Their IDs must differ only in the last digits."""
         begin = seq + first
         digits = len(b"%d" % begin)
-        own = min(digits, _DIGITS)
-        lead = b"%d-%b" % (ms, (b"%d" % begin)[:-own])
-        at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - own
+        varying = min(digits, _DIGITS)
+        lead = b"%d-%b" % (ms, (b"%d" % begin)[:-varying])
+        at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - varying
         templates = Templates()
-        templates.text(b"%b$%d\r\n%b" % (before, len(lead) + own, lead))
-        templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(own, at.shape)), own)
+        templates.text(b"%b$%d\r\n%b" % (before, len(lead) + varying, lead))
+        templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(varying, at.shape)), varying)
         templates.text(b"\r\n" + after)
         for name, column in self._columns:
             templates.bulk(b"$%d\r\n%b\r\n$" % (len(name), name), column.cut(first, end))

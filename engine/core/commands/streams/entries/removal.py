@@ -115,10 +115,10 @@ def _delete_with_policy(
             results.append(2)
             continue
         dropped = policy == DELREF and drop_references(stream, entry_id)
-        gone = stream.delete(entry_id)
-        deleted += gone
-        changes += gone or dropped
-        results.append(1 if gone else -1)
+        removed = stream.delete(entry_id)
+        deleted += removed
+        changes += removed or dropped
+        results.append(1 if removed else -1)
     if deleted:
         ctx.db.touch(key, changes=0)
         ctx.changes.notify("t", b"xdel", key, ctx.db.index)

@@ -116,7 +116,7 @@ def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any], stream
 
 def packed(fields: Sequence[Field], owner: Owner, form: int) -> bytes:
     """Encode the values of the fields that an RDB encoding has."""
-    return b"".join([one.kind.packed(getattr(owner, one.name)) for one in fields if one.since <= form])
+    return b"".join([field.kind.packed(getattr(owner, field.name)) for field in fields if field.since <= form])
 
 
 def load(fields: Sequence[Field], reader: Reader, form: int) -> list[int]:
@@ -159,7 +159,7 @@ def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
             if field.rest:
                 lost = _differing(field, stream, owners) if form < field.since else []
                 parts.append(length(len(lost)))
-                parts += [string(one) + field.kind.packed(getattr(owners[one], field.name)) for one in lost]
+                parts += [string(owner) + field.kind.packed(getattr(owners[owner], field.name)) for owner in lost]
     return b"".join(parts)
 
 
@@ -179,7 +179,7 @@ def _tables(name: bytes, group: Group) -> list[tuple[Sequence[Field], Mapping[by
 def _differing(field: Field, stream: Stream, owners: Mapping[bytes, Owner]) -> list[bytes]:
     """Return the names of the owners whose value differs from the result of ``field.missing``."""
     assumed = field.missing
-    return [name for name, one in owners.items() if assumed and getattr(one, field.name) != assumed(stream, one)]
+    return [name for name, owner in owners.items() if assumed and getattr(owner, field.name) != assumed(stream, owner)]
 
 
 def options(group: Group) -> list[bytes]:

@@ -58,10 +58,10 @@ class Pending:
         for left in range(count, 0, -BLOCK):
             size = _ID * min(left, BLOCK)
             data = yield from whole(reader, lambda: reader.read(size))  # noqa: B023
-            self.own(data, owner)
+            self.assign(data, owner)
             yield False
 
-    def own(self, data: bytes, owner: int) -> None:
+    def assign(self, data: bytes, owner: int) -> None:
         """Assign the records with the IDs in ``data`` to this owner."""
         ids = np.sort(np.frombuffer(data, f"S{_ID}"))
         if not _ascend(ids):
@@ -75,10 +75,14 @@ class Pending:
             if number + 1 < len(self._firsts):
                 end = int(np.searchsorted(ids, self._ids[number + 1][0]))
             block, owners, wanted = self._ids[number], self._owners[number], ids[at:end]
-            places = np.searchsorted(block, wanted)
-            if places[-1] >= len(block) or (block[places] != wanted).any() or (owners[places] != _NOT_YET).any():
+            positions = np.searchsorted(block, wanted)
+            if (
+                positions[-1] >= len(block)
+                or (block[positions] != wanted).any()
+                or (owners[positions] != _NOT_YET).any()
+            ):
                 raise BadFormatError
-            owners[places] = owner
+            owners[positions] = owner
             at = end
 
     def finish(self) -> Steps[PendingList]:

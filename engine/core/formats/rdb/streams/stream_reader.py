@@ -119,10 +119,10 @@ def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
     stored: list[tuple[bytes, int]] = []
     size = 0
     while len(keys) < min(left, _NODES) and size < _NODES_BYTES:
-        key, one = yield from whole(reader, lambda: (reader.string(), reader.stored()))
+        key, node = yield from whole(reader, lambda: (reader.string(), reader.stored()))
         keys.append(key)
-        stored.append(one)
-        size += max(len(one[0]), one[1])
+        stored.append(node)
+        size += max(len(node[0]), node[1])
     nodes = yield from _decompressed(stored)
     alike = UniformNodes(nodes)
     if len(nodes) >= _FEWEST:
@@ -227,7 +227,7 @@ def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes,
     if form == V8_8:
         for _ in range((yield from whole(reader, reader.length))):
             word = yield from whole(reader, lambda: reader.read(_ID_SIZE))
-            pending.own(word, NOBODY)
+            pending.assign(word, NOBODY)
             group.nacked[int.from_bytes(word, "big")] = None
     group.pending = yield from pending.finish()
     return name, group

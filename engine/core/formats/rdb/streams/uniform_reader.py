@@ -173,8 +173,8 @@ class UniformNodes:
         for column in (1, 2):
             good &= _numbers(self._buffer, rows[:, column])[1]
         are[node_of[~good]] = False
-        kept = are[node_of]
-        self.are, self._rows, self._node_of = are, rows[kept], node_of[kept]
+        keep = are[node_of]
+        self.are, self._rows, self._node_of = are, rows[keep], node_of[keep]
 
     def _have_ends(self, at: _Ints) -> _Bools:
         """Return whether each of the elements at these offsets is followed by its length."""
@@ -196,8 +196,8 @@ class UniformNodes:
         falls = (ms[1:] < ms[:-1]) | (ms[1:] == ms[:-1]) & (seq[1:] <= seq[:-1])
         if falls.any():
             self.are[self._node_of[1:][falls]] = False
-            kept = self.are[self._node_of]
-            self._rows, self._node_of, ms, seq = self._rows[kept], self._node_of[kept], ms[kept], seq[kept]
+            keep = self.are[self._node_of]
+            self._rows, self._node_of, ms, seq = self._rows[keep], self._node_of[keep], ms[keep], seq[keep]
         self._ms, self._seq = ms, seq
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -253,8 +253,8 @@ def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
         some = np.flatnonzero(first == code)
         if len(some):
             found = np.zeros(len(some), np.int64)
-            for place in range(size):
-                found |= buffer[at[some] + 1 + place].astype(np.int64) << 8 * place
+            for byte in range(size):
+                found |= buffer[at[some] + 1 + byte].astype(np.int64) << 8 * byte
             # The highest bit is the sign.
             values[some] = found << 64 - 8 * size >> 64 - 8 * size
             are[some] = True

@@ -46,18 +46,18 @@ def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None
     """
     count = len(ids[0])
     room = bytearray().join((bytes(BEFORE - len(_LINE_END)), _LINE_END, data, bytes(AFTER)))
-    places = find_starts(room, BEFORE, BEFORE + len(data), count)
-    if places is None:
+    starts = find_starts(room, BEFORE, BEFORE + len(data), count)
+    if starts is None:
         return None
     names = fields_of(data)[::2]
-    batch = uniform(room, np.append(places, BEFORE + len(data)), names)
-    if batch is None or any(one.lengths.max() > _MOST_LENGTH for one in batch.known):
+    batch = uniform(room, np.append(starts, BEFORE + len(data)), names)
+    if batch is None or any(column.lengths.max() > _MOST_LENGTH for column in batch.known):
         return None
     buffer = np.frombuffer(room, np.uint8)
-    spans = [_write_value(buffer, one.starts, one.ends) for one in batch.known]
+    spans = [_write_value(buffer, column.starts, column.ends) for column in batch.known]
     tail = element(3 + len(names))
     spans[0] = _write_head(buffer, ids, size, tail, spans[0])
-    if (spans[0][0] < places).any():
+    if (spans[0][0] < starts).any():
         return None
     return _nodes(buffer, ids, size, spans, names, tail)
 
@@ -116,8 +116,8 @@ def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) 
             buffer[begin], buffer[begin + 1] = 0xC0 | value >> 8 & 0x1F, value & 255
         else:
             buffer[begin] = _CODES[width]
-            for place in range(width - 2):
-                buffer[begin + 1 + place] = value >> 8 * place & 255
+            for byte in range(width - 2):
+                buffer[begin + 1 + byte] = value >> 8 * byte & 255
         buffer[begin + width - 1] = width - 1
 
 

@@ -378,7 +378,7 @@ def test_a_document_with_missing_records_is_rejected(tmp_path):
     _, offset = place.location
     with pytest.raises(DamagedError) as error:
         files.place(9, offset, place.size, place.total)
-    assert "segments-0000000009.pss, which is missing" in error.value.what
+    assert "segments-0000000009.pss, which is missing" in error.value.reason
     with pytest.raises(DamagedError) as error:
         files.place(1, offset, place.size + 1000, place.total)
-    assert "which ends at byte" in error.value.what
+    assert "which ends at byte" in error.value.reason
