@@ -14,7 +14,7 @@ from tests.harness.replies import OK, WRONGTYPE, Error, Streams, entries
 from tests.suite.waiting import wait_for
 
 NOGROUP = Error("NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option")
-GONE_IN_7_0 = Error("UNBLOCKED the stream key no longer exists")
+UNBLOCKED_IN_7_0 = Error("UNBLOCKED the stream key no longer exists")
 
 
 def waiting(server: Server, command: str) -> Client:
@@ -243,7 +243,7 @@ def test_the_key_is_deleted(group: Server, how: str) -> None:
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given(*DISAPPEARANCES[how])
-    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": GONE_IN_7_0}))
+    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": UNBLOCKED_IN_7_0}))
     reader.expect_blocked()
     group.given("XADD s 1-0 f v")
     reader.expect_reply(got("1-0 f v"))
@@ -268,7 +268,7 @@ def test_the_key_expires(group: Server) -> None:
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given("PEXPIRE s 5")
     group.let_pass(10)
-    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": GONE_IN_7_0}))
+    consumer.expect_reply(group.newest(NOGROUP, before={"7.2": UNBLOCKED_IN_7_0}))
     reader.expect_blocked()
 
 
@@ -277,7 +277,7 @@ def test_the_type_changes(group: Server) -> None:
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given("SET s text")
-    consumer.expect_reply(group.newest(WRONGTYPE, before={"7.2": GONE_IN_7_0}))
+    consumer.expect_reply(group.newest(WRONGTYPE, before={"7.2": UNBLOCKED_IN_7_0}))
     reader.expect_blocked()
 
 

@@ -51,7 +51,7 @@ def counted(server: Server) -> dict[str, str]:
     return {name: "/".join(counts) for name, *counts in found}
 
 
-def test_commandstats_count_what_ran_was_rejected_and_failed(server: Server) -> None:
+def test_commandstats_count_calls_rejections_and_failures(server: Server) -> None:
     """A blocked command counts once, a wrong number of arguments is a rejection, and only RESETSTAT counts itself."""
     server.given("SET s x", "CONFIG RESETSTAT")
     reader = server.client()

@@ -118,7 +118,8 @@ def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
         (["file", "7000"], "cannot read"),
     ],
 )
-def test_what_cannot_be_understood_is_an_error_that_names_it(arguments: list[str], error: str) -> None:
+def test_an_invalid_argument_is_an_error_that_names_it(arguments: list[str], error: str) -> None:
+    """An invalid argument raises an error that names it."""
     with pytest.raises(ConfigError, match=error):
         loaded(*arguments)
 

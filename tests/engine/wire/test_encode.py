@@ -101,13 +101,16 @@ def test_a_long_value_is_handed_on_without_a_copy() -> None:
     assert b"".join(out) == b"*1\r\n$%d\r\n%b\r\n" % (LONG, value)
 
 
-def test_a_subclass_is_encoded_as_what_it_extends() -> None:
+def test_a_subclass_is_encoded_as_its_base_class() -> None:
+    """An instance of a subclass is encoded as one of its base class."""
+
     class Special(Simple):
         pass
 
     assert encoded(Special(b"hm")) == b"+hm\r\n"
 
 
-def test_what_is_no_reply_is_refused() -> None:
+def test_a_value_of_another_type_is_an_error() -> None:
+    """A value that is no reply raises an error that names its type."""
     with pytest.raises(TypeError, match="dict is not a type of reply"):
         encoded({})

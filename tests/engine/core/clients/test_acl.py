@@ -116,7 +116,8 @@ def test_rules_are_shown_as_redis_shows_them(rules: str, line: str) -> None:
         ("!" + "a" * 64, b"does not exist"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_redis_s_reason(rules: str, reason: bytes) -> None:
+def test_an_invalid_rule_is_refused_with_redis_s_reason(rules: str, reason: bytes) -> None:
+    """An invalid rule is rejected with the reason that Redis gives."""
     ops, _ = merged(rules.encode().split())
     with pytest.raises(RuleError) as raised:
         User(b"u").apply_all(ops, False)
@@ -219,7 +220,8 @@ def test_passwords() -> None:
     assert not user("nopass").knows(b"x")
 
 
-def test_new_users_hear_what_acl_pubsub_default_says() -> None:
+def test_acl_pubsub_default_sets_the_channels_of_new_users() -> None:
+    """New users and reset selectors get the channels of acl-pubsub-default."""
     assert shown(user(all_channels=True)) == "off &* -@all"
     assert shown(user("resetchannels", "reset", "()", all_channels=True)) == "off &* -@all (&* -@all)"
 

@@ -64,7 +64,7 @@ def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
     return body + (bytes(8) if draw.random() < 0.5 else crc64(body).to_bytes(8, "little"))
 
 
-def try_one(data: bytes) -> bool:
+def accepts(data: bytes) -> bool:
     """Whether the reader accepted the input; raises an exception if the reader behaved wrongly.
 
     Every second length is read with the fast path, whatever the number of nodes.
@@ -96,7 +96,7 @@ def main() -> int:
     grown = 0
     for number in range(arguments.first, arguments.first + arguments.inputs):
         try:
-            taken += try_one(mutate(files, arguments.seed, number))
+            taken += accepts(mutate(files, arguments.seed, number))
         except BaseException:
             more = " --servers" if arguments.servers else ""
             sys.stderr.write(f"--seed {arguments.seed} --first {number} --inputs 1{more}\n")

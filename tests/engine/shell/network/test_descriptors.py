@@ -49,8 +49,8 @@ def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch,
         others = [Connection(server) for _ in range(MOST - 1)]
         try:
             assert [other.run("PING") for other in others] == [b"PONG"] * len(others)
-            with Connection(server) as one_more:
-                assert str(one_more.receive()) == "ERR max number of clients reached"
+            with Connection(server) as extra:
+                assert str(extra.receive()) == "ERR max number of clients reached"
             assert str(client.run("CONFIG", "SET", "maxclients", 1000)).endswith(f"try with {MOST}")
             rewrite_log(client)
         finally:

@@ -97,10 +97,10 @@ def test_clients_with_and_without_certificates(certificates: Path) -> None:
     """tls-auth-clients requires a certificate, accepts one or ignores it, and can change at run time."""
     port = free_port()
     with servers.engine(*settings(certificates, port, "--port", str(free_port()))) as engine:
-        with_one, without = context(certificates, "client"), context(certificates)
+        with_certificate, without = context(certificates, "client"), context(certificates)
         stranger = context(certificates)
         stranger.load_cert_chain(certificates / "other-ca.crt", certificates / "other-ca.key")
-        assert ask(port, with_one, "PING") == b"PONG"
+        assert ask(port, with_certificate, "PING") == b"PONG"
         for made in (without, stranger):
             with pytest.raises(ConnectionError):
                 ask(port, made, "PING")
@@ -109,7 +109,7 @@ def test_clients_with_and_without_certificates(certificates: Path) -> None:
             for value, lets_in in (("optional", (True, True, False)), ("no", (True, True, True))):
                 plain.config_set("tls-auth-clients", value)
                 wait_for(allowed(port, without), f"tls-auth-clients {value} to be in force")
-                assert tuple(allowed(port, made)() for made in (with_one, without, stranger)) == lets_in
+                assert tuple(allowed(port, made)() for made in (with_certificate, without, stranger)) == lets_in
         assert "Traceback" not in engine.output.read_text()
 
 
@@ -349,16 +349,16 @@ def test_the_common_name_of_a_certificate_is_the_user(
     """
     plain, port = certified
     plain.execute_command("ACL", "SETUSER", "client", "on", ">secret", "+acl|whoami")
-    with_one, without = context(certificates, "client"), context(certificates)
+    with_certificate, without = context(certificates, "client"), context(certificates)
     assert plain.config_get("tls-auth-clients-user") == {"tls-auth-clients-user": "CN"}
-    assert ask(port, with_one, "ACL", "WHOAMI") == b"client"
-    assert "NOPERM" in str(ask(port, with_one, "GET", "k"))
+    assert ask(port, with_certificate, "ACL", "WHOAMI") == b"client"
+    assert "NOPERM" in str(ask(port, with_certificate, "GET", "k"))
     assert ask(port, without, "ACL", "WHOAMI") == b"default"
     plain.execute_command("ACL", "SETUSER", "default", "resetpass", ">other")
-    assert ask(port, with_one, "ACL", "WHOAMI") == b"client"
+    assert ask(port, with_certificate, "ACL", "WHOAMI") == b"client"
     assert "NOAUTH" in str(ask(port, without, "ACL", "WHOAMI"))
     plain.config_set("tls-auth-clients-user", "off")
-    assert "NOAUTH" in str(ask(port, with_one, "ACL", "WHOAMI"))
+    assert "NOAUTH" in str(ask(port, with_certificate, "ACL", "WHOAMI"))
 
 
 def test_a_certificate_without_an_enabled_user_is_reported(
@@ -366,10 +366,10 @@ def test_a_certificate_without_an_enabled_user_is_reported(
 ) -> None:
     """The client stays the default user; ACL LOG and INFO count attempts as a missing and as a disabled user."""
     plain, port = certified
-    with_one = context(certificates, "client")
-    assert ask(port, with_one, "ACL", "WHOAMI") == b"default"
+    with_certificate = context(certificates, "client")
+    assert ask(port, with_certificate, "ACL", "WHOAMI") == b"default"
     plain.execute_command("ACL", "SETUSER", "client", "off", "+@all")
-    assert ask(port, with_one, "ACL", "WHOAMI") == b"default"
+    assert ask(port, with_certificate, "ACL", "WHOAMI") == b"default"
     (entry,) = plain.acl_log()
     shown = {name: entry[name] for name in ("count", "reason", "context", "object", "username")}
     assert shown == {"count": 2, "reason": "tls-cert", "context": "toplevel", "object": "", "username": "client"}

@@ -49,7 +49,7 @@ class Unwilling(WithoutDisk):
         raise CommandError(b"ERR " + b" ".join(words))
 
 
-def has_gone(member: Member) -> bool:
+def has_exited(member: Member) -> bool:
     return member.process is not None and member.process.poll() is not None
 
 
@@ -79,7 +79,7 @@ def test_shutdown_waits_for_a_lagging_replica():
                 master.process.send_signal(signal.SIGTERM)
                 wait_for(lambda: "shutting down after waiting" in master.output.read_text(), "the signal")
                 assert client.run("GET", "k") == b"2"
-            wait_for(lambda: has_gone(master), "the end")
+            wait_for(lambda: has_exited(master), "the end")
         assert replica.run("GET", "k") == b"2"
         assert "1 of 1 replicas have caught up" in master.output.read_text()
 
@@ -92,7 +92,7 @@ def test_shutdown_now_ends_the_wait():
             client.send("SHUTDOWN", "NOSAVE")
             wait_for(lambda: b"blocked_clients:1" in other.run("INFO", "clients"), "the end to begin")
             other.send("SHUTDOWN", "NOW")
-            wait_for(lambda: has_gone(master), "the end")
+            wait_for(lambda: has_exited(master), "the end")
         log = master.output.read_text()
         assert f"replica 127.0.0.1:{replica.port} (online) is 10" in log
         assert "0 of 1 replicas have caught up" in log

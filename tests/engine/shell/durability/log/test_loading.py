@@ -40,7 +40,7 @@ def increment(directory: Path) -> tuple[Path, bytes]:
     return path, path.read_bytes()
 
 
-def with_one_more(directory: Path) -> tuple[Path, bytes, int]:
+def with_another_entry(directory: Path) -> tuple[Path, bytes, int]:
     """Return the log's file and content after one more entry, and the size before that entry."""
     engine = filled(directory)
     size = engine.log.size
@@ -120,7 +120,7 @@ def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
 
 def test_a_torn_end_is_cut_or_rejected(tmp_path, caplog):
     """aof-load-truncated yes truncates the file after its last complete block, with a warning; no rejects it."""
-    path, data, size = with_one_more(tmp_path)
+    path, data, size = with_another_entry(tmp_path)
     for end in range(size + 1, len(data)):
         path.write_bytes(data[:end])
         with pytest.raises(ConfigError, match=f"byte {size}: the file ends in the middle"):
@@ -135,7 +135,7 @@ def test_a_torn_end_is_cut_or_rejected(tmp_path, caplog):
 @pytest.mark.parametrize("is_block", [True, False], ids=["blocks", "commands without sums"])
 def test_zeros_at_the_end_are_a_torn_end(tmp_path, is_block):
     """A file whose last bytes read as zeros, as after a power failure, is truncated or rejected like a torn end."""
-    path, data, size = with_one_more(tmp_path)
+    path, data, size = with_another_entry(tmp_path)
     if not is_block:
         data = data[:size] + encode([b"XADD", b"s", b"3-1", b"a", b"3"])
     for end in range(size, len(data)):
