@@ -170,7 +170,7 @@ _ENDINGS = [
         ),
     ),
     Ending(
-        "7.2 changed the cursors",
+        "7.2 changed which cursors are valid",
         lambda words, reply, expected: (
             words[0].upper().endswith(b"SCAN") and "invalid cursor" in f"{_text(reply)}{_text(expected)}"
         ),

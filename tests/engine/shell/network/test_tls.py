@@ -274,8 +274,8 @@ def test_tls_contexts(certificates: Path) -> None:
 def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None:
     """Clients that stall in the handshake count towards maxclients.
 
-    Of thirty silent clients where ten are allowed, the rest are closed at once; descriptors remain for the log, and
-    after the silent clients have gone others are served.
+    If thirty silent clients connect and ten are allowed, the others are closed at once. The log still has descriptors,
+    and new clients are served after the silent ones have disconnected.
     """
     port = free_port()
     flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no", "--maxclients", "10")
