@@ -105,7 +105,7 @@ def measure_latency(seconds: float, pending: int) -> dict[str, Any]:
                 with servers.running(name, start) as server:
                     measured = latency.measure(server.port, seconds, unacknowledged)
                 found[name] = {"within": measured.within(latency.LIMIT_MS), "p99.9_ms": measured.percentile(99.9)}
-        cells = [f"{one['within']:.3f} % {one['p99.9_ms']:6.2f} ms" for one in found.values()]
+        cells = [f"{figure['within']:.3f} % {figure['p99.9_ms']:6.2f} ms" for figure in found.values()]
         rest = []
         if len(found) == 2:
             ratio = found["engine"]["p99.9_ms"] / found["redis"]["p99.9_ms"]

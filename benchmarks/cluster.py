@@ -34,7 +34,7 @@ PAGE, PAGES = 1000, 300
 class Measured:
     """One run of `benchmarks.spark.masters`; seconds of processor time per million rows."""
 
-    what: str
+    operation: str
     cores: int
     masters: int
     #: Rows per second.
@@ -47,7 +47,9 @@ def measured() -> list[Measured]:
     """Return the measured runs."""
     with (MEASURED / _FIGURES).open(newline="") as file:
         _, *rows = csv.reader(file)
-    return [Measured(what, int(cores), int(masters), *map(float, costs)) for what, cores, masters, *costs in rows]
+    return [
+        Measured(operation, int(cores), int(masters), *map(float, costs)) for operation, cores, masters, *costs in rows
+    ]
 
 
 def save(runs: Iterable[Measured], folder: Path) -> None:
@@ -57,7 +59,7 @@ def save(runs: Iterable[Measured], folder: Path) -> None:
         writer.writerow(["what", "cores", "masters", "rows/s", *(f"{who}, s per million rows" for who in _WHO)])
         for run in runs:
             costs = f"{run.rate:.0f}", f"{run.spark:.2f}", f"{run.busiest:.3f}"
-            writer.writerow([run.what, run.cores, run.masters, *costs])
+            writer.writerow([run.operation, run.cores, run.masters, *costs])
 
 
 def planning(streams: int) -> dict[str, float]:
@@ -103,9 +105,9 @@ def simulate(
     return PAGE * PAGES * executors / end, max(busy) / end, statistics.mean(busy) / end
 
 
-def predicted_share(one: Measured, masters: int, streams: int = 12) -> float:
+def predicted_share(run: Measured, masters: int, streams: int = 12) -> float:
     """Return the busiest master's seconds per million rows, for streams with evenly spread slots."""
-    return one.busiest * -(-streams // masters) / streams
+    return run.busiest * -(-streams // masters) / streams
 
 
 def main() -> None:
@@ -117,19 +119,19 @@ def main() -> None:
     given = parser.parse_args()
     runs = measured()
     print("busiest master, s per million rows          predicted  measured")
-    alone = {(one.what, one.cores): one for one in runs if one.masters == 1}
+    alone = {(run.operation, run.cores): run for run in runs if run.masters == 1}
     for run in runs:
-        one = alone.get((run.what, run.cores))
-        if one is not None and run is not one:
-            name = f"{run.what}, {run.cores} cores, {run.masters} masters"
-            print(f"{name:44}{predicted_share(one, run.masters):9.2f} {run.busiest:9.2f}")
+        single = alone.get((run.operation, run.cores))
+        if single is not None and run is not single:
+            name = f"{run.operation}, {run.cores} cores, {run.masters} masters"
+            print(f"{name:44}{predicted_share(single, run.masters):9.2f} {run.busiest:9.2f}")
     print(f"\n{given.executors} executors, {given.masters} masters, {given.streams:,} streams")
     print("          rows/s  requests/s per master  busiest master  mean master")
-    for what in ("write", "read"):
-        base = max((one for one in alone.values() if one.what == what), key=lambda one: one.cores)
-        spark = max(one.spark for one in runs if (one.what, one.cores) == (what, base.cores))
+    for operation in ("write", "read"):
+        base = max((run for run in alone.values() if run.operation == operation), key=lambda run: run.cores)
+        spark = max(run.spark for run in runs if (run.operation, run.cores) == (operation, base.cores))
         rate, busiest, mean = simulate(spark, base.busiest, given.executors, given.masters, given.streams)
-        print(f"{what:6}{rate:12,.0f} {rate / PAGE / given.masters:22,.0f} {busiest:15.0%} {mean:12.0%}")
+        print(f"{operation:6}{rate:12,.0f} {rate / PAGE / given.masters:22,.0f} {busiest:15.0%} {mean:12.0%}")
     print(f"connections: {given.executors} per master, {given.executors * given.masters:,} in all")
     print("driver's processor milliseconds, 100,000 streams:")
     for step, spent in planning(100_000).items():

@@ -26,8 +26,8 @@ def spent(root: int, without: int | None = None) -> Spent:
         except OSError:
             continue
         pid = int(path.parent.name)
-        own, children = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
-        parents[pid], ticks[pid] = int(fields[1]), (own, children)
+        process, children = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+        parents[pid], ticks[pid] = int(fields[1]), (process, children)
     family = {root}
     while grown := {pid for pid, parent in parents.items() if parent in family and pid != without} - family:
         family |= grown
@@ -43,4 +43,4 @@ def since(before: Spent, after: Spent) -> float:
     ended = sum(children for _, children in grown.values()) - sum(
         sum(before[pid]) for pid in before.keys() - grown.keys()
     )
-    return (sum(own for own, _ in grown.values()) + max(0, ended)) / _TICKS
+    return (sum(process for process, _ in grown.values()) + max(0, ended)) / _TICKS

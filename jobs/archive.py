@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pystreams.errors import error
 from pystreams.jobs.flags import Reading, combined, query_flags, reading_flags
 from pystreams.jobs.job import job
-from pystreams.jobs.parquet import Parquet, check_place
+from pystreams.jobs.parquet import Parquet, check_directory
 from pystreams.jobs.run import Run
 
 _DAY_MS = 86_400_000
@@ -94,7 +94,7 @@ def archive(
             "--binary and --schema exclude each other: --binary stores a map of fields, --schema columns."
         )
     directory = directory.rstrip("/")
-    check_place(directory)
+    check_directory(directory)
     if form != "iceberg":  # the target is a table in a catalog, not a directory
         run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
     entries = run.stream_of(

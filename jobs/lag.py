@@ -112,8 +112,8 @@ def lag(
     run: Run, streams: tuple[str, ...], pattern: str, group: str | None, target: str, maxlen: int, above: int | None
 ) -> None:
     """Report the lag of consumer groups."""
-    kind, _, place = target.partition(":")
-    if kind not in _KINDS or (kind == "console") == bool(place):
+    kind, _, destination = target.partition(":")
+    if kind not in _KINDS or (kind == "console") == bool(destination):
         fail("INVALID_VALUE", name="--to", value=target, expected="it must be console, stream:NAME or metrics:FILE")
     if not run.once and not run.period:
         fail("INVALID_VALUE", name="--trigger", value="0s", expected="it must be longer than 0, such as 30s")
@@ -130,9 +130,9 @@ def lag(
                 fail("NO_SUCH_GROUP", stream=where, group=names.shown(wanted), address=connection.address.shown)
             lags = list(map(_lag_of, found))
             if kind == "stream":
-                _write(connection, place, maxlen, lags)
+                _write(connection, destination, maxlen, lags)
         if kind == "metrics":
-            _replace(Path(place), _exposition(found, f"db{connection.address.login.database}"))
+            _replace(Path(destination), _exposition(found, f"db{connection.address.login.database}"))
         if kind == "console":
             _show(run, lags)
         else:
@@ -164,8 +164,8 @@ def _sample(
     found = [
         each for each in groups.groups(connection, chosen, now, budget=budget) if wanted is None or each.name == wanted
     ]
-    for gone in history.keys() - {(each.stream.name, each.name) for each in found}:
-        del history[gone]  # if the group is created again, its history starts again
+    for removed in history.keys() - {(each.stream.name, each.name) for each in found}:
+        del history[removed]  # if the group is created again, its history starts again
     for each in found:
         samples = history.setdefault((each.stream.name, each.name), [])
         samples.append(each.sample)

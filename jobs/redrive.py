@@ -57,7 +57,7 @@ def redrive(
 ) -> None:
     """Put dead letters back into their original streams, or into the stream --to."""
     name, to = names.from_shell(stream), None if target is None else names.from_shell(target)
-    told: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))
     with run.connection() as connection:
         whole = inventory.need(connection, name)
@@ -69,22 +69,22 @@ def redrive(
         which = Which((), _bytes(origin), _bytes(reason), before)
         for page in dead_letters.find(connection, name, which, whole.generated):
             for letters in pages(page, size):
-                letters = letters if limit is None else letters[: limit - told.total()]
+                letters = letters if limit is None else letters[: limit - counts.total()]
                 if dry_run:
                     letters = [letter for letter in letters if letter.words]
                 else:
                     letters = dead_letters.put_back(connection, name, letters, to, keep=False)
-                told.update(_kind(letter, to) for letter in letters)
-                if limit is not None and told.total() >= limit:
+                counts.update(_kind(letter, to) for letter in letters)
+                if limit is not None and counts.total() >= limit:
                     break
                 if run.stop.requested.wait(0 if rate is None or dry_run else len(letters) / rate):
                     break
             else:
                 continue
             break
-    for (place, why), count in told.most_common():
-        run.say(f"{numbers.things(count, 'letter')} {'would go' if dry_run else 'went'} to {place}: {why}")
-    run.say(f"{'would put back' if dry_run else 'put back'}: {numbers.things(told.total(), 'letter')}")
+    for (destination, why), count in counts.most_common():
+        run.say(f"{numbers.things(count, 'letter')} {'would go' if dry_run else 'went'} to {destination}: {why}")
+    run.say(f"{'would put back' if dry_run else 'put back'}: {numbers.things(counts.total(), 'letter')}")
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pystreams.errors import fail
 from pystreams.jobs.flags import Rate, combined
 from pystreams.jobs.job import job
-from pystreams.jobs.parquet import check_place, in_order_of_ids, read
+from pystreams.jobs.parquet import check_directory, in_order_of_ids, read
 from pystreams.jobs.run import Run
 from pystreams.values import times
 
@@ -106,7 +106,7 @@ def replay(
     if rate is not None and speed is not None:
         raise click.UsageError("--rate and --speed exclude each other.")
     checkpoint, archive = run.need_checkpoint(), archive.rstrip("/")
-    check_place(checkpoint)
+    check_directory(checkpoint)
     run.claim_checkpoint()
     run.address()
     rows = read(run.spark, run.files, archive)

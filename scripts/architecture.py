@@ -27,9 +27,9 @@ def contracts() -> list[dict[str, Any]]:
 def layers() -> list[tuple[str, list[list[str]]]]:
     """Return (title, layers) of every contract about layers, from the top. A layer is a list of module names."""
     return [
-        (one["name"], [[name.strip() for name in re.split(r"[|:]", layer)] for layer in one["layers"]])
-        for one in contracts()
-        if one["type"] == "layers"
+        (contract["name"], [[name.strip() for name in re.split(r"[|:]", layer)] for layer in contract["layers"]])
+        for contract in contracts()
+        if contract["type"] == "layers"
     ]
 
 

@@ -132,9 +132,9 @@ def environment(directory: Path, python: Path, requirement: str) -> Path:
 
 def check_version(python: Path, version: str, work: Path) -> None:
     """Exit if the command line of an installation does not start, or reports another version."""
-    said = _run(python.with_name("pystreams"), "--version", cwd=work).split()
-    if said[-1] != version:
-        sys.exit(f"{python}: pystreams --version says {said}, not {version}")
+    output = _run(python.with_name("pystreams"), "--version", cwd=work).split()
+    if output[-1] != version:
+        sys.exit(f"{python}: pystreams --version says {output}, not {version}")
 
 
 def install(work: Path, wheel: Path, sdist: Path, version: str, found: dict[str, Path]) -> Path:
@@ -144,9 +144,9 @@ def install(work: Path, wheel: Path, sdist: Path, version: str, found: dict[str,
         extras = f"spark,{EXTRAS}" if name == newest else EXTRAS
         of_wheel = environment(work / f"wheel-{name}", python, f"pystreams[{extras}] @ {wheel.as_uri()}")
         check_version(of_wheel, version, work)
-        place = _run(of_wheel, "-c", _EMBEDDED, cwd=work).strip()
-        if not place.startswith(str(work)):
-            sys.exit(f"the package was imported from {place}, not from the environment")
+        path = _run(of_wheel, "-c", _EMBEDDED, cwd=work).strip()
+        if not path.startswith(str(work)):
+            sys.exit(f"the package was imported from {path}, not from the environment")
         if name == newest:
             _run(of_wheel, "-c", _SPARK, cwd=work, PYSPARK_PYTHON=str(of_wheel))
         check_version(environment(work / f"sdist-{name}", python, str(sdist)), version, work)

@@ -105,8 +105,8 @@ def build(folder: Path) -> list[str]:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if run.returncode:
-        said, _, _ = re.sub(r"\x1b\[[0-9;]*m", "", run.stderr + run.stdout).partition("Traceback")
-        return [said.strip()]
+        output, _, _ = re.sub(r"\x1b\[[0-9;]*m", "", run.stderr + run.stdout).partition("Traceback")
+        return [output.strip()]
     search_from_a_folder(folder / "site")
     keep_names_whole(folder / "site")
     return [*unlisted(folder), *faults(folder / "site")]

@@ -22,9 +22,9 @@ DIRECTIVES_PART = Part(_REFERENCE / "directives.md", r"<!-- directives: .*? -->\
 _NO_UPPER_BOUND = (I32_MAX, (1 << 32) - 1, I64_MAX)
 
 
-def _differs(one: Command) -> bool:
+def _differs(command: Command) -> bool:
     """Return whether the summary describes a difference of the engine from Redis."""
-    return "the engine" in one.summary.lower()
+    return "the engine" in command.summary.lower()
 
 
 def commands() -> str:
@@ -34,20 +34,22 @@ def commands() -> str:
     """
     groups: dict[str, list[Command]] = {}
     for _, command in sorted(COMMANDS.items()):
-        several = [one for name, one in sorted(command.subcommands.items()) if name != b"HELP"]
+        several = [command for name, command in sorted(command.subcommands.items()) if name != b"HELP"]
         groups.setdefault(command.group, []).extend(several or [command])
-    everything = [one for group in groups.values() for one in group]
-    own = [one for one in everything if one.name.startswith("ps.")]
-    special = [one for one in everything if one not in own and _differs(one)]
-    segments = [one for one in everything if one not in own and "segment" in one.complexity]
+    everything = [command for group in groups.values() for command in group]
+    extensions = [command for command in everything if command.name.startswith("ps.")]
+    special = [command for command in everything if command not in extensions and _differs(command)]
+    segments = [command for command in everything if command not in extensions and "segment" in command.complexity]
     names: dict[str, list[str]] = {}
-    for text, one in [(one.summary, one) for one in special] + [(f"Costs {one.complexity}", one) for one in segments]:
-        names.setdefault(text, []).append(f"`{one.name.upper().replace('|', ' ')}`")
+    texts = [(command.summary, command) for command in special]
+    texts += [(f"Costs {command.complexity}", command) for command in segments]
+    for text, command in texts:
+        names.setdefault(text, []).append(f"`{command.name.upper().replace('|', ' ')}`")
     here = [f"* {' '.join(several)}: {text}\n" for text, several in names.items()]
     releases: dict[str, list[str]] = {}
-    for one in groups.pop("stream"):
-        if one not in own:
-            releases.setdefault(one.since, []).append(f"`{one.name.upper().replace('|', ' ')}`")
+    for command in groups.pop("stream"):
+        if command not in extensions:
+            releases.setdefault(command.since, []).append(f"`{command.name.upper().replace('|', ' ')}`")
     streams = "".join(f"{_item(f'{since}: ' + ' '.join(several))}\n" for since, several in sorted(releases.items()))
     others = textwrap.fill(", ".join(sorted(groups)), 140)
     return (
@@ -77,22 +79,26 @@ def _values(kind: Kind) -> str:
     return "bytes" if isinstance(kind, Memory) else ""
 
 
-def _directive(one: Directive) -> str:
+def _directive(directive: Directive) -> str:
     """Return the line of a directive: name, default, values. A mark means that CONFIG SET refuses or restricts it."""
-    mark = "*" if Mark.FIXED in one.marks else "+" if Mark.PROTECTED in one.marks else ""
-    name = f"{one.name}{mark}" + (f" ({one.alias})" if one.alias else "")
-    line = f"{name:<45} {one.kind.text(one.default).decode()}"
-    values = _values(one.kind)
+    mark = "*" if Mark.FIXED in directive.marks else "+" if Mark.PROTECTED in directive.marks else ""
+    name = f"{directive.name}{mark}" + (f" ({directive.alias})" if directive.alias else "")
+    line = f"{name:<45} {directive.kind.text(directive.default).decode()}"
+    values = _values(directive.kind)
     return f"{line:<59} {values}".rstrip() + "\n"
 
 
 def directives() -> str:
     """Return the directives that have an effect, and the names of directives that the engine only stores."""
-    acts = [one for one in DIRECTIVES.values() if Mark.ACTS in one.marks]
-    kept = [one for one in DIRECTIVES.values() if Mark.ACTS not in one.marks]
-    names = " ".join(f"{one.name} ({one.alias})" if one.alias else one.name for one in kept)
-    only = [one for one in kept if isinstance(one.kind, OnlyAsItIs)]
-    exceptions = "".join(f" `{one.name}` may only be {_values(one.kind).removesuffix(' only')}." for one in only)
+    acts = [directive for directive in DIRECTIVES.values() if Mark.ACTS in directive.marks]
+    stored = [directive for directive in DIRECTIVES.values() if Mark.ACTS not in directive.marks]
+    names = " ".join(
+        f"{directive.name} ({directive.alias})" if directive.alias else directive.name for directive in stored
+    )
+    only = [directive for directive in stored if isinstance(directive.kind, OnlyAsItIs)]
+    exceptions = "".join(
+        f" `{directive.name}` may only be {_values(directive.kind).removesuffix(' only')}." for directive in only
+    )
     return (
         "\n## In force\n\nThe columns are name (other name), default and allowed values. A default of `yes` or `no`"
         " without values allows only these two. `CONFIG SET`\nrefuses a directive with `*`, and needs"
@@ -102,9 +108,11 @@ def directives() -> str:
     )
 
 
-def _left_out(one: Unsupported) -> str:
-    names = " ".join(f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in one.commands)
-    return _item(f"**{one.subject}**{f' ({names})' if names else ''}: {one.instead}") + "\n"
+def _left_out(unsupported: Unsupported) -> str:
+    names = " ".join(
+        f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in unsupported.commands
+    )
+    return _item(f"**{unsupported.subject}**{f' ({names})' if names else ''}: {unsupported.instead}") + "\n"
 
 
 def left_out() -> str:

@@ -26,10 +26,10 @@ class Part:
         """Return the page's ``text`` with ``written`` in this part. Exits if the page does not have exactly one such
         part.
         """
-        place = re.compile(f"({self.begin})(.*?)({self.end})", re.DOTALL)
-        text, places = place.subn(lambda found: f"{found[1]}{written}{found[3]}", text)
-        if places != 1:
-            raise SystemExit(f"{self.page} has {places} parts for the text that this script writes: {place.pattern}")
+        pattern = re.compile(f"({self.begin})(.*?)({self.end})", re.DOTALL)
+        text, count = pattern.subn(lambda found: f"{found[1]}{written}{found[3]}", text)
+        if count != 1:
+            raise SystemExit(f"{self.page} has {count} parts for the text that this script writes: {pattern.pattern}")
         return text
 
     def write(self, written: str) -> None:

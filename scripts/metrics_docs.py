@@ -22,7 +22,7 @@ def _lists(metrics: Iterable[Metric]) -> str:
     blocks = []
     for labels, members in groups.items():
         head = f"With {' '.join(f'`{label}`' for label in labels)}:\n\n" if labels else ""
-        blocks.append(head + "".join(f"* `{one.name}`: {one.help.rstrip('.')}\n" for one in members))
+        blocks.append(head + "".join(f"* `{metric.name}`: {metric.help.rstrip('.')}\n" for metric in members))
     return "\n".join(blocks)
 
 

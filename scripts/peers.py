@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PLACE = Path(os.environ.get("PEERS_DIR") or Path(__file__).parent.parent / ".peers").resolve()
+PEERS_DIR = Path(os.environ.get("PEERS_DIR") or Path(__file__).parent.parent / ".peers").resolve()
 #: Debian packages of each product, which have the same version. The second package contains the programs.
 PRODUCTS = {"redis": ("redis-server", "redis-tools"), "valkey": ("valkey-server", "valkey-tools")}
 #: Debian's names for its suites, oldest first, each with the suites that its packages may depend on.
@@ -82,11 +82,13 @@ def mirror_of(targets: str, codename: str) -> tuple[str, str]:
     The mirror is that of the machine's release, or else the first Debian mirror.
     """
     stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in targets.split("\n\n")]
-    main = [one for one in stanzas if one.get("Component") == "main" and one.get("Repo-URI")]
-    own = [one for one in main if codename in (one.get("Release"), one.get("Codename"), one.get("Suite"))]
-    debian = [one for one in main if one.get("Label") == "Debian"]
-    for one in own or debian:
-        return one["Repo-URI"], one.get("Sourcesentry", "").rpartition(":")[0]
+    main = [stanza for stanza in stanzas if stanza.get("Component") == "main" and stanza.get("Repo-URI")]
+    of_release = [
+        stanza for stanza in main if codename in (stanza.get("Release"), stanza.get("Codename"), stanza.get("Suite"))
+    ]
+    debian = [stanza for stanza in main if stanza.get("Label") == "Debian"]
+    for stanza in of_release or debian:
+        return stanza["Repo-URI"], stanza.get("Sourcesentry", "").rpartition(":")[0]
     raise PeerError("the machine's package sources (/etc/apt/sources.list*) contain no Debian mirror")
 
 
@@ -300,8 +302,8 @@ class Peers:
             shutil.rmtree(final, ignore_errors=True)
             new.rename(final)
             wrap(final)
-            said = output_of([str(final / "bin" / "redis-server"), "--version"])
-            about = {"version": offer.version, "suite": offer.suite, "server": said.strip()}
+            output = output_of([str(final / "bin" / "redis-server"), "--version"])
+            about = {"version": offer.version, "suite": offer.suite, "server": output.strip()}
             (final / _ABOUT).write_text(json.dumps(about, indent=2) + "\n")
 
     def about(self, name: str) -> Mapping[str, str]:
@@ -379,10 +381,10 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a peer, such as valkey-8.1")
     parser.add_argument("--refresh", action="store_true", help="fetch the package lists of the suites again")
     options = parser.parse_args()
-    PLACE.mkdir(parents=True, exist_ok=True)
-    peers = Peers(PLACE)
+    PEERS_DIR.mkdir(parents=True, exist_ok=True)
+    peers = Peers(PEERS_DIR)
     try:
-        with (PLACE / "lock").open("w") as lock:
+        with (PEERS_DIR / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time
             if options.action == "list":
                 show(peers, options.refresh)

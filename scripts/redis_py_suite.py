@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from engine.core.table.unsupported import UNSUPPORTED
 from pystreams.testing.servers import free_port
-from scripts.peers import PLACE
+from scripts.peers import PEERS_DIR
 from tests.servers.certificates import authority, certificate
 from tests.servers.processes import redis_release
 from tests.servers.sentinels import family, sentinels
@@ -48,12 +48,12 @@ _NAMES = "not ocsp"
 #: Tests whose results do not depend on the server, or that need the fault injector of a cloud service.
 _IGNORED = (
     *("tests/maint_notifications", "tests/test_auth", "tests/test_http", "tests/test_parsers"),
-    *(f"{place}/test_{name}" for place in ("tests", "tests/test_asyncio") for name in ("multidb", "observability")),
-    *(f"{place}/test_scenario" for place in ("tests", "tests/test_asyncio")),
+    *(f"{folder}/test_{name}" for folder in ("tests", "tests/test_asyncio") for name in ("multidb", "observability")),
+    *(f"{folder}/test_scenario" for folder in ("tests", "tests/test_asyncio")),
 )
 #: Errors that do not name an omitted command, with their subjects.
 _OTHER_ERRORS = {"the engine does not track keys": "client-side caching"}
-_SUBJECTS = {name: one.subject for one in UNSUPPORTED for name in one.commands}
+_SUBJECTS = {name: feature.subject for feature in UNSUPPORTED for name in feature.commands}
 _WORST_LAST = ("passed", "skipped", "failed")
 
 
@@ -73,14 +73,14 @@ def main() -> int:
     )
     parser.add_argument("--protocol", choices=("2", "3"), default="3", help="version of the RESP protocol")
     parser.add_argument("files", nargs="*", metavar="FILE", help="test file or node ID of the suite")
-    said = parser.parse_args()
+    arguments = parser.parse_args()
     if missing := [name for name in ("redis-server", "openssl") if tools.path_of(name) is None]:
         print(f"missing: {', '.join(missing)}", file=sys.stderr)
         return 1
     release = version("redis")
     folder = suite(release)
-    print(f"redis-py {release} with RESP{said.protocol}, engine and {redis_release()}", flush=True)
-    results = {kind: run(folder, kind, said.protocol, said.files) for kind in ("redis", "engine")}
+    print(f"redis-py {release} with RESP{arguments.protocol}, engine and {redis_release()}", flush=True)
+    results = {kind: run(folder, kind, arguments.protocol, arguments.files) for kind in ("redis", "engine")}
     lines, unexplained = report(results["engine"], results["redis"])
     print(*lines, sep="\n")
     return 1 if unexplained else 0
@@ -88,7 +88,7 @@ def main() -> int:
 
 def suite(release: str) -> Path:
     """Return the folder of the suite, which contains its environment `venv`. Both are created if they are missing."""
-    home = PLACE / "redis-py"
+    home = PEERS_DIR / "redis-py"
     folder = home / f"redis-{release}"
     if not (folder / "tests").is_dir():
         home.mkdir(parents=True, exist_ok=True)
@@ -129,17 +129,17 @@ def run(folder: Path, kind: str, protocol: str, files: Iterable[str]) -> dict[st
 
 def tls(folder: Path, kind: str, port: int) -> tuple[str, ...]:
     """Return the flags for a TLS port. Creates new certificates at the paths that the suite expects."""
-    place = folder / "dockers" / "standalone" / "tls"
-    place.mkdir(parents=True, exist_ok=True)
-    signer = authority(place, "ca")
+    directory = folder / "dockers" / "standalone" / "tls"
+    directory.mkdir(parents=True, exist_ok=True)
+    signer = authority(directory, "ca")
     for name in ("redis", "client", "test_user"):
-        certificate(place, name, signer)
+        certificate(directory, name, signer)
     files = {"--tls-cert-file": "redis.crt", "--tls-key-file": "redis.key", "--tls-ca-cert-file": "ca.crt"}
     knows_users = kind == "engine" or redis_release().since("8.6")
     return (
         *("--tls-port", str(port), "--tls-auth-clients", "optional"),
         *(("--tls-auth-clients-user", "CN") if knows_users else ()),
-        *(word for flag, name in files.items() for word in (flag, str(place / name))),
+        *(word for flag, name in files.items() for word in (flag, str(directory / name))),
     )
 
 

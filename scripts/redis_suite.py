@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.peers import PLACE, Apt, PeerError, source_text
+from scripts.peers import PEERS_DIR, Apt, PeerError, source_text
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Debian suites with the sources of each release.
@@ -86,37 +86,37 @@ def main() -> int:
     )
     parser.add_argument("--release", default="8.6", choices=SUITES, help="release of Redis whose suite is run")
     parser.add_argument("units", nargs="*", metavar="UNIT", help="unit of the suite, such as unit/type/stream")
-    said = parser.parse_args()
+    arguments = parser.parse_args()
     for program in ("tclsh", "redis-cli", "redis-benchmark"):
         if shutil.which(program) is None:
             print(f"{program} is missing", file=sys.stderr)
             return 1
     try:
-        folder = sources(said.release)
+        folder = sources(arguments.release)
     except PeerError as error:
         print(error, file=sys.stderr)
         return 1
     install(folder)
     outcomes = []
-    for unit in said.units or UNITS:
+    for unit in arguments.units or UNITS:
         outcome = run(folder, unit)
         outcomes.append(outcome)
         print(outcome.line, flush=True)
         for case in outcome.failed:
             print(f"  {case}")
-    failed = sum(len(one.failed) + bool(one.aborted) for one in outcomes)
-    print(f"{sum(one.passed for one in outcomes)} passed, {failed} failed")
+    failed = sum(len(outcome.failed) + bool(outcome.aborted) for outcome in outcomes)
+    print(f"{sum(outcome.passed for outcome in outcomes)} passed, {failed} failed")
     return 1 if failed else 0
 
 
 def sources(release: str) -> Path:
     """Return the folder with the unpacked sources. They are downloaded if they are missing."""
-    home = PLACE / "suite"
+    home = PEERS_DIR / "suite"
     home.mkdir(parents=True, exist_ok=True)
     found = sorted(home.glob(f"redis-{release}*/runtest"))
     if found:
         return found[0].parent
-    apt, suite = Apt(PLACE / "apt"), SUITES[release]
+    apt, suite = Apt(PEERS_DIR / "apt"), SUITES[release]
     text = source_text(apt.mirror, (suite,)).replace("Types: deb\n", "Types: deb-src\n")
     name = f"{suite}-sources"
     apt.home.joinpath("sources", f"{name}.sources").write_text(text)

@@ -17,8 +17,8 @@ def written() -> str:
     """Return the current rules, in the wording of errors. A ``*`` marks optional rules."""
     indent = "    "
     lines: list[str] = []
-    for what, rules in RULES.items():
-        lines.append(what.replace(" (not needed)", "*"))
+    for need, rules in RULES.items():
+        lines.append(need.replace(" (not needed)", "*"))
         lines += textwrap.wrap(rules, 120, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
     return "".join(f"{line}\n" for line in lines)
 

@@ -115,11 +115,11 @@ def fill(client: redis.Redis) -> None:
                 row["message_id"]
                 for row in client.xpending_range(stream, group, "-", "+", pending, f"{group}-{at + 1}")
             ]
-            for one in ids:
+            for entry_id in ids:
                 idle = int(chance.expovariate(1 / (900_000 if group == "fraud-check" else 9_000)))
                 deliveries = 1 + int(chance.expovariate(0.9 if group == "fraud-check" else 3))
                 client.xclaim(
-                    stream, group, f"{group}-{at + 1}", 0, [one], idle=idle, retrycount=deliveries, justid=True
+                    stream, group, f"{group}-{at + 1}", 0, [entry_id], idle=idle, retrycount=deliveries, justid=True
                 )
     reports(client, chance, now)
     reasons = (

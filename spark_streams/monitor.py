@@ -152,7 +152,7 @@ class StreamMonitor(StreamingQueryListener):
 
         `batch_ms`: duration of the batch in milliseconds.
         """
-        ours = [source for source in (_source(*one) for one in sources) if source is not None]
+        ours = [source for source in (_source(*facts) for facts in sources) if source is not None]
         if not ours or time.monotonic() < self._paused_until:
             return
         try:
@@ -298,8 +298,8 @@ def _entries(source: _Source) -> dict[str, int]:
         if begin is None and stream not in source.start.streams:
             begin = 0
         if begin is not None:
-            gone = source.end.lost.get(stream, 0) - source.start.lost.get(stream, 0)
-            found[stream] = max(0, end - begin - gone)
+            lost = source.end.lost.get(stream, 0) - source.start.lost.get(stream, 0)
+            found[stream] = max(0, end - begin - lost)
     return found
 
 

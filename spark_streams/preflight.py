@@ -60,8 +60,8 @@ def _checked(
             if isinstance(path, str) and original.__name__ != "toTable":
                 further["path"] = path
             folded = {name.lower() for name in further}
-            kept = {name: value for name, value in given.items() if name.lower() not in folded}
-            check({**kept, **{name: _text(value) for name, value in further.items()}})
+            remaining = {name: value for name, value in given.items() if name.lower() not in folded}
+            check({**remaining, **{name: _text(value) for name, value in further.items()}})
         return original(builder, *words, **named)
 
     called.checks_pystreams = True  # type: ignore[attr-defined]

@@ -159,12 +159,12 @@ def _counts(value: Any) -> dict[str, int]:
 
 def to_fields(report: QueryReport) -> list[str]:
     """Return the alternating field names and values of an entry with this report."""
-    worst = sorted(report.each, key=lambda one: -(one.lag_entries or 0))[:EACH]
+    worst = sorted(report.each, key=lambda stream: -(stream.lag_entries or 0))[:EACH]
     found: list[str] = []
     for field in fields(report):
         value = getattr(report, field.name)
         if field.name == "each":
-            known = [{name: one for name, one in asdict(each).items() if one is not None} for each in worst]
+            known = [{name: fact for name, fact in asdict(each).items() if fact is not None} for each in worst]
             found += [field.name, json.dumps(known)]
         elif value is not None:
             found += [field.name, value if isinstance(value, str) else json.dumps(value)]
@@ -180,7 +180,7 @@ def from_fields(words: Sequence[bytes]) -> QueryReport | None:
             text = name.decode("utf-8", "replace")
             if text in known:
                 values[text] = value.decode() if text in ("query", "id") else json.loads(value)
-        each = tuple(_made(StreamReport, one) for one in values.pop("each", []))
+        each = tuple(_made(StreamReport, document) for document in values.pop("each", []))
         found: QueryReport = _made(QueryReport, {**values, "each": each})
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None

@@ -88,7 +88,7 @@ class PystreamsDataSource(DataSource):
         if "provider" in self.options:  # a property of a table, which Spark adds to the user's options
             fail("TABLE_NOT_KEPT")
         options.check_read(self.options)
-        _check_kept(options.read_options(self.options).address)
+        _check_service(options.read_options(self.options).address)
         from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY
 
         if options.determines_schema(self.options):
@@ -183,7 +183,7 @@ def _address(given: ReadOptions) -> Address:
     return replace(address, needs=permissions.for_read(given, address))
 
 
-def _check_kept(server: Address | Embedded) -> None:
+def _check_service(server: Address | Embedded) -> None:
     """Fail if this is a Spark service for other programs and the options name no server.
 
     Called when Spark asks for the columns, which also happens in a dry run of a pipeline.

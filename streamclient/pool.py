@@ -15,7 +15,7 @@ from streamclient.connection import Connection
 from streamclient.wire_errors import BROKEN
 
 _MOST = 8  # maximum number of idle connections; the least recently used ones are closed
-_kept: dict[tuple[int, Address], Connection] = {}  # in the order of last use
+_idle: dict[tuple[int, Address], Connection] = {}  # in the order of last use
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def borrow(address: Address) -> Iterator[Connection]:
     that borrows a connection returns it when the generator ends.
     """
     key = (os.getpid(), address)
-    connection = _kept.pop(key, None)
+    connection = _idle.pop(key, None)
     if connection is not None and not connection.usable():
         connection.close()
         connection = None
@@ -42,21 +42,21 @@ def borrow(address: Address) -> Iterator[Connection]:
         connection.close()
         raise
     connection.mark_idle()
-    if key in _kept:
+    if key in _idle:
         connection.close()
     else:
-        _kept[key] = connection
-        while len(_kept) > _MOST:
-            _kept.pop(next(iter(_kept))).close()
+        _idle[key] = connection
+        while len(_idle) > _MOST:
+            _idle.pop(next(iter(_idle))).close()
 
 
 def has(address: Address) -> bool:
     """Return whether the pool has a usable connection to this address."""
-    connection = _kept.get((os.getpid(), address))
+    connection = _idle.get((os.getpid(), address))
     return connection is not None and connection.usable()
 
 
 def close_all() -> None:
     """Close the pool's connections."""
-    while _kept:
-        _kept.popitem()[1].close()
+    while _idle:
+        _idle.popitem()[1].close()

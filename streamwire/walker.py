@@ -36,7 +36,7 @@ _U = np.uint64
 _EIGHT = _U(8)
 _CRLF = _U(0x0A0D)
 _CR_BYTES, _LOW_BITS, _HIGH_BITS = (_U(byte * 0x0101010101010101) for byte in (0x0D, 0x01, 0x80))
-_PLACES = _U(0x0001020304050607)
+_BYTE_NUMBERS = _U(0x0001020304050607)
 
 
 def _short_lengths() -> Words:
@@ -220,7 +220,7 @@ def marks(data: NDArray[np.uint8], byte: int) -> Ints:
 
 def _byte_number(words: Words) -> Ints:
     """Return the index of the 1 in each word. One byte of every word must be 1, and the other seven bytes 0."""
-    return (words * _PLACES >> _U(56)).view(np.int64)
+    return (words * _BYTE_NUMBERS >> _U(56)).view(np.int64)
 
 
 def overlapping(data: NDArray[np.uint8], size: int) -> NDArray[Any]:

@@ -244,7 +244,7 @@ def _ends(connection: Connection) -> tuple[int, int]:
         connection.reply(command(*words, "COUNT", 1))
         for words in (("XRANGE", KEY, "-", "+"), ("XREVRANGE", KEY, "+", "-"))
     ]
-    first, last = (int(FRAME_ID.findall(one)[0].partition(b"-")[0]) for one in found)
+    first, last = (int(FRAME_ID.findall(reply)[0].partition(b"-")[0]) for reply in found)
     return first, last
 
 
@@ -266,15 +266,15 @@ def _spent(server: Server) -> float:
     return int(Path(f"/proc/{server.pid}/schedstat").read_text().split()[0]) / 1e3
 
 
-def _median(server: Server, connection: Connection, request: Callable[[], bytes], repeats: int = _REPEATS) -> float:
+def _median(server: Server, connection: Connection, make: Callable[[], bytes], repeats: int = _REPEATS) -> float:
     """Return the cost of a command in microseconds: the median of some rounds, after a warm-up."""
-    connection.whole(request())
+    connection.whole(make())
     taken = []
     for _ in range(_ROUNDS):
-        requests = [request() for _ in range(max(repeats // _ROUNDS, 2))]
+        requests = [make() for _ in range(max(repeats // _ROUNDS, 2))]
         began = _spent(server)
-        for one in requests:
-            connection.whole(one)
+        for request in requests:
+            connection.whole(request)
         taken.append((_spent(server) - began) / len(requests))
     return statistics.median(taken)
 
@@ -292,10 +292,10 @@ def _round(server: Server, connections: Sequence[Connection], request: bytes, li
     """Return the server's processor time for one command of each connection, in microseconds."""
     began = _spent(server)
     for _ in range(repeats):
-        for one in connections:
-            one.send(request)
-        for one in connections:
-            one.lines(b"", lines)
+        for connection in connections:
+            connection.send(request)
+        for connection in connections:
+            connection.lines(b"", lines)
     return (_spent(server) - began) / repeats
 
 

@@ -90,24 +90,24 @@ def look_up_ends(connection: Connection, stream: Stream) -> None:
     """Read the times of the first and last entry; between them the entries are spread evenly."""
     first = FRAME_ID.findall(connection.reply(command("XRANGE", stream.key, "-", "+", "COUNT", 1)))[0]
     last = FRAME_ID.findall(connection.reply(command("XREVRANGE", stream.key, "+", "-", "COUNT", 1)))[0]
-    stream.first_ms, stream.last_ms = (int(one.split(b"-")[0]) for one in (first, last))
+    stream.first_ms, stream.last_ms = (int(entry_id.split(b"-")[0]) for entry_id in (first, last))
 
 
 def times_in_turns(
     connection: Connection, streams: Iterable[Stream], make: Callable[[Stream], bytes], runs: int
 ) -> list[float]:
     """Return a command's median duration on each stream, in microseconds, after a warm-up of a tenth of the runs."""
-    taken: dict[str, list[float]] = {one.key: [] for one in streams}
+    taken: dict[str, list[float]] = {stream.key: [] for stream in streams}
     for number in range(runs + runs // 10):
-        for one in streams:
-            request = make(one)
+        for stream in streams:
+            request = make(stream)
             begin = time.perf_counter()
             reply = connection.reply(request)
             spent = time.perf_counter() - begin
             if reply.startswith(b"-"):
                 raise RuntimeError(reply.decode())
             if number >= runs // 10:
-                taken[one.key].append(spent * 1e6)
+                taken[stream.key].append(spent * 1e6)
     return [statistics.median(times) for times in taken.values()]
 
 
@@ -124,17 +124,17 @@ def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
         return command("XRANGE", stream.key, at, "+", "COUNT", _READ)
 
     return [
-        ("XADD", lambda one: command("XADD", one.key, "*", "sensor-id", 1234, "temperature", "19.8"), 500),
-        ("XACK of one ID", lambda one: command("XACK", one.key, GROUP, one.pending.pop()), 500),
+        ("XADD", lambda stream: command("XADD", stream.key, "*", "sensor-id", 1234, "temperature", "19.8"), 500),
+        ("XACK of one ID", lambda stream: command("XACK", stream.key, GROUP, stream.pending.pop()), 500),
         (
             "XREADGROUP of 100",
-            lambda one: command("XREADGROUP", "GROUP", GROUP, "d", "COUNT", _READ, "STREAMS", one.key, ">"),
+            lambda stream: command("XREADGROUP", "GROUP", GROUP, "d", "COUNT", _READ, "STREAMS", stream.key, ">"),
             40,
         ),
         ("XRANGE of 100 in the middle", middle, 200),
         ("XRANGE of 100 anywhere", anywhere, 200),
-        ("XPENDING of 10", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10), 300),
-        ("XPENDING of 10, one consumer", lambda one: command("XPENDING", one.key, GROUP, "-", "+", 10, "c"), 300),
+        ("XPENDING of 10", lambda stream: command("XPENDING", stream.key, GROUP, "-", "+", 10), 300),
+        ("XPENDING of 10, one consumer", lambda stream: command("XPENDING", stream.key, GROUP, "-", "+", 10, "c"), 300),
     ]
 
 
@@ -193,21 +193,21 @@ def measure(name: str, connection: Connection, pid: int, entries: int, pending: 
     delivered = settled_memory(connection, pid)
     per_entry, per_pending = (filled - empty) / entries, (delivered - warm) / pending
     usage = _INTEGER.match(connection.reply(command("MEMORY", "USAGE", LARGE, "SAMPLES", 0)))
-    told = int(usage.group(1)) if usage else 0
+    reported = int(usage.group(1)) if usage else 0
     print(f"{name}: {entries:,} entries, {pending:,} pending")
     print(
         f"  memory: {per_entry:.1f} bytes an entry, {per_pending:.1f} bytes a pending record; "
-        f"MEMORY USAGE says {told / 1e6:.1f} MB, the process grew by {(delivered - empty) / 1e6:.1f} MB"
+        f"MEMORY USAGE says {reported / 1e6:.1f} MB, the process grew by {(delivered - empty) / 1e6:.1f} MB"
     )
     good = per_entry <= MOST_ENTRY_BYTES and per_pending <= MOST_PENDING_BYTES
     streams = [small, large]
-    for one in streams:
-        look_up_ends(connection, one)
-    for what, make, runs in commands():
+    for stream in streams:
+        look_up_ends(connection, stream)
+    for label, make, runs in commands():
         of_small, of_large = times_in_turns(connection, streams, make, runs)
         ratio = of_large / of_small
         good &= ratio <= MOST_RATIO
-        print(f"  {what:30} {of_small:8.0f} us {of_large:8.0f} us {ratio:6.2f}", flush=True)
+        print(f"  {label:30} {of_small:8.0f} us {of_large:8.0f} us {ratio:6.2f}", flush=True)
     return good
 
 

@@ -29,7 +29,7 @@ from benchmarks.engine.client import Connection, command
 from benchmarks.engine.memory import resident_bytes
 
 KEY = "stream"
-_AT_ONCE, _PAGE, _MOST_READ, _PLACES = 1000, 10_000, 2_000_000, 200
+_AT_ONCE, _PAGE, _MOST_READ, _POSITIONS = 1000, 10_000, 2_000_000, 200
 _HEAD = f"{'mode':8} {'entries':>12} {'append/s':>10} {'RSS MB':>8} {'XRANGE ms':>14} {'read/s':>10} "
 _HEAD += f"{'rewrite s':>10} {'start s':>8} {'disk MB':>8}"
 
@@ -79,7 +79,9 @@ def entries() -> list[bytes]:
     """Return pipelines of XADD with random values."""
     chooser = random.Random(4)
     rows = [(str(chooser.randrange(100_000)), f"{chooser.uniform(0, 50):.1f}") for _ in range(100 * _AT_ONCE)]
-    commands = [command("XADD", KEY, "*", "sensor-id", one, "temperature", two) for one, two in rows]
+    commands = [
+        command("XADD", KEY, "*", "sensor-id", sensor, "temperature", temperature) for sensor, temperature in rows
+    ]
     return [b"".join(commands[at : at + _AT_ONCE]) for at in range(0, len(commands), _AT_ONCE)]
 
 
@@ -100,7 +102,7 @@ def cold_pages(connection: Connection) -> list[float]:
         int(connection.reply(command(*words, "COUNT", 1)).split(b"\r\n")[3].partition(b"-")[0]) for words in _ENDS
     )
     chooser, times = random.Random(5), []
-    for _ in range(_PLACES):
+    for _ in range(_POSITIONS):
         request = command("XRANGE", KEY, f"{chooser.randrange(first, last)}-0", "+", "COUNT", 100)
         began = time.perf_counter()
         connection.whole(request)

@@ -125,9 +125,9 @@ def _run(port: int, seconds: float) -> Latencies:
     latencies: list[int] = []
     late: list[int] = []
     with ExitStack() as stack:
-        consumers = {one.socket: one for one in (_Consumer(port, number) for number in range(CONSUMERS))}
-        for one in consumers:
-            stack.enter_context(one)
+        consumers = {consumer.socket: consumer for consumer in (_Consumer(port, number) for number in range(CONSUMERS))}
+        for connection in consumers:
+            stack.enter_context(connection)
         producer = stack.enter_context(_connect(port))
         listening = [producer, *consumers]
         sent = 0
@@ -143,11 +143,11 @@ def _run(port: int, seconds: float) -> Latencies:
                 sent += 1
                 now = time.monotonic_ns()
             wait = max(begin + sent * step - now, 0) / 1e9 if sent < total else 1.0
-            for one in select.select(listening, (), (), wait)[0]:
-                if one is producer:
+            for connection in select.select(listening, (), (), wait)[0]:
+                if connection is producer:
                     producer.recv(1 << 16)
                 else:
-                    consumers[one].receive(latencies)
+                    consumers[connection].receive(latencies)
     warm = int(WARM_UP_SECONDS * RATE)
     return Latencies(np.array(latencies[warm:]) / 1e6, np.array(late[warm:]) / 1e6)
 

@@ -45,7 +45,9 @@ def bytes_per_entry(connection: Connection, pid: int, entries: int, constant: bo
         ("1234", "19.8") if constant else (str(chooser.randrange(100_000)), f"{chooser.uniform(0, 50):.1f}")
         for _ in range(100_000)
     ]
-    commands = [command("XADD", KEY, "*", "sensor-id", one, "temperature", two) for one, two in rows]
+    commands = [
+        command("XADD", KEY, "*", "sensor-id", sensor, "temperature", temperature) for sensor, temperature in rows
+    ]
     requests = [b"".join(commands[at : at + 1000]) for at in range(0, len(commands), 1000)]
     for number in range(entries // 1000):
         connection.lines(requests[number % len(requests)], 2000)

@@ -26,10 +26,10 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000, help="number of requests per test")
     parser.add_argument("--pipeline", type=int, default=1, help="number of requests per pipeline")
     options = parser.parse_args()
-    ours, theirs = (rates(server.port, options.requests, options.pipeline) for server in servers.in_turn())
+    of_engine, of_redis = (rates(server.port, options.requests, options.pipeline) for server in servers.in_turn())
     print(f"{'test':45}{'redis-server':>14}{'engine':>12}{'ratio':>8}")
-    for test, rate in theirs.items():
-        print(f"{test[:44]:45}{rate:14,.0f}{ours[test]:12,.0f}{ours[test] / rate:8.2f}")
+    for test, rate in of_redis.items():
+        print(f"{test[:44]:45}{rate:14,.0f}{of_engine[test]:12,.0f}{of_engine[test] / rate:8.2f}")
 
 
 if __name__ == "__main__":

@@ -95,11 +95,11 @@ def synchronisations(entries: int, repeats: int) -> dict[str, Any]:
     print(report.head(*columns) + f"   full synchronisation of {entries:,} entries")
     for name, runs in found.items():
         seconds, master, replica = (
-            statistics.median(getattr(one, field) for one in runs) for field in ("seconds", "master", "replica")
+            statistics.median(getattr(run, field) for run in runs) for field in ("seconds", "master", "replica")
         )
         cells = [f"{seconds:.2f}", f"{entries / seconds:,.0f}", f"{master:.2f}", f"{replica:.2f}"]
         print(report.line(name, cells), flush=True)
-    return {"entries": entries, "runs": {name: [asdict(one) for one in runs] for name, runs in found.items()}}
+    return {"entries": entries, "runs": {name: [asdict(run) for run in runs] for name, runs in found.items()}}
 
 
 def synchronised(master_start: list[str], replica_start: list[str], entries: int) -> Synchronised:
@@ -126,14 +126,14 @@ def _connect(name: str, start: list[str]) -> Iterator[tuple[servers.Server, Conn
 
 def fill(connection: Connection, entries: int) -> None:
     """Add a stream of ``entries`` two-field entries."""
-    one = [
+    commands = [
         command("XADD", KEY, "*", "sensor-id", str(7919 * number % 100_000), "temperature", f"{number % 500 / 10:.1f}")
         for number in range(10 * _REQUEST)
     ]
-    requests = [b"".join(one[at : at + _REQUEST]) for at in range(0, len(one), _REQUEST)]
+    requests = [b"".join(commands[at : at + _REQUEST]) for at in range(0, len(commands), _REQUEST)]
     for number in range(entries // _REQUEST):
         connection.lines(requests[number % len(requests)], 2 * _REQUEST)
-    rest = one[: entries % _REQUEST]
+    rest = commands[: entries % _REQUEST]
     if rest:
         connection.lines(b"".join(rest), 2 * len(rest))
 

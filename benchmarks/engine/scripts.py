@@ -65,8 +65,8 @@ def main() -> None:
         for server in servers.in_turn()
     ]
     print(f"{'microseconds of processor time':32}{'engine':>10}{'redis-server':>14}{'ratio':>8}")
-    for name, ours, theirs in zip(CASES, *found, strict=True):
-        print(f"{name:32}{ours:10,.1f}{theirs:14,.1f}{ours / max(theirs, 0.1):8.1f}")
+    for name, of_engine, of_redis in zip(CASES, *found, strict=True):
+        print(f"{name:32}{of_engine:10,.1f}{of_redis:14,.1f}{of_engine / max(of_redis, 0.1):8.1f}")
 
 
 if __name__ == "__main__":

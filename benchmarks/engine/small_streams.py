@@ -85,7 +85,11 @@ def _fill(connection: Connection, streams: int) -> None:
     rows = [(b"%d" % (number * 7919 % 100_000), b"%d.5" % number) for number in range(_ENTRIES)]
     for at in range(0, streams, _AT_ONCE):
         keys = [b"stream:%d" % number for number in range(at, min(at + _AT_ONCE, streams))]
-        request = [command("XADD", key, "*", "sensor-id", one, "temperature", two) for key in keys for one, two in rows]
+        request = [
+            command("XADD", key, "*", "sensor-id", sensor, "temperature", temperature)
+            for key in keys
+            for sensor, temperature in rows
+        ]
         connection.lines(b"".join(request), 2 * len(request))
 
 

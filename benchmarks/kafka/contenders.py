@@ -208,8 +208,8 @@ def run(writer: Any, batch: int) -> tuple[int, float]:
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
-    counted: list[Mapping[str, Any]] = [one for one in query.recentProgress if one["numInputRows"]][1:]
-    if any(one["numInputRows"] > batch for one in counted) or not counted:
-        raise RuntimeError(f"batches of {[one['numInputRows'] for one in counted]} rows, not {batch}")
-    seconds = sum(one["durationMs"]["triggerExecution"] for one in counted) / 1000
-    return sum(one["numInputRows"] for one in counted), seconds
+    counted: list[Mapping[str, Any]] = [progress for progress in query.recentProgress if progress["numInputRows"]][1:]
+    if any(progress["numInputRows"] > batch for progress in counted) or not counted:
+        raise RuntimeError(f"batches of {[progress['numInputRows'] for progress in counted]} rows, not {batch}")
+    seconds = sum(progress["durationMs"]["triggerExecution"] for progress in counted) / 1000
+    return sum(progress["numInputRows"] for progress in counted), seconds

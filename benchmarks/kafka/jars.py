@@ -69,8 +69,8 @@ def _fetch(organisation: str, module: str, revision: str) -> list[Path]:
         why = "not found in any repository"
         try:
             tried = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-            said = [line.strip() for line in tried.stderr.splitlines()]
-            why = next((line for line in said if "not found" in line or "refused" in line), why)
+            output = [line.strip() for line in tried.stderr.splitlines()]
+            why = next((line for line in output if "not found" in line or "refused" in line), why)
         except (OSError, subprocess.TimeoutExpired) as cause:
             why = str(cause)
         for jar in (target / "ivy" / "jars").glob("*.jar"):

@@ -82,11 +82,10 @@ def _contents(port: int) -> list[object]:
         return found
 
 
-def _line(one: samples.Sample) -> str:
-    return (
-        f"{one.seconds:6.0f} s  {one.memory / 1e6:6.1f} MB  log {one.log / 1e6:5.1f} MB  {one.descriptors:3d} open"
-        f"  {one.commands:9,d} commands, PING p50 {one.ping_p50:.2f}, p99 {one.ping_p99:.1f}, max {one.ping_max:.0f} ms"
-    )
+def _line(sample: samples.Sample) -> str:
+    sizes = f"{sample.memory / 1e6:6.1f} MB  log {sample.log / 1e6:5.1f} MB  {sample.descriptors:3d} open"
+    ping = f"PING p50 {sample.ping_p50:.2f}, p99 {sample.ping_p99:.1f}, max {sample.ping_max:.0f} ms"
+    return f"{sample.seconds:6.0f} s  {sizes}  {sample.commands:9,d} commands, {ping}"
 
 
 def _keep(found: list[samples.Sample], folder: Path, minutes: float) -> None:

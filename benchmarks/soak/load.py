@@ -17,7 +17,7 @@ from benchmarks.soak.client import Client
 STREAMS = [f"stream:{number}" for number in range(4)]
 GROUPS = ["readers", "auditors"]
 #: Maximum number of entries per stream.
-KEPT = 20_000
+MAXLEN = 20_000
 #: Portions per second.
 PACE = 10
 #: Entries added to each stream per portion.
@@ -75,7 +75,7 @@ class Load:
     def _produce(self) -> None:
         value = self._chooser.randbytes(self._chooser.choice((8, 30, 200))).hex()
         for number, stream in enumerate(STREAMS):
-            trim = ("MAXLEN", "~" if number % 2 else "=", KEPT)
+            trim = ("MAXLEN", "~" if number % 2 else "=", MAXLEN)
             words = ("XADD", stream, *trim, "*", "sensor", self._chooser.randrange(1000), "value", value)
             self._producer.run_all([words] * _ADDED)
         sender, message = self._chooser.randrange(200), self._chooser.randrange(10_000)
@@ -90,12 +90,12 @@ class Load:
                 found = self._consumer.run(*read)
                 ids = [entry[0] for entry in found[0][1]] if found else []
                 # A few stay pending, and are claimed later.
-                done = [one for one in ids if self._chooser.random() < 0.95]
+                done = [entry_id for entry_id in ids if self._chooser.random() < 0.95]
                 if done:
                     self._consumer.run("XACK", stream, group, *done)
         stream = self._chooser.choice(STREAMS)
         some = self._consumer.run("XREVRANGE", stream, "+", "-", "COUNT", 20)
-        self._consumer.run("XDEL", stream, *[one[0] for one in some[::4]])
+        self._consumer.run("XDEL", stream, *[entry[0] for entry in some[::4]])
 
     def _claim(self) -> None:
         for stream in STREAMS:
@@ -161,25 +161,25 @@ class Load:
     def _connect_and_leave(self) -> None:
         """Run clients that leave in every way: with QUIT, in the middle of a command, without reading their replies."""
         leave = self._chooser.randrange(5)
-        with closing(Client(self._port)) as one:
-            one.run("CLIENT", "SETNAME", f"guest-{self.count}")
+        with closing(Client(self._port)) as client:
+            client.run("CLIENT", "SETNAME", f"guest-{self.count}")
             if leave == 0:
-                one.run("QUIT")
+                client.run("QUIT")
             elif leave == 1:
-                one.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n" + b"x" * 5000)
+                client.send_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n" + b"x" * 5000)
             elif leave == 2:
-                one.send("XRANGE", STREAMS[2], "-", "+", "COUNT", 5000)
+                client.send("XRANGE", STREAMS[2], "-", "+", "COUNT", 5000)
             elif leave == 3:
-                one.run_all([("WATCH", "count"), ("MULTI",), ("SET", "k", "x" * 10_000)])
+                client.run_all([("WATCH", "count"), ("MULTI",), ("SET", "k", "x" * 10_000)])
             else:
-                one.run("SUBSCRIBE", f"channel-{self.count}")
+                client.run("SUBSCRIBE", f"channel-{self.count}")
 
     def _wait(self) -> None:
         """Run clients that wait for entries, and disconnect before or after they got some."""
-        one = Client(self._port)
+        client = Client(self._port)
         stream = self._chooser.choice([*STREAMS, "never"])
-        one.send("XREAD", "BLOCK", self._chooser.choice((50, 5000)), "STREAMS", stream, "$")
-        self._waiting.append(one)
+        client.send("XREAD", "BLOCK", self._chooser.choice((50, 5000)), "STREAMS", stream, "$")
+        self._waiting.append(client)
         if len(self._waiting) > 10:
             self._waiting.pop(self._chooser.randrange(10)).close()
 
@@ -199,8 +199,8 @@ class Load:
 
     def close(self) -> None:
         """Close the waiting clients."""
-        for one in self._waiting:
-            one.close()
+        for client in self._waiting:
+            client.close()
 
 
 def run(port: int, seconds: float, seed: int) -> int:

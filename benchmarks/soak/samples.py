@@ -87,8 +87,8 @@ def grown(samples: Sequence[Sample]) -> list[str]:
 def csv(samples: Sequence[Sample]) -> str:
     """Return the samples as a table of comma-separated values."""
     rows = [
-        ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in asdict(one).values())
-        for one in samples
+        ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in asdict(sample).values())
+        for sample in samples
     ]
     return "\n".join([",".join(NAMES), *rows, ""])
 

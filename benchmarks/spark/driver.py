@@ -52,8 +52,8 @@ def main() -> None:
 
 
 def _plan(connection: Connection, url: str, names: list[str], group: dict[str, str]) -> None:
-    said = {"url": url, "streamPattern": f"{PREFIX}:*", "startingOffsets": "earliest", "idleWaitMs": "0", **group}
-    read = options.read_options(said)
+    settings = {"url": url, "streamPattern": f"{PREFIX}:*", "startingOffsets": "earliest", "idleWaitMs": "0", **group}
+    read = options.read_options(settings)
     assert isinstance(read.address, Address)
     reader = StreamReader(read, ReadSchema.of(StructType().add("n", "integer"), read), read.address)
     limit = reader.getDefaultReadLimit()

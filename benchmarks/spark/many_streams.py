@@ -80,8 +80,10 @@ def _curve(
         for group in groups:
             runs = []
             for repeat in range(repeats):
-                said = {name: f"{value}{repeat}" if name == "group" else value for name, value in GROUPS[group].items()}
-                runs.append(_stream(connection, "many", said))
+                settings = {
+                    name: f"{value}{repeat}" if name == "group" else value for name, value in GROUPS[group].items()
+                }
+                runs.append(_stream(connection, "many", settings))
             first, second, size = map(min, zip(*runs, strict=True))
             cells = [f"{counted:,.0f}", f"{first:,.0f}", f"{second:,.0f}", f"{size:,}"]
             print(report.line(f"{name}, {number:,} streams, {group}", cells), flush=True)
@@ -110,11 +112,11 @@ def _count(connection: Connection, prefix: str) -> float:
     return 1000 * (time.perf_counter() - begin)
 
 
-def _stream(connection: Connection, prefix: str, said: dict[str, str]) -> tuple[float, float, int]:
+def _stream(connection: Connection, prefix: str, settings: dict[str, str]) -> tuple[float, float, int]:
     """Return the milliseconds of a trigger that reads everything, those of a trigger that reads one entry, and the
     offset's size.
     """
-    reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix), **said)
+    reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix), **settings)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.start()
@@ -141,22 +143,24 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
     print(report.head("Spark CPU s/min", "server CPU s/min", "to server KB/s", "from server KB/s"))
     for _ in range(2):
         connection.lines(command("XADD", "large:00000", "*", "value", b"x" * (4 << 20)), 2)
-    for way, said in _IDLE.items():
-        with _running(connection, said):
+    for way, settings in _IDLE.items():
+        with _running(connection, settings):
             time.sleep(5)
             before, moved = (spent(os.getpid(), server), spent(server)), _bytes(connection)
             time.sleep(seconds)
             after, moves = (spent(os.getpid(), server), spent(server)), _bytes(connection)
-        gone: list[float] = [since(early, late) for early, late in zip(before, after, strict=True)]
-        gone += [late - early for early, late in zip(moved, moves, strict=True)]
-        cells = [f"{60 * one / seconds:.2f}" for one in gone[:2]] + [f"{one / seconds / 1024:,.1f}" for one in gone[2:]]
+        costs: list[float] = [since(early, late) for early, late in zip(before, after, strict=True)]
+        costs += [late - early for early, late in zip(moved, moves, strict=True)]
+        cells = [f"{60 * cost / seconds:.2f}" for cost in costs[:2]] + [
+            f"{cost / seconds / 1024:,.1f}" for cost in costs[2:]
+        ]
         print(report.line(f"{name}, idle, {way}", cells), flush=True)
 
 
 @contextmanager
-def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
+def _running(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
     """Run a query that has read everything and finds no more."""
-    options = {**_options(connection, "large"), **said}
+    options = {**_options(connection, "large"), **settings}
     trigger = {"processingTime": options.pop("trigger", "0 seconds")}
     reader = session().readStream.format("pystreams").schema("value binary").options(**options)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:

@@ -61,10 +61,10 @@ def main() -> None:
         for masters in given.masters:
             with _cluster(start, masters) as nodes:
                 url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
-                for what, work in (("write", _write), ("read", _read)):
-                    run = Measured(what, cores, masters, *_measure(work, url, nodes, given.rows, given.repeats))
+                for operation, work in (("write", _write), ("read", _read)):
+                    run = Measured(operation, cores, masters, *_measure(work, url, nodes, given.rows, given.repeats))
                     runs.append(run)
-                    name = f"{what}, {cores} cores, {masters} masters"
+                    name = f"{operation}, {cores} cores, {masters} masters"
                     print(report.line(name, [f"{run.rate:,.0f}", f"{run.spark:.2f}", f"{run.busiest:.2f}"]), flush=True)
         session(cores).stop()
     save(runs, given.output)
@@ -76,7 +76,7 @@ def _draw(runs: Sequence[Measured], path: Path) -> None:
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in runs:
         for cost, figure in (("Spark", run.spark), ("the busiest master", run.busiest)):
-            lines = curves.setdefault(f"{run.what}, processor s of {cost} per million rows", {})
+            lines = curves.setdefault(f"{run.operation}, processor s of {cost} per million rows", {})
             lines.setdefault(f"{run.cores} cores", []).append((run.masters, figure))
     named = labelled(curves)
     for cost, lines in named.items():
@@ -91,7 +91,7 @@ def _measure(
 ) -> tuple[float, float, float]:
     """Return the rows per second, and the processor seconds per million rows of Spark and of the busiest master."""
     work(url, 1000)
-    rates, ours, theirs = [], [], []
+    rates, of_spark, of_masters = [], [], []
     for _ in range(repeats):
         if work is _write:
             for node in nodes:
@@ -102,9 +102,9 @@ def _measure(
         work(url, rows)
         rates.append(rows / (time.perf_counter() - began))
         masters = [since(early, spent(node.pid)) for early, node in zip(busy, nodes, strict=True)]
-        theirs.append(max(masters) * 1e6 / rows)
-        ours.append((since(before, spent(os.getpid())) - sum(masters)) * 1e6 / rows)
-    return max(rates), min(ours), min(theirs)
+        of_masters.append(max(masters) * 1e6 / rows)
+        of_spark.append((since(before, spent(os.getpid())) - sum(masters)) * 1e6 / rows)
+    return max(rates), min(of_spark), min(of_masters)
 
 
 def _write(url: str, rows: int) -> None:

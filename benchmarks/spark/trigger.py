@@ -36,8 +36,8 @@ def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
             add_entries(connection, size, _key(size))
         time.sleep(_SETTLE_SECONDS)  # segments are packed one second after they are full, a few at a time
         taken = {
-            name: _in_turns([_Query(connection, _key(size), said) for size in sizes], triggers)
-            for name, said in (("no group", {}), ("group", {"group": "bench"}))
+            name: _in_turns([_Query(connection, _key(size), settings) for size in sizes], triggers)
+            for name, settings in (("no group", {}), ("group", {"group": "bench"}))
         }
     for name, of_sizes in taken.items():
         medians = [statistics.median(runs) for runs in of_sizes]

@@ -68,11 +68,11 @@ def _rows(count: int) -> Any:
 def _measure(port: int, mode: str, table: Any) -> tuple[float, float, float]:
     """Return seconds, processor seconds, and the longest PING in milliseconds."""
     user = "driver:x@" if mode == "staged by the driver" else ""
-    said: dict[str, Any] = {"stream": "s", "mode": mode.split(maxsplit=1)[0]}
+    settings: dict[str, Any] = {"stream": "s", "mode": mode.split(maxsplit=1)[0]}
     if mode != "append":
-        said["write_id"] = uuid.uuid4().hex
+        settings["write_id"] = uuid.uuid4().hex
     schema = WriteSchema(tuple(table.schema.names), False, False, False)
-    sink = plan(Address(f"redis://{user}127.0.0.1:{port}"), WriteOptions(**said), schema, False, False)
+    sink = plan(Address(f"redis://{user}127.0.0.1:{port}"), WriteOptions(**settings), schema, False, False)
     with _Pings(port) as pings:
         begin, spent = time.perf_counter(), time.process_time()
         message = sink.write(iter([table.slice(at, _BATCH) for at in range(0, table.num_rows, _BATCH)]))

@@ -54,13 +54,13 @@ def measure(port: int, request: bytes, after: float = 0.0) -> tuple[Pause, Pause
         later = run.run_for(after) if after else None
     if run.head.startswith(b"-"):
         raise RefusedError(run.head.split(b"\r\n")[0][1:].decode(errors="replace"))
-    own = (run.end - run.begin) / 1e6
-    return _pause(answered, own), _pause(later, own) if later is not None else None
+    duration = (run.end - run.begin) / 1e6
+    return _pause(answered, duration), _pause(later, duration) if later is not None else None
 
 
-def _pause(taken: Sequence[float], own: float) -> Pause:
+def _pause(taken: Sequence[float], duration: float) -> Pause:
     worst, p99 = np.percentile(taken, [100, 99])
-    return Pause(float(worst), float(p99), own)
+    return Pause(float(worst), float(p99), duration)
 
 
 def _connect(port: int) -> socket.socket:

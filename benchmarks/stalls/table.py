@@ -85,12 +85,12 @@ def run_case(case: Case, there: list[Stage], rounds: int) -> tuple[Pauses, Pause
         for stage in there:
             bench = stage.bench()
             try:
-                one, two = measure(bench.server.port, case.request(bench), case.after)
+                until_reply, after_reply = measure(bench.server.port, case.request(bench), case.after)
             except RefusedError:
                 continue
-            answered[stage.name].append(one)
-            if two is not None:
-                later[stage.name].append(two)
+            answered[stage.name].append(until_reply)
+            if after_reply is not None:
+                later[stage.name].append(after_reply)
             if case.spoils:
                 stage.close()
     return answered, later
@@ -100,15 +100,19 @@ def medians(pauses: list[Pause]) -> Pause | None:
     """Return the medians of the rounds; None if there are no rounds."""
     if not pauses:
         return None
-    return Pause(*(statistics.median(column) for column in zip(*(asdict(one).values() for one in pauses), strict=True)))
+    return Pause(
+        *(statistics.median(column) for column in zip(*(asdict(pause).values() for pause in pauses), strict=True))
+    )
 
 
-def shown(pauses: Pauses, *, own: bool) -> str:
+def shown(pauses: Pauses, *, with_duration: bool) -> str:
     """Return a row's columns, and a mark if the engine's longest PING misses its target."""
     cells = []
     for rounds in pauses.values():
         median = medians(rounds)
-        numbers = [None] * _COLUMNS if median is None else [median.worst, median.p99, median.own if own else None]
+        numbers = (
+            [None] * _COLUMNS if median is None else [median.worst, median.p99, median.own if with_duration else None]
+        )
         cells.append("".join(f"{'':10}" if number is None else f"{number:10.1f}" for number in numbers))
     ours = medians(pauses.get("engine", []))
     rest = [] if ours is None else ["" if ours.worst <= targets.STALL_MS else "MISSED"]
@@ -139,7 +143,7 @@ def run(scale: float, rounds: int, only: str = "", server: str = "") -> dict[str
                 answered, later = run_case(case, there, rounds)
                 for name, pauses in ((case.name, answered), (case.name + _AFTER, later)):
                     if name == case.name or case.after:
-                        print(f"{name:{_WIDTH}}{shown(pauses, own=pauses is answered)}".rstrip(), flush=True)
-                        kept = {kind: [asdict(one) for one in found] for kind, found in pauses.items()}
-                        results.append({"case": name, "scene": scene.name, "milliseconds": kept})
+                        print(f"{name:{_WIDTH}}{shown(pauses, with_duration=pauses is answered)}".rstrip(), flush=True)
+                        milliseconds = {kind: [asdict(pause) for pause in found] for kind, found in pauses.items()}
+                        results.append({"case": name, "scene": scene.name, "milliseconds": milliseconds})
     return {"scale": scale, "target_ms": targets.STALL_MS, "results": results}

@@ -29,7 +29,7 @@ _FILES = ("*.parquet", "*=*/*.parquet")
 _OF_PATTERNS = "{}[]*?\\"
 
 
-def check_place(directory: str) -> None:
+def check_directory(directory: str) -> None:
     """Raise FILE_UNUSABLE if Hadoop treats the directory's name as a pattern: its files would not be found again."""
     found = " ".join(each for each in _OF_PATTERNS if each in directory)
     if found:
@@ -40,7 +40,7 @@ class Parquet:
     """The files of one query in a directory, which may also contain files of other queries. `query`: the query's ID."""
 
     def __init__(self, spark: SparkSession, files: Files, directory: str, query: str) -> None:
-        check_place(directory)
+        check_directory(directory)
         self._spark = spark
         self._files = files
         self._directory = directory
@@ -147,7 +147,7 @@ def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
 
     Raises ARCHIVE_MISSING if there are no files.
     """
-    check_place(directory)
+    check_directory(directory)
     while True:
         before = _journals(files, directory)
         found = [each.uri for each in found_in(files, directory)]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
 from pystreams.errors import fail
-from pystreams.jobs.parquet import Parquet, check_place
+from pystreams.jobs.parquet import Parquet, check_directory
 from pystreams.jobs.run import Run, Work
 
 _SHOWN = 1000  # maximum number of rows of a batch on the console
@@ -40,7 +40,7 @@ class TargetType(click.ParamType[Target]):
         if kind == "stream" and name:
             return Target("stream", name)
         if kind == "parquet" and name:
-            check_place(name)
+            check_directory(name)
             return Target("parquet", name.rstrip("/"))
         flag = param.opts[0] if param is not None else "--to"
         return fail("INVALID_VALUE", name=flag, value=value, expected="it must be stream:NAME, parquet:URI or console")

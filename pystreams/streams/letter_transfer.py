@@ -133,7 +133,7 @@ class _Between(Generic[L]):
         self._by_script = by_script
         self._notes = b"pystreams:{" + same_slot_tag(target) + b"}:letters:" + source
         self._adding: list[L] = []
-        self._mine: set[bytes] = set()  # letters that this transfer has added, according to their notes
+        self._added: set[bytes] = set()  # letters that this transfer has added, according to their notes
         self._mark = secrets.token_hex(8).encode()
         self._noted: list[bytes] = []  # letters that are in the target and not removed yet
         self._old: list[bytes] = []  # letters with outdated notes: they no longer exist, or were not added
@@ -147,13 +147,13 @@ class _Between(Generic[L]):
                 self._old.append(letter.id)  # an outdated note: its letter was not added
             else:
                 self._noted.append(letter.id)
-                self._mine.add(letter.id)
+                self._added.add(letter.id)
         if self._noted:
             ask(self._connection, "XDEL", self._source, *self._noted)
         if self._noted or self._old:
             ask(self._connection, "HDEL", self._notes, *self._noted, *self._old)
         _raise_first(self._connection, self._target, results)
-        return [self._page[each] for each in self._noted if each in self._mine]
+        return [self._page[each] for each in self._noted if each in self._added]
 
     def _decide(self, replies: list[Any]) -> list[Command]:
         notes = {each: note.partition(b" ") for each, note in pairs(replies[0]).items()}
@@ -165,7 +165,7 @@ class _Between(Generic[L]):
             each for each in self._page if each in there and each in notes and notes[each][0] == self._digest(each)
         ]
         # If a reply to EXEC was lost, this transfer's notes exist already.
-        self._mine = {each for each in self._noted if notes[each][2] == self._mark}
+        self._added = {each for each in self._noted if notes[each][2] == self._mark}
         self._adding = [letter for each, letter in self._page.items() if each in there and each not in self._noted]
         if not self._adding:
             return []

@@ -49,10 +49,10 @@ def _parts(page: Page) -> tuple[Any, Any]:
         return pa.nulls(page.count, pa.binary()), pa.repeat(pa.scalar(_UNKNOWN, pa.binary()), page.count)
     value = page.column(b"value")
     is_extended = pc.and_(pc.is_valid(value), pa.array(sizes > 1))
-    one = pa.array(np.minimum(firsts, len(names) - 1))
+    indexes = pa.array(np.minimum(firsts, len(names) - 1))
     is_compact = pa.array(sizes == 1)
-    key = pc.if_else(is_extended, page.column(b"key"), pc.if_else(is_compact, names.take(one), None))
-    value = pc.if_else(is_extended, value, pc.if_else(is_compact, texts.take(one), _UNKNOWN))
+    key = pc.if_else(is_extended, page.column(b"key"), pc.if_else(is_compact, names.take(indexes), None))
+    value = pc.if_else(is_extended, value, pc.if_else(is_compact, texts.take(indexes), _UNKNOWN))
     return key, value
 
 

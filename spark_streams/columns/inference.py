@@ -94,31 +94,31 @@ _JSON: tuple[tuple[type, Callable[[], spark.DataType]], ...] = (
 def json_type(value: Any) -> spark.DataType:
     """Return the type of a JSON value."""
     if isinstance(value, dict):
-        return spark.StructType([spark.StructField(name, json_type(one)) for name, one in value.items()])
+        return spark.StructType([spark.StructField(name, json_type(member)) for name, member in value.items()])
     if isinstance(value, list):
         element: spark.DataType = spark.NullType()
-        for one in value:
-            element = merged(element, json_type(one))
+        for item in value:
+            element = merged(element, json_type(item))
         return spark.ArrayType(element)
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         return spark.DoubleType()
     return next((make() for kind, make in _JSON if isinstance(value, kind)), spark.NullType())
 
 
-def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
+def merged(left: spark.DataType, right: spark.DataType) -> spark.DataType:
     """Return the narrowest type that fits the values of both types."""
-    if isinstance(one, spark.NullType) or one == other:
-        return other
-    if isinstance(other, spark.NullType):
-        return one
-    if isinstance(one, spark.StructType) and isinstance(other, spark.StructType):
-        fields = {field.name: field.dataType for field in one}
-        for field in other:
+    if isinstance(left, spark.NullType) or left == right:
+        return right
+    if isinstance(right, spark.NullType):
+        return left
+    if isinstance(left, spark.StructType) and isinstance(right, spark.StructType):
+        fields = {field.name: field.dataType for field in left}
+        for field in right:
             fields[field.name] = merged(fields.get(field.name, spark.NullType()), field.dataType)
         return spark.StructType([spark.StructField(name, kind) for name, kind in fields.items()])
-    if isinstance(one, spark.ArrayType) and isinstance(other, spark.ArrayType):
-        return spark.ArrayType(merged(one.elementType, other.elementType))
-    if {type(one), type(other)} == {spark.LongType, spark.DoubleType}:
+    if isinstance(left, spark.ArrayType) and isinstance(right, spark.ArrayType):
+        return spark.ArrayType(merged(left.elementType, right.elementType))
+    if {type(left), type(right)} == {spark.LongType, spark.DoubleType}:
         return spark.DoubleType()
     return spark.StringType()
 

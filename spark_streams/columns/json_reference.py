@@ -141,13 +141,13 @@ def _converter(target: Any) -> Convert:
         return lambda value: variants.from_json(_exact(value))
     if types.is_list(target):
         element = converter(target.value_type)
-        return lambda value: [element(one) for one in of(list, value)]
+        return lambda value: [element(member) for member in of(list, value)]
     if types.is_struct(target):
         fields = [(field.name, converter(field.type)) for field in target]
         return lambda value: {name: _member(of(dict, value), name, convert) for name, convert in fields}
     if types.is_map(target):
         key, item = _key_converter(target.key_type), converter(target.item_type)
-        return lambda value: [(key(name), item(one)) for name, one in of(dict, value).items()]
+        return lambda value: [(key(name), item(member)) for name, member in of(dict, value).items()]
     return scalar(target).from_json(target)
 
 

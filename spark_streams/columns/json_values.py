@@ -41,7 +41,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         if rows is None:
             return None
         found = {name: _typed(rows[name], kind) for name, kind in quick.items()}
-        return None if None in found.values() else {name: (one, None) for name, one in found.items()}
+        return None if None in found.values() else {name: (values, None) for name, values in found.items()}
 
     found = in_chunks(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
     others = {name: kind for name, kind in kinds.items() if name not in quick}
@@ -93,7 +93,7 @@ def _joined(parts: list[Converted]) -> Converted:
     if all(wrong is None for _, wrong in parts):
         return column, None
     return column, pa.concat_arrays(
-        [pa.repeat(pa.scalar(False), len(one)) if wrong is None else wrong for one, wrong in parts]
+        [pa.repeat(pa.scalar(False), len(part)) if wrong is None else wrong for part, wrong in parts]
     )
 
 

@@ -39,7 +39,7 @@ def column(values: Any) -> Any:
 
 def stored_type(kind: Any) -> Any:
     """Return the type with integers for dates and times, because Python cannot represent all of Spark's values."""
-    return nullable(with_scalars(kind, lambda one: scalar(one).stored_kind or one))
+    return nullable(with_scalars(kind, lambda leaf: scalar(leaf).stored_kind or leaf))
 
 
 def nullable(kind: Any) -> Any:

@@ -11,7 +11,7 @@ ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_de
 #: Column with a JSON object that maps each column whose value did not parse to the original text.
 RESCUED = "_rescued"
 #: The connector's own columns with their allowed types; the first is the default.
-OWN: dict[str, tuple[type[spark.DataType], ...]] = {
+RESERVED: dict[str, tuple[type[spark.DataType], ...]] = {
     ID: (spark.StringType,),
     STREAM: (spark.StringType,),
     TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
@@ -25,9 +25,9 @@ SCALARS = tuple(
 _TEXTS = (spark.StringType, spark.BinaryType)
 
 
-def check_own(field: spark.StructField) -> None:
+def check_reserved(field: spark.StructField) -> None:
     """Raise RESERVED_COLUMN if this is one of the connector's own columns and its type is not allowed."""
-    kinds = OWN[field.name]
+    kinds = RESERVED[field.name]
     if not isinstance(field.dataType, kinds):
         expected = kinds[0]().simpleString()
         fail("RESERVED_COLUMN", column=field.name, type=field.dataType.simpleString(), expected=expected)

@@ -33,11 +33,11 @@ from spark_streams.columns.names import (
     DELIVERIES,
     FIELDS,
     ID,
-    OWN,
     RESCUED,
+    RESERVED,
     STREAM,
     TIMESTAMP,
-    check_own,
+    check_reserved,
     has_text,
     is_fields_map,
 )
@@ -109,8 +109,8 @@ class ReadSchema:
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
             kind = field.dataType
-            if field.name in OWN:
-                check_own(field)
+            if field.name in RESERVED:
+                check_reserved(field)
             elif field.name in (corrupt, RESCUED):
                 if not isinstance(kind, spark.StringType):
                     fail("RESERVED_COLUMN", column=field.name, type=kind.simpleString(), expected="string")
@@ -158,10 +158,10 @@ class ReadSchema:
         page: Page,
         stream: Origin,
         deliveries: Any = None,
-        kept: Any = None,
+        mask: Any = None,
         counts: Counter[str] | None = None,
     ) -> Any:
-        """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
+        """Return the page as a record batch. `mask`, a boolean array, selects the rows; None selects all.
 
         `deliveries` is an int32 array of each entry's number of deliveries; None if the numbers are unknown. Values
         that do not fit are counted by column in `counts`. Raises NULL_IN_COLUMN for a null in a column that is not
@@ -177,7 +177,7 @@ class ReadSchema:
             column, wrong = self._column(field, page, stream, deliveries, rows)
             columns.append(column)
             if wrong is not None:
-                wrong = wrong if kept is None else pc.and_(wrong, kept)
+                wrong = wrong if mask is None else pc.and_(wrong, mask)
                 row = pc.index(wrong, True).as_py()
                 if row >= 0 and (first is None or row < first[0]):
                     first = row, field
@@ -196,12 +196,12 @@ class ReadSchema:
                 columns[self.arrow.get_field_index(RESCUED)] = self._rescued(page, misfits)
             batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
         if malformed is not None and self.mode == "DROPMALFORMED":
-            kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
-        batch = batch if kept is None else batch.filter(kept)
+            mask = pc.invert(malformed) if mask is None else pc.and_(mask, pc.invert(malformed))
+        batch = batch if mask is None else batch.filter(mask)
         for field, column in zip(self.arrow, batch.columns, strict=True):
             if not field.nullable and column.null_count:
                 row = pc.index(pc.is_null(column), True).as_py()
-                row = row if kept is None else pc.indices_nonzero(kept)[row].as_py()
+                row = row if mask is None else pc.indices_nonzero(mask)[row].as_py()
                 entry, name = page.ids()[row].as_py().decode(), _stream_at(stream, row)
                 fail("NULL_IN_COLUMN", stream=name, entry=entry, column=field.name)
         return batch
@@ -230,7 +230,7 @@ class ReadSchema:
     def _is_special(self, field: Any) -> bool:
         """Return whether a column is not a field of the entry."""
         name = field.name
-        return name in OWN or name in (self.corrupt, RESCUED) or (name == FIELDS and pa.types.is_map(field.type))
+        return name in RESERVED or name in (self.corrupt, RESCUED) or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
         return zones.type_in(kind, self.zone or self.home)
@@ -426,17 +426,17 @@ def _type_name(kind: Any) -> str:
         return str(kind)
 
 
-def _either(one: Any, other: Any) -> Any:
+def _either(left: Any, right: Any) -> Any:
     """Return the rows that are flagged by either of two boolean arrays; None flags no row."""
-    return other if one is None else one if other is None else pc.or_(one, other)
+    return right if left is None else left if right is None else pc.or_(left, right)
 
 
 def _streams(origin: Origin, count: int) -> Any:
     """Return the stream of each of `count` rows."""
     if isinstance(origin, str):
         return pa.repeat(pa.scalar(origin), count)
-    places = np.repeat(np.arange(len(origin)), [size for _, size in origin])
-    return pa.array([name for name, _ in origin]).take(pa.array(places))
+    indexes = np.repeat(np.arange(len(origin)), [size for _, size in origin])
+    return pa.array([name for name, _ in origin]).take(pa.array(indexes))
 
 
 def _counts_before(flags: Any) -> Any:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from spark_streams.columns import json_writer, values, zones
-from spark_streams.columns.names import FIELDS, ID, OWN, STREAM, check_own, has_text, is_fields_map
+from spark_streams.columns.names import FIELDS, ID, RESERVED, STREAM, check_reserved, has_text, is_fields_map
 from spark_streams.columns.types.table import is_nested
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
@@ -63,8 +63,8 @@ class WriteSchema:
         has_map = False
         for field in schema.fields:
             kind = field.dataType
-            if field.name in OWN:  # not a field of the entry
-                check_own(field)
+            if field.name in RESERVED:  # not a field of the entry
+                check_reserved(field)
             elif is_fields_map(field) and row_field is None:
                 has_map = True
             elif isinstance(kind, spark.NullType):
@@ -113,11 +113,11 @@ class WriteSchema:
         names: list[Any] = []
         texts: list[Any] = []
         for entry in column.to_pylist():
-            kept: Sequence[tuple[Any, Any]] = [
+            pairs: Sequence[tuple[Any, Any]] = [
                 pair for pair in entry or () if pair[1] is not None or self.null_value is not None
             ]
-            names.extend(name for name, _ in kept)
-            texts.extend(text for _, text in kept)
+            names.extend(name for name, _ in pairs)
+            texts.extend(text for _, text in pairs)
             offsets.append(len(names))
         kinds = column.type
         found = values.to_text(pa.array(texts, kinds.item_type))

@@ -23,7 +23,7 @@ def of_session() -> str | None:
 
 def type_in(kind: Any, zone: str) -> Any:
     """Return the Arrow type with its zones replaced by this one."""
-    return with_scalars(kind, lambda one: pa.timestamp(one.unit, zone) if getattr(one, "tz", None) else one)
+    return with_scalars(kind, lambda leaf: pa.timestamp(leaf.unit, zone) if getattr(leaf, "tz", None) else leaf)
 
 
 def array_in(column: Any, zone: str) -> Any:

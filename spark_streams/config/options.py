@@ -123,8 +123,8 @@ def check_streaming_write(given: Mapping[str, str]) -> None:
 
 
 def _write(given: Mapping[str, str], *, streaming: bool) -> tuple[ConnectOptions, WriteOptions]:
-    own = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
-    connect, write = _WRITE.parse(own, streaming=streaming)
+    remaining = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
+    connect, write = _WRITE.parse(remaining, streaming=streaming)
     return ConnectOptions(**connect), WriteOptions(**write)
 
 

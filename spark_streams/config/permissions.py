@@ -58,7 +58,7 @@ def _keys(streams: Sequence[str]) -> list[str]:
     if len(streams) <= _NAMED:
         return [f"~{stream}" for stream in streams]
     first, last = min(streams), max(streams)
-    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    same = next((at for at, (left, right) in enumerate(zip(first, last, strict=False)) if left != right), len(first))
     return [f"~{first[:same]}*"]
 
 

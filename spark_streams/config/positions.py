@@ -59,12 +59,12 @@ def parse_start(text: str, streams: tuple[str, ...] | None) -> Positions:
 
     JSON must name exactly `streams`, or any streams if `streams` is None (a pattern).
     """
-    return _parse(text, streams, lambda one: _position(one, end=False))
+    return _parse(text, streams, lambda value: _position(value, end=False))
 
 
 def parse_end(text: str, streams: tuple[str, ...] | None) -> Positions:
     """Return the end positions of a read; see `parse_start`."""
-    return _parse(text, streams, lambda one: _position(one, end=True))
+    return _parse(text, streams, lambda value: _position(value, end=True))
 
 
 def parse_times(text: str, streams: tuple[str, ...] | None, zone: str = time_zones.UTC) -> Positions:
@@ -72,7 +72,7 @@ def parse_times(text: str, streams: tuple[str, ...] | None, zone: str = time_zon
 
     A time without a zone is in `zone`.
     """
-    return _parse(text, streams, lambda one: _time(one, zone))
+    return _parse(text, streams, lambda value: _time(value, zone))
 
 
 def _parse(text: str, streams: tuple[str, ...] | None, read: Callable[[str], Position]) -> Positions:

@@ -83,8 +83,8 @@ def _discards(client: redis.Redis, deadline: float) -> Iterator[Discard]:
     cursor = -1
     while cursor != 0 and time.monotonic() < deadline:
         cursor, page = client.scan(max(cursor, 0), count=_PAGE, _type="stream")
-        own = (reports.STREAM.encode(), reports.MALFORMED_STREAM.encode())
-        names = [name for name in page if isinstance(name, bytes) and name not in own]
+        report_streams = (reports.STREAM.encode(), reports.MALFORMED_STREAM.encode())
+        names = [name for name in page if isinstance(name, bytes) and name not in report_streams]
         questions = client.pipeline(transaction=False)
         for name in names:
             questions.xlen(name)

@@ -42,15 +42,15 @@ VARIABLE = "PYSTREAMS_EMBEDDED"
 #: Name of an engine's Unix socket, in the driver's directory or in the result of `data_directory`.
 SOCKET = "socket"
 
-_KEPT = "data-"  # prefix of the directories of engines that keep their data
+_DATA_PREFIX = "data-"  # prefix of the directories of engines that keep their data
 _PATH_BYTES = 100  # maximum length of a socket's path; systems allow between 103 and 107 bytes
 
 #: Prefixes of variables that Spark sets for its Python workers, and for the program that `spark-submit` runs.
 SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 
 
-def find(*, kept: bool = False) -> tuple[Process, Path]:
-    """Return the driver of this process and its directory. `kept`: whether the engine stores its data in a directory.
+def find(*, persistent: bool = False) -> tuple[Process, Path]:
+    """Return the driver of this process and its directory. `persistent`: whether the engine stores its data on disk.
 
     Raises CONNECT_CLIENT, MISSING_URL or EMBEDDED_NOT_KEPT if the embedded engine cannot serve this driver.
     """
@@ -62,7 +62,7 @@ def find(*, kept: bool = False) -> tuple[Process, Path]:
     check_client(driver)
     jvm = _jvm()
     check_master(jvm)
-    if not kept:
+    if not persistent:
         check_service()
     if directory is None:
         directory = make_directory(driver)
@@ -131,9 +131,9 @@ def check_service() -> None:
         fail("EMBEDDED_NOT_KEPT", program=service)
 
 
-def data_directory(directory: Path, place: Path) -> Path:
-    """Return the directory, below `directory`, for the socket and record of the engine with its data in `place`."""
-    return directory / (_KEPT + sha256(os.fsencode(place)).hexdigest()[:16])
+def data_directory(directory: Path, data: Path) -> Path:
+    """Return the directory, below `directory`, for the socket and record of the engine with its data in `data`."""
+    return directory / (_DATA_PREFIX + sha256(os.fsencode(data)).hexdigest()[:16])
 
 
 def make_directory(driver: Process) -> Path:
@@ -155,8 +155,8 @@ def make_directory(driver: Process) -> Path:
             )
     # An engine that failed to start leaves its log, which is kept until its driver has ended.
     for other in directory.parent.iterdir():
-        gone = Process.parse(other.name)
-        if gone is not None and not gone.runs():
+        process = Process.parse(other.name)
+        if process is not None and not process.runs():
             shutil.rmtree(other, ignore_errors=True)
     return directory
 
@@ -178,5 +178,5 @@ def directories() -> Iterator[tuple[Process, Path]]:
             driver = Process.parse(directory.name)
             if driver is not None and driver.runs() and _is_private(directory):
                 yield driver, directory
-                for kept in sorted(directory.glob(_KEPT + "*")):
-                    yield driver, kept
+                for engine_directory in sorted(directory.glob(_DATA_PREFIX + "*")):
+                    yield driver, engine_directory

@@ -89,18 +89,18 @@ def address(data: str | None = None) -> Address:
 
     Raises EmbeddedError, with the path of the engine's log, if it does not start.
     """
-    process, directory = drivers.find(kept=data is not None)
+    process, directory = drivers.find(persistent=data is not None)
     settings: list[str] = []
     life_of_data = f"in memory, until its driver ends (process {process.pid})"
     if data is not None:
-        place = (home() / data).expanduser().absolute()
+        data_directory = (home() / data).expanduser().absolute()
         try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            data_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
-            fail("EMBEDDED_NO_DATA", directory=place, reason=problem.strerror)
-        settings = [_DIRECTORY, str(place), "--appendonly", "yes"]
-        life_of_data = f"in {place}, where they remain after its driver ends"
-        directory = drivers.data_directory(directory, place)
+            fail("EMBEDDED_NO_DATA", directory=data_directory, reason=problem.strerror)
+        settings = [_DIRECTORY, str(data_directory), "--appendonly", "yes"]
+        life_of_data = f"in {data_directory}, where they remain after its driver ends"
+        directory = drivers.data_directory(directory, data_directory)
     try:
         if data is not None:
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -127,8 +127,8 @@ class Running:
     data: str | None
 
     def __str__(self) -> str:
-        kept = "in memory" if self.data is None else f"in {self.data}"
-        return f"{self.url} ({kept}, of process {self.driver.pid}: {processes.shown(self.driver.pid)})"
+        storage = "in memory" if self.data is None else f"in {self.data}"
+        return f"{self.url} ({storage}, of process {self.driver.pid}: {processes.shown(self.driver.pid)})"
 
 
 def running() -> list[Running]:

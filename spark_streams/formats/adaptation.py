@@ -116,8 +116,8 @@ def _offsets(column: Any) -> Any:
     """Return the offsets of a map array; an offset is null if its map is null."""
     if not column.null_count:
         return column.offsets
-    gone = pa.concat_arrays([pc.is_null(column), pa.array([False])])
-    return pc.if_else(gone, pa.scalar(None, pa.int32()), column.offsets)
+    nulls = pa.concat_arrays([pc.is_null(column), pa.array([False])])
+    return pc.if_else(nulls, pa.scalar(None, pa.int32()), column.offsets)
 
 
 def _scalars(column: Any, kind: Any) -> Any:
@@ -128,7 +128,11 @@ def _scalars(column: Any, kind: Any) -> Any:
         return pc.cast(pc.cast(column, pa.int64()), kind)
     if types.is_duration(source) and types.is_integer(kind):
         return pc.cast(pc.cast(column, pa.int64()), kind)
-    if is_nested(source) or is_nested(kind) or not any(one(source) and other(kind) for one, other in _FAMILIES):
+    if (
+        is_nested(source)
+        or is_nested(kind)
+        or not any(is_source(source) and is_target(kind) for is_source, is_target in _FAMILIES)
+    ):
         raise TypeError(f"{source} as {kind}")
     if types.is_temporal(kind):
         return pc.cast(column, options=pc.CastOptions(kind, allow_time_truncate=True))

@@ -124,20 +124,20 @@ def _column(walk: _Walk, field: PlainField, *, is_needed: bool) -> Any:
     Returns the field's values as an array; None if the field is not needed.
     """
     everywhere = np.arange(len(walk.at))
-    rows, gone = everywhere, None
+    rows, nulls = everywhere, None
     if field.null is not None:
         branches = walk.read(everywhere, 1)[:, 0]
-        gone = branches == 2 * field.null
-        if np.any(branches[~gone] != 2 * (1 - field.null)):
+        nulls = branches == 2 * field.null
+        if np.any(branches[~nulls] != 2 * (1 - field.null)):
             raise _DeclinedError
-        rows = np.flatnonzero(~gone)
+        rows = np.flatnonzero(~nulls)
     made = _READERS[field.kind](walk, rows, field)
     if not is_needed:
         return None
-    if gone is None or not gone.any():
+    if nulls is None or not nulls.any():
         return made
-    places = np.cumsum(~gone) - 1
-    return made.take(pa.array(places, pa.int64(), mask=gone))
+    indexes = np.cumsum(~nulls) - 1
+    return made.take(pa.array(indexes, pa.int64(), mask=nulls))
 
 
 def _integers(walk: _Walk, rows: Any, field: PlainField) -> Any:
@@ -175,8 +175,8 @@ def _texts(walk: _Walk, rows: Any, field: PlainField) -> Any:
         raise _DeclinedError
     walk.move(rows, starts + sizes)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    places = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(walk.octets[places])]
+    positions = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(walk.octets[positions])]
     made = pa.BinaryArray.from_buffers(pa.binary(), len(sizes), buffers)
     return made if field.kind == "bytes" else made.cast(pa.string())  # the cast raises if a text is not UTF-8
 

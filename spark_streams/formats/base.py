@@ -36,8 +36,8 @@ class Rows:
     def add(self, value: Any, plan: Any = None, *, wrong: bool = False) -> None:
         """Add the next entry's value: decoded with `plan`, missing (None), or undecodable (`wrong`)."""
         if plan is not None:
-            places, values = self.groups.setdefault(plan, ([], []))
-            places.append(self.count)
+            numbers, values = self.groups.setdefault(plan, ([], []))
+            numbers.append(self.count)
             values.append(value)
         elif wrong:
             self.wrong.append(self.count)
@@ -54,16 +54,16 @@ def columns_of(
     names = list(kinds)
     parts: dict[str, list[Converted]] = {name: [] for name in names}
     order: list[int] = []
-    for plan, (places, values) in rows.groups.items():
+    for plan, (numbers, values) in rows.groups.items():
         try:
             found = arrays(plan, values, names)
         except _MISFIT:
-            places, values = _that_fit(rows, plan, arrays, names)
+            numbers, values = _that_fit(rows, plan, arrays, names)
             found = arrays(plan, values, names)
-        order += places
+        order += numbers
         for name, kind in kinds.items():
             part = found.get(name)
-            parts[name].append((pa.nulls(len(places), kind), None) if part is None else adapted(part, kind))
+            parts[name].append((pa.nulls(len(numbers), kind), None) if part is None else adapted(part, kind))
     flags = np.zeros(rows.count, bool)
     flags[rows.wrong] = True
     undecoded = pa.array(flags) if rows.wrong else None
@@ -72,16 +72,16 @@ def columns_of(
 
 def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
     """Return the rows and values that fit the plan's types. The plan's other rows are recorded as malformed."""
-    places, values = [], []
-    for place, value in zip(*rows.groups[plan], strict=True):
+    numbers, values = [], []
+    for number, value in zip(*rows.groups[plan], strict=True):
         try:
             arrays(plan, [value], names)
         except _MISFIT:
-            rows.wrong.append(place)
+            rows.wrong.append(number)
         else:
-            places.append(place)
+            numbers.append(number)
             values.append(value)
-    return places, values
+    return numbers, values
 
 
 def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:
@@ -91,10 +91,10 @@ def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, 
     if len(parts) == 1 and len(order) == count:
         return parts[0]  # all rows are in the part, so no row is undecodable
     column = pa.concat_arrays([column for column, _ in parts])
-    place: list[int | None] = [None] * count
+    indexes: list[int | None] = [None] * count
     for index, row in enumerate(order):
-        place[row] = index
-    taken = pa.array(place, pa.int32())
+        indexes[row] = index
+    taken = pa.array(indexes, pa.int32())
     column = column.take(taken)
     if all(wrong is None for _, wrong in parts):
         return column, undecoded

@@ -72,9 +72,9 @@ class ProtobufReader:
 
     def fields(self) -> list[spark.StructField]:
         """Return the columns of the schema's message."""
-        return spark_fields({name: each.arrow for name, each in self._own().fields.items()})
+        return spark_fields({name: each.arrow for name, each in self._default_plan().fields.items()})
 
-    def _own(self) -> _Plan:
+    def _default_plan(self) -> _Plan:
         assert self.schema is not None
         kind, _ = _messages(self.schema, self.source).message(self.message)
         return _plan(_messages(self.schema, self.source), kind)
@@ -82,27 +82,27 @@ class ProtobufReader:
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_reference.members`."""
         rows = Rows()
-        own = self._own() if self.registry is None else None
+        default = self._default_plan() if self.registry is None else None
         known: dict[tuple[int, tuple[int, ...]], _Plan] = {}
         for value in texts.to_pylist():
             if value is None:
                 rows.add(None)
                 continue
             try:
-                rows.add(*self._message(value, own, known))
+                rows.add(*self._message(value, default, known))
             except UndecodableError:
                 rows.add(None, wrong=True)
         return columns_of(rows, kinds, _arrays)
 
     def _message(
-        self, value: bytes, own: _Plan | None, known: dict[tuple[int, tuple[int, ...]], _Plan]
+        self, value: bytes, default: _Plan | None, known: dict[tuple[int, tuple[int, ...]], _Plan]
     ) -> tuple[Any, _Plan]:
         """Return the message of a value, and its plan.
 
-        `own`: plan for values without a header. `known`: plans found so far.
+        `default`: plan for values without a header. `known`: plans found so far.
         """
-        if own is not None:
-            return protobuf.parse(own.kind, value), own
+        if default is not None:
+            return protobuf.parse(default.kind, value), default
         schema_id, rest = split(value)
         path, payload = split_indexes(rest)
         plan = known.get((schema_id, path))
@@ -112,7 +112,7 @@ class ProtobufReader:
 
     def member_texts(self, value: bytes) -> dict[str, str]:
         """Return each field of a message as JSON text. Raises UndecodableError if the message cannot be decoded."""
-        message, plan = self._message(value, self._own() if self.registry is None else None, {})
+        message, plan = self._message(value, self._default_plan() if self.registry is None else None, {})
         return {name: dump(each) for name, each in plan.messages.as_json(message).items()}
 
     def text(self, value: bytes) -> str:
@@ -219,8 +219,8 @@ def _lists(rows: list[Any], inner: _Field) -> Any:
 def _bounds(rows: list[Any]) -> Any:
     """Return the offsets of each row's values in a list array; null for a row without a message."""
     ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
-    gone = np.array([*(row is None for row in rows), False], bool)
-    return pa.array(ends, pa.int32(), mask=gone)
+    nulls = np.array([*(row is None for row in rows), False], bool)
+    return pa.array(ends, pa.int32(), mask=nulls)
 
 
 def _map(field: Any, making: _Making, inside: tuple[str, ...]) -> _Field:
@@ -279,9 +279,9 @@ def _message(descriptor: Any, making: _Making, inside: tuple[str, ...]) -> _Fiel
     arrow = pa.struct([(name, each.arrow) for name, each in fields.items()])
 
     def decode(values: Sequence[Any]) -> Any:
-        gone = pa.array([value is None for value in values], pa.bool_())
+        nulls = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(
-            [each.decode(values) for each in fields.values()], fields=list(arrow), mask=gone
+            [each.decode(values) for each in fields.values()], fields=list(arrow), mask=nulls
         )
 
     return _Field(arrow, decode, lambda value: _keywords(value, fields))

@@ -37,7 +37,7 @@ def reader(options: ReadOptions) -> Reader:
     Raises SCHEMA_UNUSABLE and errors of a registry.
     """
     registry = _registry(options)
-    schema, source = _own(options), _source(options)
+    schema, source = _configured(options), _source(options)
     if schema is None and registry is not None:
         subject = _subject(options)
         latest = None if subject is None else registry.latest(subject)
@@ -73,7 +73,7 @@ def writer(options: WriteOptions, fields: Any) -> Writer:
     Raises SCHEMA_UNUSABLE, SCHEMA_INCOMPATIBLE, SUBJECT_MISSING and errors of a registry.
     """
     registry = _registry(options)
-    schema, source = _own(options), _source(options)
+    schema, source = _configured(options), _source(options)
     schema_id: int | None = None
     if registry is not None:
         subject = _subject(options)
@@ -122,7 +122,7 @@ def _check_kind(options: ReadOptions | WriteOptions, schema: Schema, source: str
         fail("SCHEMA_UNUSABLE", source=source, reason=reason)
 
 
-def _own(options: ReadOptions | WriteOptions) -> Schema | None:
+def _configured(options: ReadOptions | WriteOptions) -> Schema | None:
     """Return the schema given by an option or in a file; None if neither is set."""
     if options.value_schema_file is not None:
         return schema_in(options.value_format, options.value_schema_file, options.value_message)

@@ -40,24 +40,24 @@ class PushdownReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Narrow the read by the filters, and return all filters, so that Spark applies them again."""
-        for one in filters:
-            self.narrow(_streams(one), *_times(one))
+        for predicate in filters:
+            self.narrow(_streams(predicate), *_times(predicate))
         return filters
 
 
-def _streams(one: Filter) -> set[str] | None:
+def _streams(predicate: Filter) -> set[str] | None:
     """Return the streams whose rows can pass the filter; None if it does not restrict the streams."""
-    if getattr(one, "attribute", None) != (STREAM,):
+    if getattr(predicate, "attribute", None) != (STREAM,):
         return None
-    if isinstance(one, EqualTo):
-        return {one.value}
-    return set(one.value) if isinstance(one, In) else None
+    if isinstance(predicate, EqualTo):
+        return {predicate.value}
+    return set(predicate.value) if isinstance(predicate, In) else None
 
 
-def _times(one: Filter) -> tuple[StreamId, StreamId]:
+def _times(predicate: Filter) -> tuple[StreamId, StreamId]:
     """Return a range (after, upto] of IDs. Rows outside this range cannot pass the filter."""
-    value: Any = getattr(one, "value", None)
-    if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
+    value: Any = getattr(predicate, "value", None)
+    if getattr(predicate, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST
     if value.tzinfo is None:
         # Without a zone, allow for every zone.
@@ -67,11 +67,11 @@ def _times(one: Filter) -> tuple[StreamId, StreamId]:
         low = high = _milliseconds(value)
     after = StreamId(max(0, low), 0).before() if low >= 0 else ZERO
     upto = StreamId(high, U64_MAX) if high >= 0 else ZERO
-    if isinstance(one, EqualTo):
+    if isinstance(predicate, EqualTo):
         return after, upto
-    if isinstance(one, (GreaterThan, GreaterThanOrEqual)):
+    if isinstance(predicate, (GreaterThan, GreaterThanOrEqual)):
         return after, LAST
-    if isinstance(one, (LessThan, LessThanOrEqual)):
+    if isinstance(predicate, (LessThan, LessThanOrEqual)):
         return ZERO, upto
     return ZERO, LAST
 

@@ -86,10 +86,10 @@ def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[b
     """Close the ledger, on behalf of the driver at the end of the batch. Raises BATCH_COMMITTED."""
     if not protocol.has_ledger:
         return Account(tuple(streams))
-    streams, number, is_mine = [*streams], 1, False
-    while not is_mine:
+    streams, number, is_recorded = [*streams], 1, False
+    while not is_recorded:
         found: list[bytes] = connection.commands(protocol.close(streams, number))[-1]
-        number, is_mine = protocol.driver_number(found)
+        number, is_recorded = protocol.driver_number(found)
     return protocol.account(found)
 
 
@@ -125,7 +125,7 @@ def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes
         wanted += [(stream, int(partition)) for partition, batch in batches if int(batch) == writer.batch]
     for at in range(0, len(wanted), _AT_ONCE):
         part = wanted[at : at + _AT_ONCE]
-        states = connection.commands([("HMGET", writer.fence_key(*place), *FENCE_FIELDS) for place in part])
+        states = connection.commands([("HMGET", writer.fence_key(*fence), *FENCE_FIELDS) for fence in part])
         for (stream, partition), values in zip(part, states, strict=True):
             state = FenceState.parse(values)
             if state.batch == writer.batch and state.rows:
@@ -142,8 +142,8 @@ def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes
         for stream, found in seen.items()
         if found.record.batch == writer.batch
     }
-    gone = gone_streams(connection, written, writer.attempt)
-    return seen | {stream: replace(seen[stream], is_gone=True) for stream in gone}
+    deleted = gone_streams(connection, written, writer.attempt)
+    return seen | {stream: replace(seen[stream], is_gone=True) for stream in deleted}
 
 
 def claim(
@@ -187,7 +187,7 @@ def number_of_write(
 
     Raises ATTEMPT_REPLACED if a later batch has begun, and WRITE_CONTENDED.
     """
-    key, keep_ms = forms.writes_key(query), forms.kept_ms(options, lasting=True)
+    key, keep_ms = forms.writes_key(query), forms.retention_ms(options, lasting=True)
     number = 0
 
     def decide(replies: list[Any]) -> list[Command]:

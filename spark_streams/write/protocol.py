@@ -233,8 +233,8 @@ class BatchRecord:
     def allows(self, writer: WriterId, event: Event) -> bool:
         """Return whether the writer's attempt may add rows by this event."""
         state = self.state(writer.batch)
-        is_mine = state is State.NEW or self.attempt == writer.attempt
-        return (state, event) in TRANSITIONS and is_mine
+        is_ours = state is State.NEW or self.attempt == writer.attempt
+        return (state, event) in TRANSITIONS and is_ours
 
 
 @dataclass(frozen=True)
@@ -379,7 +379,7 @@ class Protocol:
     @classmethod
     def of(cls, writer: WriterId, options: WriteOptions, lasting: bool) -> Protocol:
         """Return the protocol for these options. `lasting`: whether the write may be repeated under its name."""
-        return cls(writer, kept_ms(options, lasting), lasting or options.mode == "staged")
+        return cls(writer, retention_ms(options, lasting), lasting or options.mode == "staged")
 
     def of_partition(self, partition: int) -> Protocol:
         """Return the protocol for another partition of the batch."""
@@ -494,8 +494,8 @@ class Protocol:
         prefix = b"driver:%d:" % self.writer.batch
         fields = zip(found[::2], found[1::2], strict=True)
         drivers = {int(name[len(prefix) :]): value.decode() for name, value in fields if name.startswith(prefix)}
-        mine = [number for number, attempt in drivers.items() if attempt == self.writer.attempt]
-        return (max(mine), True) if mine else (max(drivers, default=0) + 1, False)
+        numbers = [number for number, attempt in drivers.items() if attempt == self.writer.attempt]
+        return (max(numbers), True) if numbers else (max(drivers, default=0) + 1, False)
 
     def account(self, found: Sequence[bytes]) -> Account:
         """Return the value of the ledger, from the last reply to `close`. Raises BATCH_COMMITTED."""
@@ -587,11 +587,11 @@ class Protocol:
         """Return the commands that record that all streams are claimed. Raises ATTEMPT_REPLACED if there is a later
         driver, or if another attempt has recorded the same meanwhile.
         """
-        (prepared, later), mine, ledger = now, self.writer.attempt, self.writer.ledger_key
+        (prepared, later), attempt, ledger = now, self.writer.attempt, self.writer.ledger_key
         found = (prepared or b"").decode()
-        if later is not None or found not in (account.prepared, mine):
+        if later is not None or found not in (account.prepared, attempt):
             fail("ATTEMPT_REPLACED", stream=shown(ledger), batch=self.writer.batch)
-        return [] if found == mine else [("HSET", ledger, f"prepared:{self.writer.batch}", mine)]
+        return [] if found == attempt else [("HSET", ledger, f"prepared:{self.writer.batch}", attempt)]
 
     def publish(self, stream: bytes, fence: FenceState) -> list[Command]:
         """Return the commands that follow staged rows if the server itself moves and counts the rows."""
@@ -631,7 +631,7 @@ class Protocol:
         return [*late, *(("PEXPIRE", key, RECORD_MS) for key in (*others, writer.ledger_key))]
 
 
-def kept_ms(options: WriteOptions, lasting: bool) -> int:
+def retention_ms(options: WriteOptions, lasting: bool) -> int:
     """Return the retention of records after their last change, in milliseconds; 0 keeps them permanently.
 
     A write that cannot be repeated (not `lasting`) retires its records when it ends. Until then they are kept for at
@@ -650,15 +650,15 @@ def number_write(
 
     `found`: the reply to HGETALL of `writes_key`. Raises ATTEMPT_REPLACED if a later batch has begun.
     """
-    key, mine = writes_key(query), f"{batch}:{run}"
+    key, field = writes_key(query), f"{batch}:{run}"
     runs = {name.decode(): value.decode() for name, value in zip(found[::2], found[1::2], strict=True)}
-    known = [each for each in runs.get(mine, "").split(",") if each]
+    known = [each for each in runs.get(field, "").split(",") if each]
     if execution in known:
         return known.index(execution), []
     if any(int(name.partition(":")[0]) > batch for name in runs):
         fail("ATTEMPT_REPLACED", stream=shown(key), batch=batch)
     old = [name for name in runs if int(name.partition(":")[0]) < batch]
-    commands: list[Command] = [("HSET", key, mine, ",".join([*known, execution]))]
+    commands: list[Command] = [("HSET", key, field, ",".join([*known, execution]))]
     commands += [("HDEL", key, *old)] if old else []
     commands += [("PEXPIRE", key, keep_ms)] if keep_ms else []
     return len(known), commands

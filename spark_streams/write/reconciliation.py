@@ -81,9 +81,9 @@ def _refuse(
 ) -> NoReturn:
     fence = StreamFence(stream, replace(writer, partition=partition), address)
     fence.state = seen.fences.get(partition, FenceState())
-    mine = next((each for each in brought if each.partition == partition), None)
-    if mine is not None and not mine.differs and fence.state.rows < mine.base.rows:
-        found, known = fence.state.rows, mine.base.rows
+    task = next((each for each in brought if each.partition == partition), None)
+    if task is not None and not task.differs and fence.state.rows < task.base.rows:
+        found, known = fence.state.rows, task.base.rows
         fail("FENCE_BEHIND", stream=shown(stream), fence=shown(fence.key), rows=found, known=known)
     fence.differs()
 

@@ -258,10 +258,10 @@ def test_the_simulated_cluster_agrees_with_the_measured_ones() -> None:
     """The simulation predicts the share of several masters from one; executors limit an idle cluster, and masters a
     busy one.
     """
-    runs = {(run.what, run.cores, run.masters): run for run in cluster.measured()}
+    runs = {(run.operation, run.cores, run.masters): run for run in cluster.measured()}
     assert {masters for _, _, masters in runs} > {1}
-    for (workload, cores, masters), run in runs.items():
-        assert cluster.predicted_share(runs[workload, cores, 1], masters) == pytest.approx(run.busiest, rel=0.3)
+    for (operation, cores, masters), run in runs.items():
+        assert cluster.predicted_share(runs[operation, cores, 1], masters) == pytest.approx(run.busiest, rel=0.3)
     by_executors, _, _ = cluster.simulate(4.0, 0.01, executors=10, masters=5, streams=100)
     assert by_executors == pytest.approx(10 * 1e6 / 4.01, rel=0.1)
     by_masters, busiest, _ = cluster.simulate(1.0, 2.0, executors=50, masters=1, streams=1)

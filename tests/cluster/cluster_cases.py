@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 
-from scripts.peers import PLACE
+from scripts.peers import PEERS_DIR
 from streamwire.slots import slot_of
 from tests.cluster.standalone import Application, Standalone, standalone
 from tests.packaging.distributions import environment
@@ -163,7 +163,7 @@ def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Return the server that the cluster consists of; the newer one is provided by scripts/peers."""
     kind: str = request.param
     if kind != "redis":
-        path = PLACE / kind / "bin" / "redis-server"
+        path = PEERS_DIR / kind / "bin" / "redis-server"
         if not path.exists():
             pytest.skip(f"scripts/peers get {kind} unpacks it")
         monkeypatch.setenv("REDIS_SERVER", str(path))

@@ -24,7 +24,7 @@ from streamclient.errors import PystreamsError
 INTERVAL = 2.0
 HOUR_MS = 3_600_000
 _FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
-_PAUSE_GONE = 1.0  # pause after a failure, in seconds
+_PAUSE_UNREACHABLE = 1.0  # pause after a failure, in seconds
 _RETRY_MS = 500
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
 _PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of a sample
@@ -163,7 +163,7 @@ class Sampler:
                     connection.close()
                     connection = None
                 self._became(self.state.snapshot, str(failure))
-                pause = _PAUSE_GONE
+                pause = _PAUSE_UNREACHABLE
                 samples = ServerSamples(self._also_sent)
             self._wake.wait(pause)
         if connection is not None:

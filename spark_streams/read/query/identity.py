@@ -37,8 +37,8 @@ def source_without_begin(options: ReadOptions, address: Address) -> Source:
     The query's ID is derived from its streams and its group.
     """
     made = replace(source_of(options, address), query="")
-    said = json.dumps([made.to_json(), options.consumer])
-    return replace(made, query=hashlib.sha256(said.encode()).hexdigest()[:16])
+    text = json.dumps([made.to_json(), options.consumer])
+    return replace(made, query=hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
 def query_of(begin: Offsets | None) -> str:

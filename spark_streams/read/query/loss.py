@@ -26,15 +26,15 @@ class Baseline:
     """Facts of a stream when it was read up to `after`.
 
     `added`: entries ever added up to `after`; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
-    ID of the stream's first entry at that time; None if unknown. `gone`: number of entries after `after` that were
-    already gone; None if unknown.
+    ID of the stream's first entry at that time; None if unknown. `missing`: number of entries after `after` that were
+    already missing; None if unknown.
     """
 
     after: StreamId
     added: int | None = None
     deleted: StreamId = ZERO
     first: StreamId | None = None
-    gone: int | None = 0
+    missing: int | None = 0
 
 
 class Known(NamedTuple):
@@ -64,7 +64,7 @@ class Known(NamedTuple):
         return self._replace(last=upto, added=self.added if added is None and upto >= self.last else added)
 
 
-#: Baseline for a shared batch that an earlier run planned: any missing entry may have been gone before.
+#: Baseline for a shared batch that an earlier run planned: any missing entry may already have been missing then.
 UNKNOWN = Baseline(ZERO, deleted=LAST)
 
 
@@ -140,10 +140,10 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
     another = find_another(Known(baseline.after, baseline.added, baseline.first), state)
     if another is not None:
         return another
-    added, total, before = baseline.added, state.entries_added, baseline.gone
+    added, total, before = baseline.added, state.entries_added, baseline.missing
     if added is not None and total is not None and backlog is not None and before is not None:
-        gone = total - added - backlog - before
-        return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None
+        missing = total - added - backlog - before
+        return Loss("", upto=_last_missing(baseline, state), count=missing) if missing > 0 else None
     if state.max_deleted_id > max(baseline.after, baseline.deleted):
         return Loss("", upto=state.max_deleted_id)
     return None
@@ -165,14 +165,14 @@ def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss |
     added = known.added if group.entries_read is None and after == known.after else group.entries_read
     if added is not None and state.entries_added is not None:
         added = min(added, state.entries_added - (backlog or 0))  # XGROUP SETID accepts any number
-    return find_loss(Baseline(after, added, known.deleted, gone=known.gone), state, backlog)
+    return find_loss(Baseline(after, added, known.deleted, missing=known.missing), state, backlog)
 
 
 def group_baseline(state: StreamState, known: Baseline | None = None) -> Baseline:
     """Return the baseline of the entries that a consumer group has yet to read. The stream must have the group.
 
     `known`: the baseline of an earlier state. A group that has skipped missing entries may count them as unread until
-    it has caught up (Redis 7). So the baseline carries over the number of entries that are known to be gone.
+    it has caught up (Redis 7). So the baseline carries over the number of entries that are known to be missing.
     """
     assert state.group is not None
     after, added, deleted = state.group.last_delivered_id, state.group.entries_read, state.max_deleted_id
@@ -182,14 +182,14 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
         return Baseline(after, state.entries_added, deleted)
     if added is None and known is not None and after == known.after:
         added = known.added
-    gone: int | None = 0 if known is None or known.gone is None else known.gone
+    missing: int | None = 0 if known is None or known.missing is None else known.missing
     if state.exact_backlog(after) == state.length:  # none of the existing entries was read
         reached = state.entries_added - state.length
         added = reached if added is None else added
-        gone = max(0, reached - added)
+        missing = max(0, reached - added)
     elif deleted > after:
-        gone = None
-    return Baseline(after, added, deleted, gone=gone)
+        missing = None
+    return Baseline(after, added, deleted, missing=missing)
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:

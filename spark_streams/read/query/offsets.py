@@ -218,10 +218,10 @@ def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str
     """Return IDs as short texts in the order of `names`; full IDs by name if `names` does not have all of them."""
     if not values or not values.keys() <= set(names):
         return _sorted(values, str)
-    since = min(one.ms for one in values.values())
+    since = min(entry_id.ms for entry_id in values.values())
 
-    def short(one: StreamId) -> int | str:
-        return f"{one.ms - since}-{one.seq}" if one.seq else one.ms - since
+    def short(entry_id: StreamId) -> int | str:
+        return f"{entry_id.ms - since}-{entry_id.seq}" if entry_id.seq else entry_id.ms - since
 
     return {"since": since, "ids": _in_order(values, names, short)}
 
@@ -231,7 +231,7 @@ def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId
         return _each(form, StreamId.parse)
     since = int(form["since"])
     ids = _each(_by_name(form["ids"], names), lambda short: StreamId.parse(str(short)))
-    return {name: StreamId(since + one.ms, one.seq) for name, one in ids.items()}
+    return {name: StreamId(since + entry_id.ms, entry_id.seq) for name, entry_id in ids.items()}
 
 
 def _in_order(

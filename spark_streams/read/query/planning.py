@@ -121,24 +121,24 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[in
     is the number of cores, or more if the minimum or the number of entries requires more.
     """
     most, limit = limits.max_per_partition, limits.max_partitions
-    costs = [_RANGE_COST + (one.size or 0) for one in ranges]
+    costs = [_RANGE_COST + (part.size or 0) for part in ranges]
     total = sum(costs)
     if limit is None:
         limit = max(limits.min_partitions, cores, total // _TASK_COST)
     if most is None and len(ranges) <= limit:
         return ()
     found: list[int] = []
-    before, place, entries = 0, -1, 0
-    for one, cost in zip(ranges, costs, strict=True):
-        size = most or 0 if one.count is None else one.count
+    before, current, entries = 0, -1, 0
+    for part, cost in zip(ranges, costs, strict=True):
+        size = most or 0 if part.count is None else part.count
         at = (2 * before + cost) * limit // (2 * total)
-        if at == place and (most is None or entries + size <= most):
+        if at == current and (most is None or entries + size <= most):
             found[-1] += 1
             entries += size
         else:
             found.append(1)
             entries = size
-        place = at
+        current = at
         before += cost
     return tuple(found) if len(found) < len(ranges) else ()
 
@@ -149,7 +149,7 @@ def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...
     If the numbers do not add up to the number of ranges, each range has its own task.
     """
     if sum(tasks) != len(ranges):
-        return [(one,) for one in ranges]
+        return [(part,) for part in ranges]
     ends = list(itertools.accumulate(tasks))
     return [tuple(ranges[end - count : end]) for count, end in zip(tasks, ends, strict=True)]
 

@@ -43,7 +43,7 @@ class Continuity:
         #: missing entries.
         self._counted: dict[str, tuple[int, StreamId | None]] = {}
         self._seen: dict[str, StreamId] = {}  # each stream's last ID when it last existed
-        self._gone: set[str] = set()  # missing streams that were retired, or whose loss was already logged
+        self._missing: set[str] = set()  # missing streams that were retired, or whose loss was already logged
         self._ends: dict[str, StreamId] = {}  # the last entry of each stream's last batch
         self._generation = 0  # generation of the connection through which the streams were last seen
         self._forgotten: set[str] = set()  # streams that lost their entry in `_ends` but have older entries
@@ -60,11 +60,11 @@ class Continuity:
             raise first_of(problems)
         for problem in problems.values():
             _log.warning("%s", problem)
-        self._gone |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
+        self._missing |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
 
     def record_batch(self, planned: BatchPlan) -> None:
         """Record the end of the planned batch."""
-        self._gone -= planned.seen.keys()
+        self._missing -= planned.seen.keys()
         for stream in planned.moved:
             state, end = planned.seen[stream], planned.end.of(stream)
             self._ends.pop(stream, None)
@@ -108,13 +108,13 @@ class Continuity:
         if stream not in begin.streams:
             yield from self._group.create(stream, state)
             return BatchStart((yield from baseline_of(server, stream, ZERO, state)))
-        if state is None and stream in self._gone:
+        if state is None and stream in self._missing:
             return BatchStart(baseline_in(begin, stream), retired=self._is_read(begin, stream))
         if state is None and self._is_read(begin, stream):
             _log.warning("The stream %s was deleted after all of it had been read.", stream)
-            self._gone.add(stream)
+            self._missing.add(stream)
             return BatchStart(baseline_in(begin, stream), retired=True)
-        if stream in self._gone and self._is_read(begin, stream):
+        if stream in self._missing and self._is_read(begin, stream):
             yield from self._group.create(stream, state)
             return BatchStart((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
         ahead = begin.begins.get(stream, ZERO)

@@ -79,9 +79,9 @@ class OwnedGroup:
         found = state.group if state is not None else None
         if found is None:
             return after
-        own = yield from self.check_consumers(stream)
+        is_ours = yield from self.check_consumers(stream)
         moves = changes and not resumes and self._options.ack != "none" and found.last_delivered_id != after
-        if moves and not own and found.last_delivered_id != ZERO and not self._options.takeover:
+        if moves and not is_ours and found.last_delivered_id != ZERO and not self._options.takeover:
             position = f"its last-delivered ID is {found.last_delivered_id}"
             fail("GROUP_IN_USE", group=group, stream=stream, found=f"{position}, but the query would set it to {after}")
         if changes:

@@ -326,16 +326,16 @@ def _offset(
     retired = {stream for stream, found in begins.items() if found.retired}
     # An earlier pattern found these streams, and the current pattern does not.
     dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()
-    kept = begin.streams.keys() - retired - dropped
-    old = kept - seen.keys()
+    retained = begin.streams.keys() - retired - dropped
+    old = retained - seen.keys()
     streams = {stream: begin.streams[stream] for stream in old} | {stream: ends[stream] for stream in seen}
     firsts = {
         stream: first
         for stream, first in begin.firsts.items()
-        if stream in old or (stream in kept and not begins[stream].jumps)
+        if stream in old or (stream in retained and not begins[stream].jumps)
     }
     firsts |= {stream: state.first_id for stream, state in seen.items() if state.first_id is not None}
-    lost = {stream: count for stream, count in begin.lost.items() if stream in kept}
+    lost = {stream: count for stream, count in begin.lost.items() if stream in retained}
     lost |= {stream: lost.get(stream, 0) + found.at_least for stream, found in facts.losses.items() if stream in seen}
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
@@ -347,7 +347,7 @@ def _offset(
         streams,
         added=added,
         deleted={
-            **{stream: upto for stream, upto in begin.deleted.items() if stream in kept and stream not in begins},
+            **{stream: upto for stream, upto in begin.deleted.items() if stream in retained and stream not in begins},
             **{stream: state.max_deleted_id for stream, state in seen.items() if state.max_deleted_id > aheads[stream]},
         },
         cuts=cuts,

@@ -176,14 +176,14 @@ class _Noted:
         requested = [*self._letters, *(each for each in notes if each not in self._letters)]
         pending = self._pending(requested)
         self._old = [each for each in notes if each not in pending]
-        mine = [
+        eligible = [
             letter
             for letter in self._letters.values()
             if pending.get(letter.id, (b"", 0))[0] == self._task.consumer.encode()
             and pending[letter.id][1] > (self._task.max_deliveries or 0)
         ]
-        self._noted = [letter.id for letter in mine if notes.get(letter.id) == letter.note]
-        self._adding = [letter for letter in mine if notes.get(letter.id) != letter.note]
+        self._noted = [letter.id for letter in eligible if notes.get(letter.id) == letter.note]
+        self._adding = [letter for letter in eligible if notes.get(letter.id) != letter.note]
         if not self._adding:
             return []
         _check_target(self._connection, self._target.decode(), len(self._adding))

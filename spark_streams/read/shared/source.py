@@ -408,15 +408,15 @@ class SharedSource:
         # streams of the finished batch have consumers.
         streams = sorted(finished.reads) if self._finished == finished.number - 1 >= 0 else everything
         if finished.number > finished.since:
-            gone: list[tuple[str, bytes]] = []
+            obsolete: list[tuple[str, bytes]] = []
             for stream, consumers in server.groups.consumers(streams, self._group).items():
                 for name, pending in consumers:
                     batch = protocol.batch_of(name, self._options.consumer)
                     if batch is None or batch > finished.number or (batch <= finished.since and pending):
                         continue
-                    gone.append((stream, name))
+                    obsolete.append((stream, name))
             # Deleting a consumer acknowledges its pending entries.
-            server.groups.delete_consumers(gone, self._group)
+            server.groups.delete_consumers(obsolete, self._group)
             self._write_done(connection, streams, finished.number)
         if self._options.trims:
             unfinished = server.groups.first_unfinished_ids(everything)

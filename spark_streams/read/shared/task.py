@@ -69,8 +69,8 @@ class SharedPartition(QueryPartition):
         drivers.check_reach(self.address)
         with borrow(self.address) as connection:
             tasks = [replace(each, counts=schema.counts_deliveries) for each in self.tasks]
-            for page, origin, deliveries, kept in _all_pages(connection, tasks):
-                batch = schema.batch(page, origin, deliveries, kept, counts=counts)
+            for page, origin, deliveries, mask in _all_pages(connection, tasks):
+                batch = schema.batch(page, origin, deliveries, mask, counts=counts)
                 if check is not None:
                     check.see(page, batch)
                 if batch.num_rows:
@@ -90,11 +90,11 @@ def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[
                 yield new, origin, None, None
             for task, known in of_task:
                 consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
-                for page, deliveries, kept in _delivered(connection, task, consumer, new, known, None):
-                    yield page, task.stream, deliveries, kept
+                for page, deliveries, mask in _delivered(connection, task, consumer, new, known, None):
+                    yield page, task.stream, deliveries, mask
         for task in left:
-            for page, deliveries, kept in _pages(connection, task):
-                yield page, task.stream, deliveries, kept
+            for page, deliveries, mask in _pages(connection, task):
+                yield page, task.stream, deliveries, mask
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
@@ -135,17 +135,17 @@ def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     found = connection.retry(attempt, lambda: connection.drop(link))
     if found is None:
         raise refused(connection.address, "EXEC", refusal)
-    for page, counts, ours, gone in found:
-        if gone:
-            _lost(connection, task, gone)
+    for page, counts, ours, missing in found:
+        if missing:
+            _lost(connection, task, missing)
         if page.count:
             yield from _delivered(connection, task, consumer, page, counts, ours)
 
 
-def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
+def _lost(connection: Connection, task: SharedTask, missing: list[bytes]) -> None:
     """Report entries that an earlier attempt read and that were trimmed or deleted since."""
-    after, upto = StreamId.parse(gone[0]).before(), gone[-1].decode()
-    count = f"{len(gone)} entries"
+    after, upto = StreamId.parse(missing[0]).before(), missing[-1].decode()
+    count = f"{len(missing)} entries"
     problem = error("ENTRIES_LOST", stream=task.stream, address=connection.address, after=after, upto=upto, count=count)
     if task.fails:
         raise problem

@@ -234,10 +234,10 @@ class Mover:
             if isinstance(reply, ResponseError) and (command[0] != "XINFO" or is_transient(reply)):
                 self._connection.learn_or_raise(reply, str(command[0]), link)
                 return None
-        _, values, said, is_staged, info = replies[:5]
+        _, values, record_values, is_staged, info = replies[:5]
         if str(info).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=shown(rows.stream), address=self._connection.address)
-        found = BatchRecord.parse(said)
+        found = BatchRecord.parse(record_values)
         self._terms.protocol.is_open(rows.stream, self._terms.event, found, found)
         fence.update(values)
         return link, asking, bool(is_staged)

@@ -68,23 +68,23 @@ class Publisher:
         Raises REPLAY_DIFFERS, FENCE_AHEAD, FENCE_BEHIND, ATTEMPT_REPLACED, STAGED_LOST and WRITE_CONTENDED, and the
         errors of a transaction.
         """
-        own: dict[bytes, list[TaskRows]] = {}
+        by_stream: dict[bytes, list[TaskRows]] = {}
         for each in brought:
-            own.setdefault(each.stream, []).append(each)
-        account = close_ledger(self._connection, self._protocol, own)
+            by_stream.setdefault(each.stream, []).append(each)
+        account = close_ledger(self._connection, self._protocol, by_stream)
         staged = {*account.staged, *(each.key for each in brought if each.chunks)}
-        mine = joined(each.digest for each in brought)
+        digest = joined(each.digest for each in brought)
         is_done = account.is_committed and self._options.mode == "staged"
-        if account.rows is not None and not account.rows.same_rows(mine):
+        if account.rows is not None and not account.rows.same_rows(digest):
             if not is_done or self._options.write_id is not None:  # one name may be used for two writes by mistake
                 self._refuse(account.rows, account.streams, brought)
-            self._warn(account.rows.rows, mine.rows)
-        rows = account.rows if is_done else mine
+            self._warn(account.rows.rows, digest.rows)
+        rows = account.rows if is_done else digest
         is_whole = account.is_committed or account.prepared in ("", self._writer.attempt)
         seen = None if is_whole else self._finish_other(account)
         if seen is None:
             try:
-                seen = self._publish_own(account, own, is_done)
+                seen = self._publish_own(account, by_stream, is_done)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
                     self._forget(each.key for each in brought if each.chunks)
@@ -104,7 +104,9 @@ class Publisher:
             rows,
         )
 
-    def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_done: bool) -> dict[bytes, Evidence]:
+    def _publish_own(
+        self, account: Account, by_stream: dict[bytes, list[TaskRows]], is_done: bool
+    ) -> dict[bytes, Evidence]:
         """Publish this attempt's rows to all streams, or to none. Returns the evidence in the streams afterwards.
 
         `is_done`: whether the batch is already committed and may be repeated with any rows. Then only rows for streams
@@ -117,17 +119,17 @@ class Publisher:
                 stream
                 for stream in streams
                 if (seen[stream].is_gone or not is_done)
-                and is_left(stream, seen[stream], own.get(stream, ()), self._writer, address)
+                and is_left(stream, seen[stream], by_stream.get(stream, ()), self._writer, address)
             ]
             claims = {
-                stream: claim(self._connection, self._protocol, stream, seen[stream], account, own[stream])
+                stream: claim(self._connection, self._protocol, stream, seen[stream], account, by_stream[stream])
                 for stream in left
             }
             if None in claims.values():
                 continue
             if left:
                 prepare(self._connection, self._protocol, account)
-                self._write(self._protocol, [each for stream in left for each in own[stream]])
+                self._write(self._protocol, [each for stream in left for each in by_stream[stream]])
                 seen |= self._after(seen, claims)
             return seen
         return fail("WRITE_CONTENDED", address=address)

@@ -121,9 +121,9 @@ class RowDigest:
         """Return the digest of these rows followed by rows with these hashes."""
         if not len(hashes):
             return self
-        places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _ODD
-        places ^= places >> _HALF  # not linear in the position, so that exchanged rows change the digest
-        ordered = int(np.add.reduce((hashes ^ (hashes >> _THIRD)) * places))
+        weights = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _ODD
+        weights ^= weights >> _HALF  # not linear in the position, so that exchanged rows change the digest
+        ordered = int(np.add.reduce((hashes ^ (hashes >> _THIRD)) * weights))
         total = int(np.add.reduce(hashes))
         return RowDigest(self.rows + len(hashes), (self.ordered + ordered) & _MASK, (self.total + total) & _MASK)
 

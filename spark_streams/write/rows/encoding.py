@@ -196,8 +196,8 @@ class RowEncoder:
         commands = encode_adds(stream, ids, columns, pairs, words, chunk.num_rows)
         if commands.null_count:
             fail("NO_FIELDS", row=int(rows[pc.index(commands.is_null(), True).as_py()]))
-        own = None if ids is None else ids.to_pylist()
-        return EncodedRows(stream, rows, own, hashes, encoded=_bytes_of(commands))
+        row_ids = None if ids is None else ids.to_pylist()
+        return EncodedRows(stream, rows, row_ids, hashes, encoded=_bytes_of(commands))
 
 
 def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:

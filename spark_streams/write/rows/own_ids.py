@@ -17,8 +17,8 @@ def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
         try:
             last, before = _own_id(text or b"*", last), last
             if last <= before:
-                own = (text or b"").decode("utf-8", "backslashreplace")
-                reason = f"the ID {own} is equal or smaller than the stream's last ID, {before}. {OWN_IDS}"
+                entry_id = (text or b"").decode("utf-8", "backslashreplace")
+                reason = f"the ID {entry_id} is equal or smaller than the stream's last ID, {before}. {OWN_IDS}"
         except ValueError as problem:
             reason = f"{problem}."
         if reason:

@@ -139,12 +139,12 @@ class ExactlyOnceSender:
             entry = self._entries[stream]
             if entry.record.batch == writer.batch:
                 written[stream] = entry.record, entry.state, FenceState.parse(values).rows_in(writer.batch)
-        gone = gone_streams(self._connection, written, writer.attempt)
+        deleted = gone_streams(self._connection, written, writer.attempt)
         for stream, values in fences.items():
             entry = self._entries[stream]
             found = StreamFence(stream, writer, self._connection.address)
-            if stream not in gone:
+            if stream not in deleted:
                 found.update(values)
-            is_there = stream in written and entry.record.is_committed and stream not in gone
+            is_there = stream in written and entry.record.is_committed and stream not in deleted
             is_whole = self._terms.options.mode == "atomic"
             self._stagers[stream] = Stager(found, not is_there, is_whole, entry.state.last)

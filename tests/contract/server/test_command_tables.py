@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.core.table.unsupported import subject_of
-from scripts.peers import PLACE, Peers
+from scripts.peers import PEERS_DIR, Peers
 from tests import servers
 from tests.contract.transcripts import play
 from tests.differential import extremes
@@ -75,7 +75,7 @@ def _tables(running: servers.Running) -> tuple[Table, Table]:
 @pytest.fixture(scope="module")
 def peer() -> Iterator[servers.Running]:
     """Yield a Redis 8.6."""
-    peers = Peers(PLACE)
+    peers = Peers(PEERS_DIR)
     if PEER not in peers.here():
         pytest.skip(f"{PEER} is not unpacked: scripts/peers get {PEER}")
     with ExitStack() as stack:

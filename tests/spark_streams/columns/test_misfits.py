@@ -23,13 +23,13 @@ from tests.spark_streams.columns.test_schema import Entry, page_of
 from tests.spark_streams.driver import schema_of
 
 
-def read(schema: str | t.StructType, *entries: Entry, kept: Any = None, **said: str) -> tuple[list[Any], Counter[str]]:
+def read(schema: str | t.StructType, *entries: Entry, mask: Any = None, **said: str) -> tuple[list[Any], Counter[str]]:
     """Return the values of `_rescued`, and the counts by column."""
     known = options.read_options({"stream": "s", **said})
     counts: Counter[str] = Counter()
     reader = resolution.reader(known) if known.has_schema(known.value_format) else None
     columns = ReadSchema.of(schema_of(schema), known, reader=reader)
-    batch = columns.batch(page_of(*entries), "s", kept=kept, counts=counts)
+    batch = columns.batch(page_of(*entries), "s", mask=mask, counts=counts)
     rescued = batch.column("_rescued").to_pylist() if "_rescued" in batch.schema.names else []
     return [None if text is None else json.loads(text) for text in rescued], counts
 
@@ -87,7 +87,7 @@ def test_debezium_and_maps_are_kept() -> None:
 def test_rows_of_other_tasks_do_not_count() -> None:
     """Entries outside the task's range are not counted; rows that DROPMALFORMED omits are counted."""
     entries = [{b"n": b"a"}, {b"n": b"b"}, {b"n": b"1"}]
-    assert read("n int", *entries, kept=pa.array([True, False, True]))[1] == {"n": 1}
+    assert read("n int", *entries, mask=pa.array([True, False, True]))[1] == {"n": 1}
     assert read("n int", *entries, mode="DROPMALFORMED")[1] == {"n": 2}
 
 

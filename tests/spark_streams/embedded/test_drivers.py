@@ -117,7 +117,7 @@ def test_a_service_needs_a_server_or_a_directory(
         remedies = f"EMBEDDED_NOT_KEPT.*{refused}.*'url'.*PYSTREAMS_URL.*'embedded.dir'"
         with pytest.raises(OptionsError, match=remedies) if refused else nullcontext():
             assert drivers.find()[0] == me
-        assert drivers.find(kept=True)[0] == me
+        assert drivers.find(persistent=True)[0] == me
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from spark_streams.write.protocol import (
     TaskRows,
     Values,
     WriterId,
-    kept_ms,
+    retention_ms,
 )
 from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
@@ -225,4 +225,4 @@ def test_a_short_retention_does_not_shorten_an_unnamed_write(retention: int, nam
     """Records of a running unnamed write last at least 30 days; other records last as long as fenceRetention."""
     day = 86_400_000
     options = WriteOptions(stream="s", fence_retention=retention * day)
-    assert (kept_ms(options, lasting=True), kept_ms(options, lasting=False)) == (named * day, unnamed * day)
+    assert (retention_ms(options, lasting=True), retention_ms(options, lasting=False)) == (named * day, unnamed * day)

@@ -32,14 +32,14 @@ class Access:
         self.session = session
         self._address = replace(session.address, retry_ms=_RETRY_MS, answer_seconds=_PATIENCE)
         self._idle: deque[Connection] = deque()
-        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._permits = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
         self._closed = False
 
     @contextmanager
     def lend(self) -> Iterator[Connection]:
         """Lend a connection. It is closed after a failure, but not after an error reply."""
-        if not self._places.acquire(timeout=_PATIENCE):
+        if not self._permits.acquire(timeout=_PATIENCE):
             raise error("SERVER_UNREACHABLE", address=self._address.shown, reason="its replies take too long")
         try:
             connection = self._reuse_or_open()
@@ -59,7 +59,7 @@ class Access:
                 raise
             self._give_back(connection)
         finally:
-            self._places.release()
+            self._permits.release()
 
     def _reuse_or_open(self) -> Connection:
         while (connection := self._pop_idle()) is not None:
