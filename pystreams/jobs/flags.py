@@ -187,7 +187,7 @@ def _from_file(ctx: click.Context, _param: click.Parameter, path: str | None) ->
             fail("JOB_FILE_MALFORMED", file=path, reason=f"there is no flag '{name}'; the nearest is '{nearest}'")
         if isinstance(value, Mapping):
             fail("JOB_FILE_MALFORMED", file=path, reason=f"'{name}' is a table; the only one is [options]")
-        if isinstance(value, list) != parameter.multiple if isinstance(parameter, click.Option) else False:
+        if isinstance(parameter, click.Option) and isinstance(value, list) != parameter.multiple:
             value = [value] if not isinstance(value, list) else _word(value)
         assert parameter.name is not None
         defaults[parameter.name] = [_word(each) for each in value] if isinstance(value, list) else _word(value)
