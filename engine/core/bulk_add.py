@@ -292,7 +292,7 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
 def _trim(trim: Trim, stream: Stream, count: int) -> bool:
     """Trim once per command, each time up to LIMIT; return whether any entry was removed."""
     length = stream.length
-    while count and trim.apply(stream):
+    while count and trim.apply(stream)[0]:
         count -= 1
     return stream.length != length
 

@@ -289,10 +289,18 @@ class Stream:
         head = self._unfold(0)
         return oldest_of(head, head.start, head.dead_count, self.storage.limits)
 
-    def head_segment(self) -> tuple[int, int]:
-        """Return (last ID, live entries) of the oldest segment. The stream must not be empty."""
+    @property
+    def head_live(self) -> int:
+        """The number of live entries of the oldest segment, 0 if the stream is empty."""
+        if not self._segments:
+            return 0
         head = self._segments[0]
-        return head.last_id, head.live if type(head) is Segment else len(head)
+        return head.live if type(head) is Segment else len(head)
+
+    @property
+    def head_last_id(self) -> int:
+        """The last ID of the oldest segment. The stream must not be empty."""
+        return self._segments[0].last_id
 
     def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
         """Return (first ID, last ID, live entries) of the node with the first live entry after ``entry_id``.

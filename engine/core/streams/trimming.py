@@ -38,8 +38,6 @@ class Trim:
     limit: int | None = None
     #: One of POLICIES; empty: not given.
     policy: bytes = b""
-    #: The error that stopped ``apply`` early.
-    problem: UnreadableError | None = None
 
     def set_option(self, option: Given) -> None:
         """Set a trimming option. Raises CommandError if its value is invalid, or if a strategy was already set."""
@@ -71,28 +69,22 @@ class Trim:
         if self.limit is not None and not self.approximate:
             raise CommandError(streams.LIMIT_WITHOUT_APPROX)
 
-    def apply(self, stream: Stream) -> int:
-        """Trim the stream and return the number of removed entries.
+    def apply(self, stream: Stream) -> tuple[int, UnreadableError | None]:
+        """Trim the stream; return the number of removed entries, and the error that stopped trimming early, if any.
 
-        If an entry cannot be read, trimming stops before it and sets ``problem``.
+        Trimming stops before an entry that cannot be read.
         """
-        if not self.strategy:
-            return 0
         length = stream.length
         try:
-            return self._apply(stream)
+            if not self.strategy or not self._any_beyond(stream):
+                return 0, None
+            if self.policy in (DELREF, ACKED):
+                return self._by_entry(stream), None
+            if not self.approximate:
+                return stream.trim_head(self.excess(stream)), None
+            return self._by_node(stream), None
         except UnreadableError as error:
-            self.problem = error
-            return length - stream.length
-
-    def _apply(self, stream: Stream) -> int:
-        if not self._any_beyond(stream):
-            return 0
-        if self.policy in (DELREF, ACKED):
-            return self._by_entry(stream)
-        if not self.approximate:
-            return stream.trim_head(self.excess(stream))
-        return self._by_node(stream)
+            return length - stream.length, error
 
     def excess(self, stream: Stream) -> int:
         """Return the number of entries beyond the threshold."""
@@ -124,19 +116,18 @@ class Trim:
         return last_id < self.threshold
 
     def _by_node(self, stream: Stream) -> int:
-        limit, removed = self._effective_limit(stream), 0
+        by_id, limit, length = self.strategy == b"MINID", self._effective_limit(stream), stream.length
+        most = length if by_id else length - self.threshold
+        left = min(most, limit) if limit else most
         # A node never spans two segments, so whole segments can be removed without deriving their nodes.
-        while stream.length:
-            last_id, live = stream.head_segment()
-            if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
-                break
-            removed += stream.trim_head(live)
-        while stream.length and (self.strategy == b"MINID" or stream.length > self.threshold):
+        while 0 < stream.head_live <= left and not (by_id and stream.head_last_id >= self.threshold):
+            left -= stream.trim_head(stream.head_live)
+        while left > 0 and stream.length:
             last_id, live = stream.head_node()
-            if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
+            if live > left or (by_id and last_id >= self.threshold):
                 break
-            removed += stream.trim_head(live)
-        return removed
+            left -= stream.trim_head(live)
+        return length - stream.length
 
     def _by_entry(self, stream: Stream) -> int:
         limit, behind = self._effective_limit(stream), -1

@@ -147,11 +147,11 @@ def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     stream = ctx.db.stream(key)
     if stream is None:
         return 0
-    removed = trim.apply(stream)
+    removed, error = trim.apply(stream)
     if removed:
         ctx.db.touch(key, changes=removed)
         ctx.changes.notify("t", b"xtrim", key, ctx.db.index)
         ctx.effect(b"XTRIM", key, *effect_words(stream, trim))
-    if trim.problem is not None:
-        raise trim.problem
+    if error is not None:
+        raise error
     return removed

@@ -19,32 +19,27 @@ from streamwire.frames import frame
 _MAX_ENTRY_BYTES = 1 << 30
 
 
-class _Add:
-    """XADD's parsed arguments."""
+class _Options:
+    """XADD's options. ``at``: index of the ID among the command's words."""
 
-    __slots__ = ("auto_iid", "fields", "id_word", "iid", "nomkstream", "producer", "trim")
+    __slots__ = ("at", "auto_iid", "iid", "nomkstream", "producer", "trim")
 
     def __init__(self, argv: list[bytes]) -> None:
         self.nomkstream = False
         self.trim = Trim()
         self.producer = self.iid = b""
         self.auto_iid = False
-        options, at = divide(argv)
+        options, self.at = divide(argv)
         for option in options:
             self._set_option(option)
-        if at == len(argv):
+        if self.at == len(argv):
             raise CommandError(general.SYNTAX)
-        self.id_word = argv[at]
-        if self.id_word != b"*" and not self.id_word.endswith(b"-*"):
-            ids.parse(self.id_word)
-        elif self.id_word != b"*" and ids.parse_u64(self.id_word[:-2]) < 0:
+        word = argv[self.at]
+        if word != b"*" and not word.endswith(b"-*"):
+            ids.parse(word)
+        elif word != b"*" and ids.parse_u64(word[:-2]) < 0:
             raise CommandError(streams.INVALID_ID)
         self.trim.check(required=False)
-        self.fields = argv[at + 1 :]
-        if not self.fields or len(self.fields) % 2:
-            raise CommandError(general.wrong_arity(b"xadd"))
-        if self.producer and self.id_word != b"*":
-            raise CommandError(streams.IDMP_EXPLICIT_ID)
 
     def _set_option(self, option: Given) -> None:
         if option.token == b"NOMKSTREAM":
@@ -68,6 +63,26 @@ class _Add:
             raise CommandError(empty)
 
 
+#: Cache of options that end with the ID ``*``, by the words after the key. Writers repeat their options.
+_cache: dict[tuple[bytes, ...], _Options] = {}
+#: Maximum number of cached options.
+_CACHE_MAX = 1024
+
+
+def _parse(argv: list[bytes]) -> _Options:
+    """Parse the options. Callers must not change the result, which may be cached."""
+    words = (*argv[2:6],)
+    options = _cache.get(words)
+    if options is None:
+        options = _Options(argv)
+        # MAXLEN or MINID with its threshold; shorter options would be cached with values of the entry.
+        if options.at in (4, 5) and argv[options.at] == b"*" and not options.producer and sum(map(len, words)) < 256:
+            if len(_cache) >= _CACHE_MAX:
+                _cache.clear()
+            _cache[words] = options
+    return options
+
+
 @stream_command(
     "xadd key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id] "
     "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
@@ -80,52 +95,56 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     if word == b"*":
         if not len(argv) & 1:
             raise CommandError(general.wrong_arity(b"xadd"))
-        add, fields = None, argv[3:]
+        options, fields, iid = None, argv[3:], b""
     else:
-        add = _Add(argv)
-        word, fields = add.id_word, add.fields
+        options = _parse(argv)
+        word, fields, iid = argv[options.at], argv[options.at + 1 :], options.iid
+        if not fields or len(fields) % 2:
+            raise CommandError(general.wrong_arity(b"xadd"))
+        if options.producer and word != b"*":
+            raise CommandError(streams.IDMP_EXPLICIT_ID)
         if word not in (b"*", b"0-*") and not word.endswith(b"-*") and not ids.parse(word):
             raise CommandError(streams.ID_ZERO)
     key, db = argv[1], ctx.db
     stream = db.stream(key)
-    if stream is None and add is not None and add.nomkstream:
+    if stream is None and options is not None and options.nomkstream:
         return None
-    if add is not None and add.producer:
-        iid = content_id(fields) if add.auto_iid else add.iid
+    if options is not None and options.producer:
+        if options.auto_iid:
+            iid = content_id(fields)
         if stream is not None and stream.producers is not None:
-            known = stream.producers.find(add.producer, iid)
+            known = stream.producers.find(options.producer, iid)
             if known is not None:
                 stream.producers.duplicates += 1
                 ctx.changes.dirty += 1
                 ctx.effect(*argv)
                 return ids.text(known)
-        add.iid = iid
     entry_id = next_id(stream, word, ctx.now)
     text = b"%d-%d" % (entry_id >> 64, entry_id & ids.U64_MAX)
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
         raise CommandError(streams.ENTRY_TOO_LARGE)
     stream, changes = ctx.add_entry(key, stream, entry_id, entry), ctx.changes
-    if add is None:
+    if options is None:
         if changes.recording:
             ctx.effect(b"XADD", key, text, *fields)
         return text
-    if add.producer:
-        ctx.streams.producers_of(stream).remember(add.producer, add.iid, entry_id)
-    trimmed = add.trim.apply(stream)
+    if options.producer:
+        ctx.streams.producers_of(stream).remember(options.producer, iid, entry_id)
+    trimmed, _ = options.trim.apply(stream)
     if trimmed:
         changes.notify("t", b"xtrim", key, db.index)
     if changes.recording:
-        options = effect_words(stream, add.trim) if trimmed else []
-        if add.producer and ctx.replication.feeds:
+        trimming = effect_words(stream, options.trim) if trimmed else []
+        if options.producer and ctx.replication.feeds:
             # One command, as in Redis: two commands would form a transaction, and a replica that does not support one
             # of them would refuse both.
-            who = (b"IDMPAUTO", add.producer) if add.auto_iid else (b"IDMP", add.producer, add.iid)
-            ctx.effect(b"XADD", key, *options, *who, text, *fields)
+            who = (b"IDMPAUTO", options.producer) if options.auto_iid else (b"IDMP", options.producer, iid)
+            ctx.effect(b"XADD", key, *trimming, *who, text, *fields)
             return text
-        ctx.effect(b"XADD", key, *options, text, *fields)
-        if add.producer:
-            ctx.effect(b"XIDMPRECORD", key, add.producer, add.iid, text)
+        ctx.effect(b"XADD", key, *trimming, text, *fields)
+        if options.producer:
+            ctx.effect(b"XIDMPRECORD", key, options.producer, iid, text)
     return text
 
 
