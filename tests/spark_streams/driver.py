@@ -33,8 +33,8 @@ def schema_of(text: str | StructType) -> StructType:
 class Query:
     """The reading half of a streaming query. `trigger` runs one micro-batch."""
 
-    def __init__(self, url: str, schema: str | StructType = "_id string, n int", **said: Any) -> None:
-        self.said = {"url": url, **{name: str(value) for name, value in said.items()}}
+    def __init__(self, url: str, schema: str | StructType = "_id string, n int", **given: Any) -> None:
+        self.options = {"url": url, **{name: str(value) for name, value in given.items()}}
         self.schema = schema
         self.log: list[str] = []  # the offset log: the start, and the end of each batch
         self.batches: list[list[dict[str, Any]]] = []
@@ -43,10 +43,10 @@ class Query:
 
     def restart(self, **changed: Any) -> None:
         """Replace the driver's reader, with these options changed; the checkpoint stays."""
-        self.said |= {name: str(value) for name, value in changed.items()}
-        said = options.read_options(self.said)
-        found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
-        self.reader = stream_reader()(said, ReadSchema.of(schema_of(self.schema), said), found)
+        self.options |= {name: str(value) for name, value in changed.items()}
+        parsed = options.read_options(self.options)
+        found = parsed.address if isinstance(parsed.address, address.Address) else address.parse(self.options["url"])
+        self.reader = stream_reader()(parsed, ReadSchema.of(schema_of(self.schema), parsed), found)
 
     def plan(self) -> bool:
         """Write the next batch into the offset log; return False if there is none."""
@@ -99,10 +99,10 @@ class OldQuery(Query):
 
     def restart(self, **changed: Any) -> None:
         """Replace the driver's reader; the next call is `goes_on` or `available_now`."""
-        self.said |= {name: str(value) for name, value in changed.items()}
-        said = options.read_options(self.said)
-        found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
-        self.old = LegacyStreamReader(said, ReadSchema.of(schema_of(self.schema), said), found)
+        self.options |= {name: str(value) for name, value in changed.items()}
+        parsed = options.read_options(self.options)
+        found = parsed.address if isinstance(parsed.address, address.Address) else address.parse(self.options["url"])
+        self.old = LegacyStreamReader(parsed, ReadSchema.of(schema_of(self.schema), parsed), found)
         self.reader = self.old  # type: ignore[assignment]
 
     def goes_on(self, *, unfinished: bool = False) -> None:
@@ -152,11 +152,11 @@ class Site:
     client: redis.Redis
     kind: str
 
-    def query(self, **said: Any) -> Query:
-        return Query(self.url, **{"startingOffsets": "earliest", **said})
+    def query(self, **given: Any) -> Query:
+        return Query(self.url, **{"startingOffsets": "earliest", **given})
 
-    def old_query(self, **said: Any) -> OldQuery:
-        return OldQuery(self.url, **{"startingOffsets": "earliest", **said})
+    def old_query(self, **given: Any) -> OldQuery:
+        return OldQuery(self.url, **{"startingOffsets": "earliest", **given})
 
     def add(self, stream: str, count: int, first: int = 0, ids: str = "{n}-1", **more: str) -> None:
         """Add `count` entries; the field n counts from `first`, and the IDs follow the template."""

@@ -34,8 +34,8 @@ from tests import ROOT
 from tests.spark_streams.driver import Query, Site, schema_of
 
 
-def read_options(site: Site, **said: str) -> Any:
-    return options.read_options({"url": site.url, **said})
+def read_options(site: Site, **given: str) -> Any:
+    return options.read_options({"url": site.url, **given})
 
 
 def test_the_page_of_errors_is_up_to_date() -> None:
@@ -108,8 +108,8 @@ def test_an_engine_of_another_machine() -> None:
 def test_streams_that_cannot_be_read(site: Site) -> None:
     """A stream name that is not text, a missing group, and no entries to infer a schema from have separate errors."""
     there = address.parse(site.url)
-    said = {"stream": "s", "group": "g", "startingOffsets": "group", "failOnMissingStream": "false"}
-    batch = BatchReader(read_options(site, **said), ReadSchema.of(schema_of("n int")), there)
+    given = {"stream": "s", "group": "g", "startingOffsets": "group", "failOnMissingStream": "false"}
+    batch = BatchReader(read_options(site, **given), ReadSchema.of(schema_of("n int")), there)
     assert raised(batch.partitions) == "NOTHING_FROM_GROUP"
     assert (
         raised(lambda: infer.schema(read_options(site, stream="s", inferSchema="true"), there)) == "CANNOT_INFER_SCHEMA"
@@ -131,10 +131,10 @@ def test_a_field_name_that_is_not_text() -> None:
 
 def test_a_row_without_a_stream() -> None:
     """A null in `_stream` is an error if no option names the stream."""
-    said = options.write_options({"url": "redis://127.0.0.1:1"})
+    parsed = options.write_options({"url": "redis://127.0.0.1:1"})
     schema = WriteSchema.of(schema_of("_stream string, n int"))
     rows = pa.RecordBatch.from_pydict({"_stream": pa.array(["a", None]), "n": pa.array([1, 2])})
-    assert raised(lambda: list(RowEncoder(said, schema).chunks(iter([rows])))) == "NO_STREAM_FOR_ROW"
+    assert raised(lambda: list(RowEncoder(parsed, schema).chunks(iter([rows])))) == "NO_STREAM_FOR_ROW"
 
 
 def test_a_streaming_write_without_a_batch(connection: Connection) -> None:
@@ -151,7 +151,7 @@ def test_a_streaming_write_without_a_batch(connection: Connection) -> None:
 
 def test_a_write_whose_fence_keeps_changing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction whose fence keeps being changed by others is an error after the retry time."""
-    writer, said = WriterId("query", 0, 0), options.write_options({"stream": "s"})
+    writer, parsed = WriterId("query", 0, 0), options.write_options({"stream": "s"})
     send_raw = Link.send_raw
 
     def send_after_others(link: Link, *data: Any) -> bytes:
@@ -161,8 +161,8 @@ def test_a_write_whose_fence_keeps_changing(site: Site, monkeypatch: pytest.Monk
     monkeypatch.setattr(Link, "send_raw", send_after_others)
     rows = pa.RecordBatch.from_pydict({"n": pa.array([1])})
     connection = Connection(Address(site.url, retry_ms=0))
-    sender = ExactlyOnceSender(connection, writer, said, lasting=False)
-    (chunk,) = RowEncoder(said, WriteSchema.of(schema_of("n int"))).chunks([rows])
+    sender = ExactlyOnceSender(connection, writer, parsed, lasting=False)
+    (chunk,) = RowEncoder(parsed, WriteSchema.of(schema_of("n int"))).chunks([rows])
     sender.submit(chunk)
     assert raised(sender.finish) == "WRITE_CONTENDED"
     assert site.client.exists("s") == 0

@@ -42,9 +42,10 @@ def watch(site: Site, query: Query) -> list[StreamReport]:
     assert (whole.rows, whole.rows_per_second) == (len(query.batches[-1]), len(query.batches[-1]) / 2)
     assert whole.pending == sum(report.pending or 0 for report in found)
     ((_, fields),) = site.client.xrange(STREAM)
-    kept = from_fields([word for pair in fields.items() for word in pair])
-    assert kept is not None
-    assert (sorted(kept.each, key=lambda one: one.stream), replace(kept, each=())) == (found, replace(whole, each=()))
+    stored = from_fields([word for pair in fields.items() for word in pair])
+    assert stored is not None
+    assert sorted(stored.each, key=lambda report: report.stream) == found
+    assert replace(stored, each=()) == replace(whole, each=())
     return found
 
 
@@ -54,18 +55,20 @@ def test_a_report(site: Site) -> None:
     site.add("t", 5)
     query = site.query(streams="s,t", group="g", maxEntriesPerTrigger=14)
     query.trigger()
-    one, other = watch(site, query)
-    assert (one.query, one.batch, one.stream, one.position, one.latest) == ("q", 7, "s", "12-1", "30-1")
-    assert (one.lag_ms, one.pending, one.entries, one.entries_per_second, one.rejected) == (18, 12, 12, 6.0, 0)
+    first, second = watch(site, query)
+    assert (first.query, first.batch, first.stream, first.position, first.latest) == ("q", 7, "s", "12-1", "30-1")
+    assert (first.lag_ms, first.pending, first.entries) == (18, 12, 12)
+    assert (first.entries_per_second, first.rejected) == (6.0, 0)
     if site.kind == "engine":
-        assert (one.lag_entries, one.lag_exact) == (18, True)
+        assert (first.lag_entries, first.lag_exact) == (18, True)
     else:
-        assert one.lag_entries is not None
-        assert 15 <= one.lag_entries <= 20
-    assert (other.stream, other.entries, other.lost) == ("t", 2, 0)
-    assert one.oldest_unread_ms == 100 - 13  # the first unread entry has the ID 13-1, and the clock is 0.1 s after 1970
-    assert one.lag_bytes is not None
-    assert 18 * 20 < one.lag_bytes < 20 * 60
+        assert first.lag_entries is not None
+        assert 15 <= first.lag_entries <= 20
+    assert (second.stream, second.entries, second.lost) == ("t", 2, 0)
+    # The first unread entry has the ID 13-1, and the clock is 0.1 s after 1970.
+    assert first.oldest_unread_ms == 100 - 13
+    assert first.lag_bytes is not None
+    assert 18 * 20 < first.lag_bytes < 20 * 60
 
 
 def test_a_report_of_a_shared_group(site: Site) -> None:
@@ -134,10 +137,10 @@ def test_a_stored_report_has_the_largest_lags() -> None:
     whole = summary("q", "i", 3, 12, 0, [_made(f"s{n}", n) for n in range(5000)])
     words = [word.encode() for word in to_fields(whole)]
     assert sum(map(len, words)) < 5000
-    kept = from_fields(words)
-    assert kept is not None
-    assert (kept.streams, kept.lag_entries, kept.rows_per_second) == (5000, sum(range(5000)), None)
-    assert [one.stream for one in kept.each] == [f"s{n}" for n in range(4999, 4999 - EACH, -1)]
+    stored = from_fields(words)
+    assert stored is not None
+    assert (stored.streams, stored.lag_entries, stored.rows_per_second) == (5000, sum(range(5000)), None)
+    assert [report.stream for report in stored.each] == [f"s{n}" for n in range(4999, 4999 - EACH, -1)]
 
 
 @pytest.mark.parametrize(
@@ -206,9 +209,9 @@ def test_a_monitor_of_another_server_warns(site: Site, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING):
         for batch in range(2):
             monitor.report("q", batch, [(query.log[-2], query.log[-1], 3)], 1000)
-    (said,) = (record.getMessage() for record in caplog.records)
-    assert "Query q reads streams that do not exist at redis://" in said
-    assert "Give the monitor the url of the query" in said
+    (warning,) = (record.getMessage() for record in caplog.records)
+    assert "Query q reads streams that do not exist at redis://" in warning
+    assert "Give the monitor the url of the query" in warning
 
 
 def test_values_that_did_not_parse_are_counted(site: Site) -> None:
@@ -231,5 +234,7 @@ def test_values_that_did_not_parse_are_counted(site: Site) -> None:
     for batch, counts in ((7, {"n": 3, "at": 5}), (8, {})):
         monitor.report("q", batch, sources, 2000, "some-id")
         assert monitor.latest["q"].malformed == counts
-    kept = [from_fields([word for pair in fields.items() for word in pair]) for _, fields in site.client.xrange(STREAM)]
-    assert [report and report.malformed for report in kept] == [{"n": 3, "at": 5}, {}]
+    stored = [
+        from_fields([word for pair in fields.items() for word in pair]) for _, fields in site.client.xrange(STREAM)
+    ]
+    assert [report and report.malformed for report in stored] == [{"n": 3, "at": 5}, {}]

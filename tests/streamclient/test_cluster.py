@@ -233,22 +233,24 @@ def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Clu
 
 def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluster) -> None:
     """Staged rows of streams at all nodes are published in order; rows whose slot is moving wait until it has moved."""
-    said: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}
-    mine = WriterId("published", 0, 0)
+    options: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}
+    writer_id = WriterId("published", 0, 0)
     with cluster.client() as client:
         connection = Connection(Address(cluster.url, retry_ms=20_000))
         brought = []
         for part in range(2):
-            writer = replace(mine, partition=part)
-            brought += write(connection, 300 * part, 300 * part + 300, writer, **said).finish()
+            writer = replace(writer_id, partition=part)
+            brought += write(connection, 300 * part, 300 * part + 300, writer, **options).finish()
         assert len({cluster.owner(slot_of(each.stream)).port for each in brought}) == 3
-        publisher = Publisher(connection, mine, WriteOptions(**said), lasting=True)
+        publisher = Publisher(connection, writer_id, WriteOptions(**options), lasting=True)
         staging = brought[0].key.decode()
         while_apart(cluster, brought[0].stream, staging, lambda: publisher.commit(brought))
         found = {i: numbers(client, f"p:{{{i}}}") for i in range(7)}
         assert sorted(n for rows in found.values() for n in rows) == list(range(600))
         assert all(rows == sorted(rows) for rows in found.values())
-        Publisher(connection, replace(mine, attempt="again"), WriteOptions(**said), lasting=True).commit(brought)
+        Publisher(connection, replace(writer_id, attempt="again"), WriteOptions(**options), lasting=True).commit(
+            brought
+        )
         assert {i: numbers(client, f"p:{{{i}}}") for i in range(7)} == found
         assert [key for node in cluster.nodes for key in keys_of(node) if b"staged" in key] == []
         connection.close()
@@ -264,8 +266,8 @@ def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologi
             for n in range(first, first + 10):
                 client.xadd("s", {"n": n}, id=f"{n + 1}-1")
 
-        said = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", "claimIdleMs": 1}
-        query = Query(cluster.url, **said)
+        given = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", "claimIdleMs": 1}
+        query = Query(cluster.url, **given)
         query.reader.initialOffset()
         add(0)
         # The ledger is not there yet, so the old node sends its users on to the new one, which has no stream.
@@ -308,8 +310,8 @@ def test_dead_letters_of_a_cluster_are_moved_once(
     with cluster.client() as client:
         for n in range(3):
             client.xadd(stream, {"n": n})
-        said = {"group": "g", "consume": "shared", "maxDeliveries": "1", "deadLetterStream": target}
-        query = Query(cluster.url, "n int", stream=stream, startingOffsets="earliest", **said)
+        options = {"group": "g", "consume": "shared", "maxDeliveries": "1", "deadLetterStream": target}
+        query = Query(cluster.url, "n int", stream=stream, startingOffsets="earliest", **options)
         query.trigger()
         query.restart()
         is_apart = slot_of(target.encode()) != slot_of(stream.encode())
@@ -347,8 +349,8 @@ def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> N
     """A task reads streams of all nodes in order, during a migration and after one that was not announced."""
     names = [f"many{i}" for i in range(12)]
     with cluster.client() as client:
-        said = {"streams": ",".join(names), "group": "g", "maxPartitions": 2, "startingOffsets": "earliest"}
-        query = Query(cluster.url, "_stream string, n int", idleWaitMs=0, **said)
+        options = {"streams": ",".join(names), "group": "g", "maxPartitions": 2, "startingOffsets": "earliest"}
+        query = Query(cluster.url, "_stream string, n int", idleWaitMs=0, **options)
 
         def added(first: int) -> None:
             for name in names:
@@ -399,8 +401,8 @@ def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> Non
             wait_for(
                 lambda: str(replica.port) in cluster._cli(node, "cluster", "slots"), "the node to name its replica"
             )
-            said = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
-            query = Query(cluster.url, "_stream string, n int", **said)
+            options = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
+            query = Query(cluster.url, "_stream string, n int", **options)
             rows = query.drain()
             assert sorted((row["_stream"], row["n"]) for row in rows) == sorted((s, n) for s in names for n in range(5))
             assert other.info("commandstats")["cmdstat_xrange"]["calls"] == len(ours)

@@ -75,8 +75,8 @@ def cut(client: redis.Redis) -> None:
             client.client_kill_filter(_id=each["id"])
 
 
-def server(site: Site, **said: str) -> Address:
-    found = options.server({"url": site.url, "retryTimeoutMs": "2000", **said})
+def server(site: Site, **given: str) -> Address:
+    found = options.server({"url": site.url, "retryTimeoutMs": "2000", **given})
     assert isinstance(found, Address)
     return found
 
@@ -159,7 +159,7 @@ def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("given", "reason"),
     [
         ({"passwordFile": "/nowhere/secret"}, r"the file /nowhere/secret on \S+: FileNotFoundError"),
         ({"credentialProvider": "nowhere.at_all:provider"}, r"nowhere\.at_all:provider.*ModuleNotFoundError"),
@@ -168,12 +168,12 @@ def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user:
         ({"credentialProvider": f"{__name__}:broken"}, r"LookupError: the vault is closed"),
     ],
 )
-def test_unavailable_credentials_are_an_immediate_error(site: Site, said: dict[str, str], reason: str) -> None:
+def test_unavailable_credentials_are_an_immediate_error(site: Site, given: dict[str, str], reason: str) -> None:
     """If no credentials can be obtained, an error without retries names the file or function, the machine and the
     cause.
     """
     with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}.*Correct the option passwordFile"):
-        Connection(server(site, **said))
+        Connection(server(site, **given))
 
 
 @pytest.mark.parametrize(
@@ -207,15 +207,15 @@ def test_a_password_file_that_has_no_password_is_an_error(
         cause = cause.__cause__ or cause.__context__
 
 
-@pytest.mark.parametrize("said", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
+@pytest.mark.parametrize("result", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
 def test_an_invalid_result_of_a_provider_is_refused(
-    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, said: object
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, result: object
 ) -> None:
     """A provider's invalid or empty result is an error that does not show it; nothing logs in as the default user
     instead.
     """
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
-        monkeypatch.setattr(VAULT, "get_credentials", lambda: said)
+        monkeypatch.setattr(VAULT, "get_credentials", lambda: result)
         monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
         assert connection.command("ACL", "WHOAMI") == b"job"
     with pytest.raises(
@@ -244,7 +244,7 @@ def test_a_provider_that_hangs_is_an_error(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         {"password": "x", "passwordFile": "/secret"},
         {"passwordFile": "/secret", "credentialProvider": "a:b"},
@@ -254,10 +254,10 @@ def test_a_provider_that_hangs_is_an_error(
         {"credentialProvider": "no function"},
     ],
 )
-def test_a_secret_from_two_places_is_refused(said: dict[str, str]) -> None:
+def test_a_secret_from_two_places_is_refused(given: dict[str, str]) -> None:
     """Two sources for one secret are an error, because one of them would be ignored silently."""
     with pytest.raises(OptionsError, match=r"passwordFile|credentialProvider"):
-        options.server({"url": "redis://host", **said})
+        options.server({"url": "redis://host", **given})
 
 
 @pytest.mark.parametrize("way", ["url", "option", "environment", "file", "provider"])
@@ -275,23 +275,23 @@ def test_no_secret_shows_up_anywhere(
     data.
     """
     (tmp_path / "secret").write_text(OLD)
-    said = {"user": "job"}
+    given = {"user": "job"}
     url = site.url
     if way == "url":
-        url, said = site.url.replace("://", f"://job:{OLD}@"), {}
+        url, given = site.url.replace("://", f"://job:{OLD}@"), {}
     elif way == "option":
-        said["password"] = OLD
+        given["password"] = OLD
     elif way == "environment":
         monkeypatch.setenv("PYSTREAMS_PASSWORD", OLD)
     elif way == "file":
-        said["passwordFile"] = str(tmp_path / "secret")
+        given["passwordFile"] = str(tmp_path / "secret")
     else:
-        said = {"credentialProvider": PROVIDER}
+        given = {"credentialProvider": PROVIDER}
     site.add("s", 5)
     with caplog.at_level(logging.DEBUG):
-        given = options.read_options({"url": url, "stream": "s", **said})
-        address = given.address
-        query = Query(url, stream="s", group="g", startingOffsets="earliest", consume=mode, **said)
+        parsed = options.read_options({"url": url, "stream": "s", **given})
+        address = parsed.address
+        query = Query(url, stream="s", group="g", startingOffsets="earliest", consume=mode, **given)
         query.reader._source._address = address  # as the data source gives it
         assert len(query.trigger() or []) == 5
         start, end = (json.loads(text) for text in query.log[-2:])
@@ -302,10 +302,10 @@ def test_no_secret_shows_up_anywhere(
         pool.close_all()
         with pytest.raises(PystreamsError, match="LOGIN_REFUSED") as login:
             Connection(address)
-    printed = [repr(one) for one in (given, address, address.login, query.reader, parts, vars(query.reader))]
+    printed = [repr(shown) for shown in (parsed, address, address.login, query.reader, parts, vars(query.reader))]
     printed += [str(address), str(refused.value), str(login.value), caplog.text, *query.log]
-    kept = [site.client.dump(key) or b"" for key in site.client.scan_iter()] + list(site.client.scan_iter())
+    stored = [site.client.dump(key) or b"" for key in site.client.scan_iter()] + list(site.client.scan_iter())
     travels = pickle.dumps(parts)
     assert not [text for text in printed if OLD in text]
-    assert not [value for value in kept if OLD.encode() in value]
+    assert not [value for value in stored if OLD.encode() in value]
     assert (OLD.encode() in travels) == (way in ("url", "option", "environment"))

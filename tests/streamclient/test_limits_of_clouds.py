@@ -35,18 +35,18 @@ def limited(site: Site) -> Iterator[redis.Redis]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [{}, {"group": "g"}, {"group": "g", "consume": "shared"}, {"minPartitions": "4", "maxEntriesPerTrigger": "30"}],
     ids=["no group", "group", "shared", "limits"],
 )
-def test_reading_needs_none_of_these_commands(site: Site, limited: redis.Redis, said: dict[str, str]) -> None:
+def test_reading_needs_none_of_these_commands(site: Site, limited: redis.Redis, given: dict[str, str]) -> None:
     """Queries of every kind work in RESP2 without these commands, also with values so large that scripts would normally
     avoid their transfer.
     """
     site.add("s", 50, payload="x" * 3000)
-    query = Query(site.url, user="cloud", password="pw", streamPattern="s*", startingOffsets="earliest", **said)
+    query = Query(site.url, user="cloud", password="pw", streamPattern="s*", startingOffsets="earliest", **given)
     assert numbers(query.drain()) == list(range(50))
-    assert limited.info("commandstats")["cmdstat_xrange" if said.get("consume") is None else "cmdstat_xreadgroup"]
+    assert limited.info("commandstats")["cmdstat_xrange" if given.get("consume") is None else "cmdstat_xreadgroup"]
 
 
 def test_writing_needs_none_of_these_commands(site: Site, limited: redis.Redis) -> None:
@@ -100,12 +100,12 @@ def cloud(site: Site) -> Iterator[Site]:
         pool.close_all()
 
 
-@pytest.mark.parametrize("said", [{"trimOnCommit": "true"}, {"consume": "shared"}], ids=["range", "shared"])
-def test_reading_through_a_proxy(cloud: Site, said: dict[str, str]) -> None:
+@pytest.mark.parametrize("given", [{"trimOnCommit": "true"}, {"consume": "shared"}], ids=["range", "shared"])
+def test_reading_through_a_proxy(cloud: Site, given: dict[str, str]) -> None:
     """Through such a proxy, streams of several slots are read, waited for and acknowledged."""
     for number in range(3):
         cloud.add(f"s{number}", 20, payload="x" * 3000)
-    query = cloud.query(streamPattern="s*", group="g", idleWaitMs="50", maxEntriesPerTrigger="30", **said)
+    query = cloud.query(streamPattern="s*", group="g", idleWaitMs="50", maxEntriesPerTrigger="30", **given)
     assert sorted(numbers(query.drain())) == sorted([*range(20)] * 3)
     cloud.add("s1", 5, first=20)
     assert numbers(query.drain()) == [20, 21, 22, 23, 24]

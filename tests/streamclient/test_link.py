@@ -52,9 +52,9 @@ def test_a_login_selects_user_and_database(client: redis.Redis, instance: server
         who, info = link.pipeline([("ACL", "WHOAMI"), ("CLIENT", "INFO")])
         assert (who, b" db=3 " in info) == (b"job", True)
         assert (b"lib-name=pystreams" in info) == (b"lib-name=" in info)
-        for said in ({"username": "job", "password": "s3cret"}, {"username": "nobody", "password": "s3cret"}):
+        for login in ({"username": "job", "password": "s3cret"}, {"username": "nobody", "password": "s3cret"}):
             with pytest.raises(LoginRefusedError) as caught:
-                opened(instance, **said)
+                opened(instance, **login)
             assert "s3cret" not in str(caught.value)
         with pytest.raises(HandshakeError, match="SELECT 99999: ERR"):
             opened(instance, database=99999)
@@ -108,15 +108,15 @@ def test_files_of_tls_that_cannot_be_loaded_are_invalid_options(tmp_path: Path) 
     options.
     """
     ca = certificates.authority(tmp_path, "ca")
-    mine, other = (certificates.certificate(tmp_path, name, ca) for name in ("mine", "other"))
+    pair, stranger = (certificates.certificate(tmp_path, name, ca) for name in ("mine", "other"))
     text = tmp_path / "text.pem"
     text.write_text("no certificate")
     for tls, option in (
         (Tls(ca_file=str(tmp_path / "none")), "tls.caFile"),
         (Tls(ca_file=str(text)), "tls.caFile"),
-        (Tls(cert_file=str(text), key_file=str(mine.key)), "tls.certFile"),
-        (Tls(cert_file=str(mine.certificate), key_file=str(other.key)), "tls.certFile"),
-        (Tls(cert_file=str(mine.certificate), key_file=str(tmp_path / "none")), "tls.keyFile"),
+        (Tls(cert_file=str(text), key_file=str(pair.key)), "tls.certFile"),
+        (Tls(cert_file=str(pair.certificate), key_file=str(stranger.key)), "tls.certFile"),
+        (Tls(cert_file=str(pair.certificate), key_file=str(tmp_path / "none")), "tls.keyFile"),
     ):
         with pytest.raises(PystreamsError, match=f"INVALID_OPTION.*{option}"):
             Link(Endpoint("127.0.0.1", servers.free_port()), Login(tls=tls))

@@ -23,9 +23,9 @@ def connections(site: Site) -> int:
     return len(site.client.client_list()) - 1
 
 
-def batch(**said: Any) -> list[Any]:
+def batch(**given: Any) -> list[Any]:
     """Run a batch read whose task is in this process."""
-    reader = PystreamsDataSource({name: str(value) for name, value in said.items()}).reader(SCHEMA)
+    reader = PystreamsDataSource({name: str(value) for name, value in given.items()}).reader(SCHEMA)
     worker = pickle.loads(pickle.dumps(reader))
     return [rows for part in reader.partitions() for rows in worker.read(pickle.loads(pickle.dumps(part)))]
 
@@ -35,10 +35,10 @@ def test_queries_of_a_process_share_a_connection(site: Site) -> None:
     for number in range(12):
         site.add(f"s{number}", 3)
         assert batch(url=site.url, stream=f"s{number}", retryTimeoutMs=1000 + number)
-        said = {"url": site.url, "stream": f"s{number}", "startingOffsets": "earliest"}
+        given = {"url": site.url, "stream": f"s{number}", "startingOffsets": "earliest"}
         if number % 2:
-            said["group"] = f"g{number}"
-        reader = PystreamsDataSource(said).streamReader(SCHEMA)
+            given["group"] = f"g{number}"
+        reader = PystreamsDataSource(given).streamReader(SCHEMA)
         start = reader.initialOffset()
         reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))  # type: ignore[call-arg]
         assert connections(site) == 1

@@ -41,9 +41,9 @@ def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
     close_all()
 
 
-def write(connection: Connection, first: int, end: int, writer: WriterId = WRITER, **said: Any) -> ExactlyOnceSender:
+def write(connection: Connection, first: int, end: int, writer: WriterId = WRITER, **extra: Any) -> ExactlyOnceSender:
     """Run a write task of rows numbered from `first`, in small chunks."""
-    given = WriteOptions(**{"stream": "s", "chunk_size": 50, **said})
+    given = WriteOptions(**{"stream": "s", "chunk_size": 50, **extra})
     sender = ExactlyOnceSender(connection, writer, given, lasting=True)
     for chunk in RowEncoder(given, SCHEMA).chunks(iter([table(first, end)])):
         sender.submit(chunk)
@@ -89,14 +89,14 @@ def test_tls_with_client_certificates() -> None:
     fails immediately.
     """
     with topologies.encrypted() as server:
-        said = {
+        given = {
             "stream": "s",
             "url": server.url,
             "tls.cafile": str(server.ca),
             "tls.certfile": str(server.certificate),
             "tls.keyfile": str(server.key),
         }
-        address = options.write_options(said).address
+        address = options.write_options(given).address
         assert address is not None
         with borrow(address) as connection:
             first = connection.command("CLIENT", "ID")
@@ -129,21 +129,26 @@ def test_tls_in_a_cluster_and_to_sentinels() -> None:
         with server.client() as client:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             topologies.wait_until_whole(client)
-        said = {**server.options, "url": f"rediss+cluster://localhost:{server.port}", "tls.verify": "ca", "stream": "s"}
-        with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
+        given = {
+            **server.options,
+            "url": f"rediss+cluster://localhost:{server.port}",
+            "tls.verify": "ca",
+            "stream": "s",
+        }
+        with borrow(options.read_options(given).address) as connection:  # type: ignore[arg-type]
             write(connection, 0, 200).finish()
             assert connection.command("XLEN", "s") == 200
     with topologies.encrypted() as server:
         tls = [" ".join(pair).removeprefix("--") for pair in batched(server.flags)]
         monitor = f"sentinel monitor main 127.0.0.1 {server.port} 1"
         with servers.sentinel("port 0", *tls, monitor, port_setting="tls-port") as sentinel:
-            said = {
+            given = {
                 **server.options,
                 "url": f"rediss+sentinel://localhost:{sentinel.port}/main",
                 "tls.verify": "ca",
                 "stream": "s",
             }
-            with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
+            with borrow(options.read_options(given).address) as connection:  # type: ignore[arg-type]
                 write(connection, 0, 200).finish()
                 assert connection.command("XLEN", "s") == 200
 
@@ -249,13 +254,13 @@ def test_credentials_come_from_options_url_or_environment(
         monkeypatch.setenv("PYSTREAMS_PASSWORD", "s3cret_by_environment")
         url = redis_process.url
         with_user = url.replace("://", "://by_url:s3cret_by_url@")
-        for said, expected in (
+        for given, expected in (
             ({"url": url}, b"by_environment"),
             ({"url": with_user}, b"by_url"),
             ({"url": with_user, "user": "by_option", "password": "s3cret_by_option"}, b"by_option"),
         ):
-            read = options.read_options({"stream": "s", **said})
-            written = options.write_options({"stream": "s", **said})
+            read = options.read_options({"stream": "s", **given})
+            written = options.write_options({"stream": "s", **given})
             assert "s3cret" not in f"{read!r} {written!r}"
             assert written.address is not None
             with borrow(written.address) as connection:

@@ -67,7 +67,7 @@ def test_json_of_any_year_reads_back(kind: Any, of: st.SearchStrategy[int], data
 
 
 def nested(found: list[int]) -> dict[str, Any]:
-    return {"list": found, "map": [(one, one) for one in dict.fromkeys(found)], "struct": {"one": found[0]}}
+    return {"list": found, "map": [(number, number) for number in dict.fromkeys(found)], "struct": {"one": found[0]}}
 
 
 @unhurried
@@ -251,7 +251,7 @@ def test_no_text_of_a_field_raises(kind: Any, texts: list[bytes | None], epochs:
     assert len(values.from_text(pa.array(texts, pa.binary()), kind, epochs)) == len(texts)
 
 
-@pytest.mark.parametrize("kind", [one for kind in SCALARS[:-1] for one in (kind, deep(kind))], ids=str)
+@pytest.mark.parametrize("kind", [each for kind in SCALARS[:-1] for each in (kind, deep(kind))], ids=str)
 @unhurried
 @given(texts=st.lists(HOSTILE, max_size=4), wraps=st.booleans())
 def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
@@ -278,7 +278,7 @@ def test_columns_are_written_as_their_values_are(kind: Any, of: st.SearchStrateg
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), usual, of), max_size=6)), kind)
     alone = [column.slice(at, 1) for at in range(len(column))]
     for write in (values.to_text, json_writer.column):
-        assert write(column).to_pylist() == [write(one)[0].as_py() for one in alone]
+        assert write(column).to_pylist() == [write(single)[0].as_py() for single in alone]
 
 
 def test_json_is_written_alike_by_arrow_and_one_at_a_time() -> None:

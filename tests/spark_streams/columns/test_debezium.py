@@ -110,16 +110,23 @@ def test_entries_in_another_format_are_malformed() -> None:
 def test_schemas_that_differ_from_event_to_event() -> None:
     """The payload is found after its own schema, whatever the schemas of the other events contain."""
     schemas = [{"name": "a"}, {"name": '"payload":1'}, {"fields": [{"payload": 1}, {"field": "ä"}]}, {"name": "a"}]
-    entries = [{b"k": text({"schema": one, "payload": {"n": n}})} for n, one in enumerate(schemas)]
+    entries = [{b"k": text({"schema": schema, "payload": {"n": n}})} for n, schema in enumerate(schemas)]
     entries += [{b"k": '{"schema":{"name":"ä"},"payload":{"n":4}}'.encode()}, {b"k": b'{"schema":5}'}]
     texts = debezium.values(page_of(*entries)).to_pylist()
-    assert [json.loads(one) for one in texts] == [{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"schema": 5}]
+    assert [json.loads(payload) for payload in texts] == [
+        {"n": 0},
+        {"n": 1},
+        {"n": 2},
+        {"n": 3},
+        {"n": 4},
+        {"schema": 5},
+    ]
 
 
 def test_options_that_conflict_with_debezium() -> None:
     """valueFormat=debezium cannot be combined with inferSchema or nullValue, and cannot be used for writing."""
-    for said in ({"inferSchema": "true"}, {"nullValue": "x"}):
+    for conflicting in ({"inferSchema": "true"}, {"nullValue": "x"}):
         with pytest.raises(OptionsError, match=r"CONFLICTING_OPTIONS.*valueFormat=debezium"):
-            options.read_options({"stream": "s", "valueFormat": "debezium", **said})
+            options.read_options({"stream": "s", "valueFormat": "debezium", **conflicting})
     with pytest.raises(OptionsError, match=r"INVALID_OPTION.*valueFormat.*for reading only"):
         options.write_options({"stream": "s", "valueFormat": "debezium"})

@@ -107,7 +107,7 @@ def value_of(kind: Any) -> st.SearchStrategy[str]:
         each = {field.name: st.one_of(st.none(), value_of(field.type)) for field in kind}
         return st.fixed_dictionaries(each).map(
             lambda found: (
-                f"{{{','.join(f'{json.dumps(name)}:{one}' for name, one in found.items() if one is not None)}}}"
+                f"{{{','.join(f'{json.dumps(name)}:{text}' for name, text in found.items() if text is not None)}}}"
             )
         )
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -160,7 +160,9 @@ def same(fast: Converted, slow: Converted) -> None:
     """Assert that both results have equal values, treating NaNs as equal, and the same malformed rows."""
     assert fast[0].type == slow[0].type
     assert shown(fast[0]) == shown(slow[0])
-    wrong = [[False] * len(one) if one_wrong is None else one_wrong.to_pylist() for one, one_wrong in (fast, slow)]
+    wrong = [
+        [False] * len(column) if malformed is None else malformed.to_pylist() for column, malformed in (fast, slow)
+    ]
     assert wrong[0] == wrong[1]
 
 

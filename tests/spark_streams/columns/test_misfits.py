@@ -23,9 +23,9 @@ from tests.spark_streams.columns.test_schema import Entry, page_of
 from tests.spark_streams.driver import schema_of
 
 
-def read(schema: str | t.StructType, *entries: Entry, mask: Any = None, **said: str) -> tuple[list[Any], Counter[str]]:
+def read(schema: str | t.StructType, *entries: Entry, mask: Any = None, **extra: str) -> tuple[list[Any], Counter[str]]:
     """Return the values of `_rescued`, and the counts by column."""
-    known = options.read_options({"stream": "s", **said})
+    known = options.read_options({"stream": "s", **extra})
     counts: Counter[str] = Counter()
     reader = resolution.reader(known) if known.has_schema(known.value_format) else None
     columns = ReadSchema.of(schema_of(schema), known, reader=reader)
@@ -70,8 +70,8 @@ def test_values_of_avro_are_kept() -> None:
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro), {"n": 3_000_000_000})
     entries = [{b"value": buffer.getvalue()}, {b"value": b"\xff"}]
-    said = {"valueFormat": "avro", "valueSchema": json.dumps(avro)}
-    assert read("n int, _rescued string", *entries, **said) == ([{"n": 3_000_000_000}, {"value": "/w=="}], {"n": 2})
+    extra = {"valueFormat": "avro", "valueSchema": json.dumps(avro)}
+    assert read("n int, _rescued string", *entries, **extra) == ([{"n": 3_000_000_000}, {"value": "/w=="}], {"n": 2})
 
 
 def test_debezium_and_maps_are_kept() -> None:
@@ -112,18 +112,21 @@ def test_an_entry_without_the_value_is_malformed(form: str) -> None:
     """An entry without the value's field is malformed: its row is null, or omitted, or an error
     that names the field.
     """
-    said = {"valueFormat": form, **({} if form == "json" else {"valueSchema": {"avro": AVRO, "protobuf": PROTO}[form]})}
-    known = options.read_options({"stream": "s", **said})
+    extra = {
+        "valueFormat": form,
+        **({} if form == "json" else {"valueSchema": {"avro": AVRO, "protobuf": PROTO}[form]}),
+    }
+    known = options.read_options({"stream": "s", **extra})
     columns = ReadSchema.of(schema_of("n long, _corrupt_record string"), known, reader=resolution.reader(known))
     assert columns.needed_fields() is None
     (row,) = columns.batch(page_of({b"other": b"x"}), "s").to_pylist()
     assert row == {"n": None, "_corrupt_record": '{"other": "x"}'}
-    assert read("n long, _rescued string", {b"other": b"x"}, **said) == ([{"value": None}], {"n": 1})
+    assert read("n long, _rescued string", {b"other": b"x"}, **extra) == ([{"value": None}], {"n": 1})
     known = replace(known, mode="DROPMALFORMED")
     columns = ReadSchema.of(schema_of("n long"), known, reader=resolution.reader(known))
     assert columns.batch(page_of({b"other": b"x"}), "s").num_rows == 0
     with pytest.raises(PystreamsError, match=r"The field 'value' of entry 1-1 of 's' has no value\."):
-        read("n long", {b"other": b"x"}, mode="FAILFAST", **said)
+        read("n long", {b"other": b"x"}, mode="FAILFAST", **extra)
 
 
 @pytest.mark.parametrize("form", ["avro", "protobuf"])
@@ -143,9 +146,9 @@ def test_the_error_names_why_a_value_cannot_be_decoded(
 ) -> None:
     """The error for a value that cannot be decoded names the cause: an unknown schema ID or a missing header."""
     schema = {"avro": AVRO, "protobuf": PROTO}[form]
-    said = {"valueFormat": form, "valueSchema": schema, "schemaRegistry.url": registry.url, "mode": "FAILFAST"}
+    extra = {"valueFormat": form, "valueSchema": schema, "schemaRegistry.url": registry.url, "mode": "FAILFAST"}
     with pytest.raises(PystreamsError, match=cause):
-        read("n long", {b"value": value}, **said)
+        read("n long", {b"value": value}, **extra)
 
 
 def test_the_error_names_the_member_and_the_type_in_spark() -> None:

@@ -58,9 +58,9 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-def there_and_back(rows: list[dict[str, Any]], **said: str) -> Any:
+def there_and_back(rows: list[dict[str, Any]], **extra: str) -> Any:
     """Write the rows to entries, and return the rows read from them."""
-    given_options = {"stream": "s", "url": "redis://127.0.0.1:1", **said}
+    given_options = {"stream": "s", "url": "redis://127.0.0.1:1", **extra}
     read = ReadSchema.of(SCHEMA, options.read_options(given_options))
     write = WriteSchema.of(SCHEMA, row_field=options.write_options(given_options).row_field)
     columns = write.columns(pa.RecordBatch.from_pylist(rows, schema=read.arrow))

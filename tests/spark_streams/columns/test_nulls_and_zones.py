@@ -31,14 +31,14 @@ UTC = datetime.UTC
 NULLS = ["\\N", "null", "", "0", "-1", "NaN", "true", "1970-01-01", "[]"]
 
 
-def there_and_back(column: Any, **said: str) -> list[Any]:
+def there_and_back(column: Any, **extra: str) -> list[Any]:
     """Write the column as the field x, and return it as read by both decoders."""
     kind = from_arrow_type(column.type, prefer_timestamp_ntz=True)
-    given = options.write_options({"stream": "s", **said})
+    given = options.write_options({"stream": "s", **extra})
     schema = WriteSchema.of(t.StructType().add("x", kind), given.null_value, given.row_field, given.zone)
     (field,) = schema.columns(pa.RecordBatch.from_arrays([column], ["x"]))
     entries = [{b"y": b"", **({} if text is None else {field[0]: text})} for text in field[1].to_pylist()]
-    reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **said}))
+    reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **extra}))
     fast = page_of(*entries)
     slow = decode_reference.ScalarPage(
         [(b"%d-1" % n, [word for pair in entry.items() for word in pair]) for n, entry in enumerate(entries, 1)]
@@ -71,8 +71,8 @@ def test_a_null_is_not_malformed() -> None:
     entry = dict.fromkeys((b"i", b"d", b"s", b"b", b"a"), b"\\N")
     schema = t.StructType().add("i", "integer").add("d", "double").add("s", "string").add("b", "binary")
     schema = schema.add("a", t.ArrayType(t.LongType())).add("fields", t.MapType(t.StringType(), t.StringType()))
-    said = options.read_options({"stream": "s", "nullValue": "\\N", "mode": "FAILFAST"})
-    (row,) = ReadSchema.of(schema, said).batch(page_of(entry), "s").to_pylist()
+    parsed = options.read_options({"stream": "s", "nullValue": "\\N", "mode": "FAILFAST"})
+    (row,) = ReadSchema.of(schema, parsed).batch(page_of(entry), "s").to_pylist()
     assert [row[name] for name in ("i", "d", "s", "b", "a")] == [None] * 5
     assert dict(row["fields"]) == dict.fromkeys("idsba")
 
@@ -89,8 +89,8 @@ def test_sampling_size_limits_the_inferred_entries(site: Site) -> None:
         site.client.xadd("s", {"n": n if n < 20 else "many"})
     there = address.parse(site.url)
     for size, kind in (("20", t.IntegerType()), ("21", t.StringType())):
-        said = options.read_options({"url": site.url, "stream": "s", "inferSchema": "true", "samplingSize": size})
-        assert infer.schema(said, there)["n"].dataType == kind
+        parsed = options.read_options({"url": site.url, "stream": "s", "inferSchema": "true", "samplingSize": size})
+        assert infer.schema(parsed, there)["n"].dataType == kind
 
 
 def test_null_value_conflicts_with_json() -> None:
@@ -148,11 +148,11 @@ def test_times_without_a_zone() -> None:
     expected = {"plain": moment, "nested": [moment], "local": local, "m": [("k", {"at": moment})]}
     fields = {"plain": text, "nested": f'["{text}"]', "local": text, "m": f'{{"k":{{"at":"{text}"}}}}'}
     row = f'{{"plain":"{text}","nested":{fields["nested"]},"local":"{text}","m":{fields["m"]}}}'
-    for said, entry in (
-        ({}, {name.encode(): one.encode() for name, one in fields.items()}),
+    for extra, entry in (
+        ({}, {name.encode(): value.encode() for name, value in fields.items()}),
         ({"valueFormat": "json"}, {b"value": row.encode()}),
     ):
-        given = options.read_options({"stream": "s", "timeZone": "America/New_York", **said})
+        given = options.read_options({"stream": "s", "timeZone": "America/New_York", **extra})
         batch = ReadSchema.of(schema, given).batch(page_of(entry), "s")
         assert batch.schema == ReadSchema.of(schema).arrow
         assert batch.to_pylist() == [expected]
@@ -163,11 +163,11 @@ def test_times_without_a_zone() -> None:
 def test_times_are_written_in_the_zone() -> None:
     """Timestamps are written with the offset of timeZone, or in UTC without the option."""
     column = pa.array([datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC), None], pa.timestamp("us", "Asia/Tokyo"))
-    for said, plain, in_json in (
+    for extra, plain, in_json in (
         ({}, "2013-07-04 16:30:00.000000Z", "2013-07-04T16:30:00Z"),
         ({"timeZone": "America/New_York"}, "2013-07-04 12:30:00.000000-0400", "2013-07-04T12:30:00-04:00"),
     ):
-        given = options.write_options({"stream": "s", **said})
+        given = options.write_options({"stream": "s", **extra})
         schema = t.StructType().add("at", t.TimestampType()).add("all", t.ArrayType(t.TimestampType()))
         batch = pa.RecordBatch.from_arrays(
             [column, pa.array([column.to_pylist(), []], pa.list_(column.type))], ["at", "all"]

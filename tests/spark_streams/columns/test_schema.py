@@ -36,9 +36,9 @@ def page_of(*entries: Entry) -> Page:
     return decode_page(frames, 0, len(frames), len(entries))
 
 
-def read(schema: str | t.StructType, *entries: Entry, **said: str) -> list[dict[str, Any]]:
+def read(schema: str | t.StructType, *entries: Entry, **read_options: str) -> list[dict[str, Any]]:
     """Return the rows of these entries."""
-    known = options.read_options({"stream": "s", **said})
+    known = options.read_options({"stream": "s", **read_options})
     batch = ReadSchema.of(schema_of(schema), known).batch(page_of(*entries), "s")
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
@@ -194,9 +194,9 @@ def test_types_of_texts(texts: list[str], kind: t.DataType) -> None:
 
 def test_types_of_json() -> None:
     """Inferred JSON types are merged: numbers to doubles, structs by their fields, other combinations to strings."""
-    one = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
-    other = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
-    assert inference.merged(one, other).simpleString() == (
+    first = inference.json_type({"a": 1, "b": [1], "c": None, "d": {"x": 1}, "e": 1})
+    second = inference.json_type({"a": 1.5, "b": ["x"], "c": True, "d": {"y": 2}, "e": "x"})
+    assert inference.merged(first, second).simpleString() == (
         "struct<a:double,b:array<string>,c:boolean,d:struct<x:bigint,y:bigint>,e:string>"
     )
 
@@ -224,8 +224,8 @@ def test_a_value_that_is_not_text_is_malformed(mode: str) -> None:
     """A value that is not UTF-8 makes its entry malformed, also in the map of all fields."""
     schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
     entries = [(b"1-1", [b"a", b"-", b"b", b""]), (b"2-1", [b"b", b"2", b"c", b"\xff"]), (b"3-1", [])]
-    said = {"stream": "s", "mode": mode, "nullValue": "-"}
-    columns = ReadSchema.of(schema.add("_corrupt_record", "string"), options.read_options(said))
+    read_options = {"stream": "s", "mode": mode, "nullValue": "-"}
+    columns = ReadSchema.of(schema.add("_corrupt_record", "string"), options.read_options(read_options))
     page = decode_reference.ScalarPage(entries)
     if mode == "FAILFAST":
         with pytest.raises(DataError, match=r"FIELD_NOT_TEXT.*2-1.*field 'c'"):

@@ -96,10 +96,10 @@ SENSIBLE = st.one_of(
 ).map(str.encode)
 
 
-def same(one: list[Any], other: list[Any]) -> bool:
-    return len(one) == len(other) and all(
+def same(first: list[Any], second: list[Any]) -> bool:
+    return len(first) == len(second) and all(
         a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(first, second, strict=True)
     )
 
 

@@ -31,24 +31,24 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults() -> None:
     """A read requires only the name of a stream."""
-    said = options.read_options({"stream": "a,b"})
-    assert said.streams == ("a,b",)
-    assert said.address == Embedded(None)
-    assert (said.group, said.consumer, said.max_entries, said.page_size) == (None, "spark", None, 20_000)
+    parsed = options.read_options({"stream": "a,b"})
+    assert parsed.streams == ("a,b",)
+    assert parsed.address == Embedded(None)
+    assert (parsed.group, parsed.consumer, parsed.max_entries, parsed.page_size) == (None, "spark", None, 20_000)
 
 
 def test_names_are_case_insensitive() -> None:
     """Option names are case-insensitive, because Spark changes their case."""
-    said = options.read_options({"STREAMS": "a, b", "maxentriespertrigger": "7", "startingoffsets": "earliest"})
-    assert said.streams == ("a", "b")
-    assert said.max_entries == 7
-    assert said.starting is not None
+    parsed = options.read_options({"STREAMS": "a, b", "maxentriespertrigger": "7", "startingoffsets": "earliest"})
+    assert parsed.streams == ("a", "b")
+    assert parsed.max_entries == 7
+    assert parsed.starting is not None
 
 
 def test_writing() -> None:
     """Options of a write are parsed, and options that Spark adds are ignored."""
-    said = options.write_options({"stream": "s", "maxlen": "10", "approximate": "False", "checkpointlocation": "/c"})
-    assert (said.stream, said.maxlen, said.approximate, said.nomkstream) == ("s", 10, False, False)
+    parsed = options.write_options({"stream": "s", "maxlen": "10", "approximate": "False", "checkpointlocation": "/c"})
+    assert (parsed.stream, parsed.maxlen, parsed.approximate, parsed.nomkstream) == ("s", 10, False, False)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_every_option_has_a_unique_name_and_a_description() -> None:
 
 def test_every_option_is_documented_and_every_field_is_an_option() -> None:
     """The documented options are exactly the parsed ones, and each field belongs to an option."""
-    parsed = [option for one in (ConnectOptions, ReadOptions, WriteOptions) for option in options_of(one).values()]
+    parsed = [option for cls in (ConnectOptions, ReadOptions, WriteOptions) for option in options_of(cls).values()]
     assert {option.name for option in parsed} == {option.name for option in DECLARED}
-    for one in (ConnectOptions, ReadOptions, WriteOptions):
-        assert {field.name for field in dataclasses.fields(one)} - {"address"} == options_of(one).keys()
+    for cls in (ConnectOptions, ReadOptions, WriteOptions):
+        assert {field.name for field in dataclasses.fields(cls)} - {"address"} == options_of(cls).keys()
 
 
 def test_every_option_is_used() -> None:
@@ -208,11 +208,11 @@ def test_names_of_kafkas_source_mean_the_same_here(kafkas: str, value: str, fiel
     assert getattr(options.read_options(given), field) == expected
 
 
-@pytest.mark.parametrize("theirs", foreign.INSTEAD.values(), ids=lambda theirs: theirs.name)
-def test_options_of_other_connectors_are_answered(theirs: foreign.Foreign) -> None:
+@pytest.mark.parametrize("unsupported", foreign.INSTEAD.values(), ids=lambda unsupported: unsupported.name)
+def test_options_of_other_connectors_are_answered(unsupported: foreign.Foreign) -> None:
     """An option of spark-redis, Kafka or files without an equivalent is an error with advice."""
-    with pytest.raises(OptionsError, match=re.escape(theirs.advice)) as caught:
-        options.read_options({"stream": "s", theirs.name: "x"})
+    with pytest.raises(OptionsError, match=re.escape(unsupported.advice)) as caught:
+        options.read_options({"stream": "s", unsupported.name: "x"})
     assert caught.value.condition == "FOREIGN_OPTION"
 
 
@@ -264,12 +264,12 @@ def test_a_connection_rejects_options_of_a_read() -> None:
 )
 def test_a_password_is_never_shown(url: str) -> None:
     """Neither the address nor the options show the password in their text."""
-    said = options.read_options({"stream": "s", "url": url})
-    assert isinstance(said.address, Address)
-    assert said.address.url == url
-    for shown in (repr(said), str(said.address), repr(said.address), f"{said.address}"):
+    parsed = options.read_options({"stream": "s", "url": url})
+    assert isinstance(parsed.address, Address)
+    assert parsed.address.url == url
+    for shown in (repr(parsed), str(parsed.address), repr(parsed.address), f"{parsed.address}"):
         assert "s3cret" not in shown
-    assert pickle.loads(pickle.dumps(said)) == said
+    assert pickle.loads(pickle.dumps(parsed)) == parsed
 
 
 @pytest.mark.parametrize(

@@ -32,21 +32,21 @@ class Feature:
     """A user's work: options of a read or write, and a function that raises if a row is missing or duplicated."""
 
     work: Callable[[Feature, str, redis.Redis], None]
-    said: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
     writes: bool = False
 
     def rules(self, url: str) -> list[str]:
         """Return the rules that NOT_PERMITTED prints."""
-        said, place = {"stream": "s", "url": url, **self.said}, address.parse(url)
+        given, server = {"stream": "s", "url": url, **self.options}, address.parse(url)
         if self.writes:
-            return permissions.for_write(options.write_options(said), place).split()
-        return permissions.for_read(options.read_options(said), place).split()
+            return permissions.for_write(options.write_options(given), server).split()
+        return permissions.for_read(options.read_options(given), server).split()
 
 
 def _write(feature: Feature, url: str, client: redis.Redis) -> None:
     """Write batches that succeed, are repeated, or are completed by a later attempt, and write from foreachBatch."""
-    mode = feature.said.get("writeMode", "exactlyOnce")
-    more: dict[str, Any] = {"maxlen": 1000} if "maxlen" in feature.said else {}
+    mode = feature.options.get("writeMode", "exactlyOnce")
+    more: dict[str, Any] = {"maxlen": 1000} if "maxlen" in feature.options else {}
 
     def attempt(name: str, batch: int) -> Attempt:
         made = Attempt(url, name, mode, batch, more)
@@ -60,9 +60,9 @@ def _write(feature: Feature, url: str, client: redis.Redis) -> None:
     attempt("third", 1).task(0, range(8, 16)).task(1, range(16, 20)).commit()
     last = attempt("first", 2).task(0, range(20, 24))
     last.commit()
-    said = WriteOptions(stream="s")
+    write_options = WriteOptions(stream="s")
     for batch in range(2):
-        assert number_of_write(last.connection, "q", batch, f"run{batch}", "1", said) == 0
+        assert number_of_write(last.connection, "q", batch, f"run{batch}", "1", write_options) == 0
     assert numbers(client) == [*range(24)]
     last.connection.close()
     for _ in range(2):
@@ -86,7 +86,7 @@ def _read(feature: Feature, url: str, client: redis.Redis) -> None:
     """Read with restarts and replays, a second run, and a lease renewal."""
     for n in range(30):
         client.xadd("s", {"n": n})
-    query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.said})
+    query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.options})
     first = query.trigger() or []
     query.restart()
     assert sorted(row["n"] for row in query.run()) == sorted(row["n"] for row in first)
@@ -96,11 +96,11 @@ def _read(feature: Feature, url: str, client: redis.Redis) -> None:
     if lease is not None:
         lease.beat()
     query.reader.stop()
-    if "minPartitions" in feature.said:  # an existing group, which is moved to the start of a new query
+    if "minPartitions" in feature.options:  # an existing group, which is moved to the start of a new query
         client.xgroup_create("s", "h", "0")
         middle = [client.xadd("s", {"n": n}) for n in range(5)][2].decode()
         moving = Query(
-            url, "n int", stream="s", retryTimeoutMs=0, **{**feature.said, "group": "h"}, startingOffsets=middle
+            url, "n int", stream="s", retryTimeoutMs=0, **{**feature.options, "group": "h"}, startingOffsets=middle
         )
         moving.trigger()
         moving.reader.stop()
@@ -110,7 +110,7 @@ def _dead_letters(feature: Feature, url: str, client: redis.Redis) -> None:
     """Let a batch fail until its entries become dead letters."""
     for n in range(3):
         client.xadd("s", {"n": n})
-    query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.said})
+    query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.options})
     query.trigger()
     query.restart()
     assert query.run() == []

@@ -12,7 +12,7 @@ import pytest
 from spark_streams.embedded import drivers, launcher
 from spark_streams.embedded.processes import Process
 from spark_streams.errors import EmbeddedError
-from tests.spark_streams.embedded.test_embedded import Run, gone, line, run, state, tmp_path
+from tests.spark_streams.embedded.test_embedded import Run, line, run, state, tmp_path, wait_until_removed
 
 __all__ = ["run", "tmp_path"]
 
@@ -104,12 +104,12 @@ def test_no_second_engine_starts_after_its_directory_was_removed(run: Run, tmp_p
     driver.stdin.write("\n")
     driver.stdin.flush()
     assert "[EMBEDDED_NO_DIRECTORY]" in line(driver)
-    said = line(driver)
-    assert "[EMBEDDED_NO_DIRECTORY]" in said
-    assert "removed while its engine runs" in said
+    error = line(driver)
+    assert "[EMBEDDED_NO_DIRECTORY]" in error
+    assert "removed while its engine runs" in error
     assert first.engine is not None
     assert first.engine.runs()
     assert not [*tmp_path.glob("pystreams-*/*/state.json")]
     driver.stdin.close()
     driver.wait()
-    gone(tmp_path, first)
+    wait_until_removed(tmp_path, first)

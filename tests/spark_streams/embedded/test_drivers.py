@@ -23,10 +23,10 @@ SPARKS = re.compile("|".join(drivers.SET_BY_SPARK))
 
 def test_another_drivers_engine_is_out_of_reach() -> None:
     """The address of an engine is rejected on another machine and under another driver."""
-    mine = Process.of(os.getpid())
+    process = Process.of(os.getpid())
     drivers.check_reach(Address("redis://127.0.0.1:1"))
-    drivers.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{mine}"))
-    for driver in (f"elsewhere/{mine}", f"{socket.gethostname()}/{mine.pid}-1", f"{socket.gethostname()}/"):
+    drivers.check_reach(Address("redis://127.0.0.1:1", f"{socket.gethostname()}/{process}"))
+    for driver in (f"elsewhere/{process}", f"{socket.gethostname()}/{process.pid}-1", f"{socket.gethostname()}/"):
         with pytest.raises(EmbeddedError, match="set the option 'url'"):
             drivers.check_reach(Address("redis://127.0.0.1:1", driver))
 
@@ -149,5 +149,5 @@ def test_the_schema_of_a_service_without_a_server_is_an_error(monkeypatch: pytes
     monkeypatch.setattr(processes, "spark_service", lambda: "a declarative pipeline")
     with pytest.raises(OptionsError, match=r"\[EMBEDDED_NOT_KEPT\] No server is named, and a declarative pipeline"):
         PystreamsDataSource({"stream": "s"}).schema()
-    for said in ({"url": "redis://h"}, {"embedded.dir": "/data"}):
-        assert PystreamsDataSource({"stream": "s", **said}).schema()
+    for options in ({"url": "redis://h"}, {"embedded.dir": "/data"}):
+        assert PystreamsDataSource({"stream": "s", **options}).schema()

@@ -80,9 +80,9 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
-    said = process.stdout.readline().strip()
-    assert said, "the driver said nothing"
-    return said
+    text = process.stdout.readline().strip()
+    assert text, "the driver printed nothing"
+    return text
 
 
 def state(tmp_path: Path) -> Record:
@@ -93,7 +93,7 @@ def state(tmp_path: Path) -> Record:
     return found
 
 
-def gone(tmp_path: Path, left: Record) -> None:
+def wait_until_removed(tmp_path: Path, left: Record) -> None:
     """Wait until engine and supervisor have ended and the temporary directory is empty."""
     for process in (left.engine, left.supervisor):
         assert process is not None
@@ -120,13 +120,13 @@ def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> 
     first, second, *others = line(driver).split()
     assert first == second
     assert not others
-    said = state(tmp_path)
-    assert said.url == first
-    assert said.usable()
+    running = state(tmp_path)
+    assert running.url == first
+    assert running.usable()
     assert driver.stdin is not None
     driver.stdin.close()
     driver.wait()
-    gone(tmp_path, said)
+    wait_until_removed(tmp_path, running)
 
 
 ONE = """
@@ -144,9 +144,9 @@ def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signa
     """If the driver is killed, the engine ends and leaves no files."""
     driver = run(ONE)
     line(driver)
-    said = state(tmp_path)
+    running = state(tmp_path)
     driver.send_signal(number)
-    gone(tmp_path, said)
+    wait_until_removed(tmp_path, running)
 
 
 def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_
     after = state(tmp_path)
     assert after.engine != before.engine
     driver.kill()
-    gone(tmp_path, after)
+    wait_until_removed(tmp_path, after)
 
 
 def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> None:
@@ -263,10 +263,10 @@ def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path
     """A second engine with the same data directory is an error that advises to set `url`."""
     settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: ""}
     assert line(run(IN_USE, **settings)) == "True"
-    said = line(run(IN_USE, **settings))
-    assert said.startswith("[EMBEDDED_NOT_STARTED]")
-    assert "shared belongs to another engine that is running. " in said
-    assert said.endswith("set the option 'url'.")
+    error = line(run(IN_USE, **settings))
+    assert error.startswith("[EMBEDDED_NOT_STARTED]")
+    assert "shared belongs to another engine that is running. " in error
+    assert error.endswith("set the option 'url'.")
 
 
 #: A user's modules with the names of this project's, as packages and as files.
@@ -302,8 +302,8 @@ def test_a_users_modules_do_not_replace_the_engine(run: Run, tmp_path: Path, kin
     """A user's modules `engine` and `jobs` are imported by the user's program, and the embedded engine still starts."""
     directory = users_own(tmp_path / "own", kind)
     if where == "PYTHONPATH":
-        place = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
-        driver = run(SHADOWED, tmp_path, **place, **{launcher.COMMAND: ""})
+        python_path = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
+        driver = run(SHADOWED, tmp_path, **python_path, **{launcher.COMMAND: ""})
     else:
         driver = run(SHADOWED, directory, **{launcher.COMMAND: ""})
     assert line(driver) == "1;the user's;the user's"
@@ -316,13 +316,13 @@ def test_files_next_to_the_engine_do_not_replace_the_standard_library(tmp_path: 
     (tmp_path / "engine" / "__init__.py").touch()
     (tmp_path / "engine" / "__main__.py").write_text("import json\ndef main(words): print(json.dumps(words))\n")
     bootstrap = ROOT / "streamwire" / "bootstrap.py"
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-P", str(bootstrap), str(tmp_path), "engine.__main__", "--port", "0"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert json.loads(said.stdout) == ["--port", "0"]
+    assert json.loads(result.stdout) == ["--port", "0"]
 
 
 KEPT = """
@@ -377,7 +377,7 @@ def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, 
     driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})
     rows, length, jvm = map(int, line(driver).split())
     assert (rows, length) == (5, 5)
-    said = state(tmp_path)
+    running = state(tmp_path)
     os.kill(driver.pid if victim == "python" else jvm, signal.SIGKILL)
-    gone(tmp_path, said)
+    wait_until_removed(tmp_path, running)
     wait_for(lambda: not processes.runs(jvm), "the JVM to end")

@@ -17,7 +17,7 @@ __all__ = ["run", "tmp_path"]
 WRITER = """
     from spark_streams.embedded import launcher
     for _ in range(2):
-        client = launcher.connect({place!r})
+        client = launcher.connect({directory!r})
     for name, entries in (("orders", 1200), ("a", 3), ("b", 2), ("c", 1), ("pystreams:queries", 7)):
         with client.pipeline(transaction=False) as pipeline:
             for n in range(entries):
@@ -33,17 +33,20 @@ WRITER = """
 """
 
 
-def said(run: Run, *, place: str | None = None, ending: str = "", **environment: str) -> list[str]:
+def errors(run: Run, *, directory: str | None = None, ending: str = "", **environment: str) -> list[str]:
     """Return the driver's standard error, once no process holds it open."""
     driver = run(
-        WRITER.format(place=place, ending=ending), None, subprocess.PIPE, **{launcher.COMMAND: "", **environment}
+        WRITER.format(directory=directory, ending=ending),
+        None,
+        subprocess.PIPE,
+        **{launcher.COMMAND: "", **environment},
     )
     return driver.communicate(timeout=DEADLINE)[1].splitlines()
 
 
 def test_the_start_and_the_end_are_reported_once(run: Run) -> None:
     """One line at the start reports where the data is kept, and one at the end reports the discarded entries."""
-    began, ended = said(run)
+    began, ended = errors(run)
     assert began.startswith(
         "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
     )
@@ -55,42 +58,44 @@ def test_the_start_and_the_end_are_reported_once(run: Run) -> None:
 
 def test_the_end_is_reported_if_the_driver_is_killed(run: Run) -> None:
     """If the driver is killed, the supervisor writes the notice."""
-    assert "It discards 1,006 unread" in said(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
+    assert "It discards 1,006 unread" in errors(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
 
 
 def test_the_end_of_the_engine_is_reported_at_once(run: Run) -> None:
     """If the engine ends before its driver, the loss of its data is reported at once."""
-    lines = said(run, ending="client.shutdown(nosave=True)")
+    lines = errors(run, ending="client.shutdown(nosave=True)")
     assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
 
 
 def test_an_engine_that_keeps_its_data_discards_nothing(run: Run, tmp_path: Path) -> None:
-    assert said(run, place=str(tmp_path / "kept")) == []
+    assert errors(run, directory=str(tmp_path / "kept")) == []
 
 
 def test_notices_can_be_silenced(run: Run) -> None:
-    assert said(run, **{discards.NOTICES: "off"}) == []
+    assert errors(run, **{discards.NOTICES: "off"}) == []
 
 
 RUNNING = """
     import sys
     from spark_streams.embedded import launcher
-    print(launcher.url({place!r}), flush=True)
+    print(launcher.url({directory!r}), flush=True)
     sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_engines_of_this_user_are_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+@pytest.mark.parametrize("has_directory", [False, True])
+def test_engines_of_this_user_are_found(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_directory: bool
+) -> None:
     """`running` lists the engines with their drivers, without those whose driver has ended."""
-    place = str(tmp_path / "kept") if kept else None
-    driver = run(RUNNING.format(place=place), **{launcher.COMMAND: ""})
+    directory = str(tmp_path / "kept") if has_directory else None
+    driver = run(RUNNING.format(directory=directory), **{launcher.COMMAND: ""})
     assert driver.stdout is not None
     url = driver.stdout.readline().strip()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (found,) = [each for each in launcher.running() if each.driver.pid == driver.pid]
-    assert (found.url, found.data) == (url, place)
-    data = f"in {place}" if kept else "in memory"
+    assert (found.url, found.data) == (url, directory)
+    data = f"in {directory}" if has_directory else "in memory"
     assert str(found).startswith(f"{url} ({data}, of process {driver.pid}: {sys.executable[:20]}")
     driver.kill()
     driver.wait()

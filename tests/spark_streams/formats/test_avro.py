@@ -139,12 +139,12 @@ def test_types_that_spark_does_not_write_are_read() -> None:
         ("either", ["null", "string", {"type": "array", "items": "long"}]),
         ("tree", tree),
     )
-    one = uuid.UUID(int=5)
+    identifier = uuid.UUID(int=5)
     row = {
         "enum": "L",
         "fixed": b"ab",
-        "uuid": str(one),
-        "uuid16": one.bytes,
+        "uuid": str(identifier),
+        "uuid16": identifier.bytes,
         "price": Decimal("12.50"),
         "ms": 1500,
         "ns": 1_500_000_000,
@@ -171,8 +171,8 @@ def test_types_that_spark_does_not_write_are_read() -> None:
     assert {name: values[0] for name, (values, _) in back.items()} == {
         "enum": "L",
         "fixed": b"ab",
-        "uuid": str(one),
-        "uuid16": str(one),
+        "uuid": str(identifier),
+        "uuid16": str(identifier),
         "price": Decimal("12.500"),
         "ms": datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=datetime.UTC),
         "ns": datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000),  # noqa: DTZ001 - a local time has no zone

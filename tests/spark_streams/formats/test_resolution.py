@@ -29,9 +29,9 @@ def server() -> Iterator[SchemaRegistry]:
         yield running
 
 
-def columns(**said: str) -> list[str]:
+def columns(**options: str) -> list[str]:
     """Return the names of the inferred columns, without the connector's own."""
-    found = resolution.schema(read_options({**URL, **said}))
+    found = resolution.schema(read_options({**URL, **options}))
     assert found is not None
     assert found.fieldNames()[:3] == ["_id", "_stream", "_timestamp"]
     return found.fieldNames()[3:]
@@ -43,8 +43,8 @@ def condition(made: Any) -> str:
     return raised.value.condition
 
 
-def writer(**said: str) -> Any:
-    return resolution.writer(write_options({**URL, **said}), FIELDS)
+def writer(**options: str) -> Any:
+    return resolution.writer(write_options({**URL, **options}), FIELDS)
 
 
 def test_a_schema_of_an_option_or_a_file_gives_the_columns(tmp_path: Path) -> None:
@@ -73,41 +73,41 @@ def test_a_registry_has_the_schema_of_the_streams_subject(server: SchemaRegistry
     """The subject is the stream's name with -value, unless an option names it; with several streams the option is
     required.
     """
-    said = {"valueFormat": "avro", "schemaRegistry.url": server.url}
-    assert condition(lambda: columns(**said)) == "SUBJECT_MISSING"
+    options = {"valueFormat": "avro", "schemaRegistry.url": server.url}
+    assert condition(lambda: columns(**options)) == "SUBJECT_MISSING"
     server.add("orders-value", ORDER)
     server.add("bills", '{"type": "record", "name": "Bill", "fields": [{"name": "who", "type": "string"}]}')
-    assert columns(**said) == ["id"]
-    assert columns(**said, **{"schemaRegistry.subject": "bills"}) == ["who"]
-    several = read_options({"url": URL["url"], "streams": "a,b", **said})
+    assert columns(**options) == ["id"]
+    assert columns(**options, **{"schemaRegistry.subject": "bills"}) == ["who"]
+    several = read_options({"url": URL["url"], "streams": "a,b", **options})
     assert condition(lambda: resolution.schema(several)) == "SUBJECT_MISSING"
-    assert condition(lambda: columns(**{**said, "valueFormat": "protobuf"})) == "SCHEMA_UNUSABLE"
-    assert columns(**{**said, "valueFormat": "avro", "valueSchema": ORDER.replace('"id"', '"number"')}) == ["number"]
+    assert condition(lambda: columns(**{**options, "valueFormat": "protobuf"})) == "SCHEMA_UNUSABLE"
+    assert columns(**{**options, "valueFormat": "avro", "valueSchema": ORDER.replace('"id"', '"number"')}) == ["number"]
 
 
 def test_writing_registers_the_schema_of_the_rows(server: SchemaRegistry) -> None:
     """A write registers its schema once; with schemaRegistry.register=false the registered schema
     is required and used.
     """
-    said = {"valueFormat": "avro", "schemaRegistry.url": server.url}
-    assert condition(lambda: writer(**said, **{"schemaRegistry.register": "false"})) == "SUBJECT_MISSING"
-    first = writer(**said)
-    assert (first.schema_id, writer(**said).schema_id) == (1, 1)
-    assert writer(**said, **{"schemaRegistry.register": "false"}) == first
-    assert condition(lambda: writer(**said, valueSchema=ORDER)) == "SCHEMA_INCOMPATIBLE"
+    options = {"valueFormat": "avro", "schemaRegistry.url": server.url}
+    assert condition(lambda: writer(**options, **{"schemaRegistry.register": "false"})) == "SUBJECT_MISSING"
+    first = writer(**options)
+    assert (first.schema_id, writer(**options).schema_id) == (1, 1)
+    assert writer(**options, **{"schemaRegistry.register": "false"}) == first
+    assert condition(lambda: writer(**options, valueSchema=ORDER)) == "SCHEMA_INCOMPATIBLE"
     server.compatibility = "NONE"
-    unknown = {**said, "valueSchema": ORDER, "schemaRegistry.register": "false"}
+    unknown = {**options, "valueSchema": ORDER, "schemaRegistry.register": "false"}
     assert condition(lambda: writer(**unknown)) == "SUBJECT_MISSING"
-    assert writer(**said, valueSchema=ORDER).schema_id == 2
+    assert writer(**options, valueSchema=ORDER).schema_id == 2
     assert writer(**unknown).schema_id == 2
 
 
 def test_the_schema_of_a_message_is_registered(server: SchemaRegistry) -> None:
     """A Protobuf write registers its schema; without a given schema it uses the subject's."""
-    said = {"valueFormat": "protobuf", "schemaRegistry.url": server.url}
-    assert condition(lambda: writer(**said)) == "SUBJECT_MISSING"
-    first = writer(**said, valueSchema=PROTO)
-    assert (first.schema_id, writer(**said).schema_id) == (1, 1)
+    options = {"valueFormat": "protobuf", "schemaRegistry.url": server.url}
+    assert condition(lambda: writer(**options)) == "SUBJECT_MISSING"
+    first = writer(**options, valueSchema=PROTO)
+    assert (first.schema_id, writer(**options).schema_id) == (1, 1)
 
 
 def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
@@ -115,14 +115,14 @@ def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
     schema.
     """
     assert not read_options({**URL, "valueFormat": "json"}).has_schema("json")
-    said = {"valueFormat": "json", "schemaRegistry.url": server.url}
-    assert read_options({**URL, **said}).has_schema("json")
-    assert writer(**said).schema_id == 1
-    assert columns(**said) == ["id"]
+    options = {"valueFormat": "json", "schemaRegistry.url": server.url}
+    assert read_options({**URL, **options}).has_schema("json")
+    assert writer(**options).schema_id == 1
+    assert columns(**options) == ["id"]
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("options", "found"),
     [
         ({"valueFormat": "avro"}, "SCHEMA_MISSING"),
         ({"valueFormat": "protobuf"}, "SCHEMA_MISSING"),
@@ -138,14 +138,14 @@ def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
         ({"valueFormat": "avro", "valueSchema": "[]"}, "SCHEMA_UNUSABLE"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(said: dict[str, str], found: str) -> None:
+def test_options_that_do_not_fit_are_refused(options: dict[str, str], found: str) -> None:
     """Missing, conflicting and invalid schema options are errors."""
-    assert condition(lambda: resolution.schema(read_options({**URL, **said}))) == found
+    assert condition(lambda: resolution.schema(read_options({**URL, **options}))) == found
 
 
 def test_the_registry_has_the_options_of_its_login() -> None:
     """The registry uses its own credentials, timeout and CA, or the server's CA by default, and shows no password."""
-    said = {
+    options = {
         **URL,
         "url": "rediss://127.0.0.1:1",
         "tls.caFile": "/ca",
@@ -155,11 +155,11 @@ def test_the_registry_has_the_options_of_its_login() -> None:
         "schemaRegistry.password": "secret",
         "schemaRegistry.timeoutMs": "2s",
     }
-    made = resolution._registry(read_options(said))
+    made = resolution._registry(read_options(options))
     assert isinstance(made, Registry)
     assert (made.url, made.user, made.password, made.seconds) == ("https://registry/path", "ann", "secret", 2.0)
     assert made.tls.ca_file == "/ca"
-    assert "secret" not in repr(made) + repr(read_options(said))
-    own = resolution._registry(read_options({**said, "schemaRegistry.caFile": "/own"}))
-    assert own is not None
-    assert own.tls.ca_file == "/own"
+    assert "secret" not in repr(made) + repr(read_options(options))
+    separate = resolution._registry(read_options({**options, "schemaRegistry.caFile": "/own"}))
+    assert separate is not None
+    assert separate.tls.ca_file == "/own"

@@ -51,18 +51,18 @@ class Stream:
         """Return the stream that the text describes."""
         name, entries, *words = text.split()
         ids = None if entries == "none" else [n for part in entries.split(",") for n in _span(part)]
-        said = dict(word.split("=") for word in words if "=" in word)
-        deleted = int(said.get("deleted", 0))
+        attributes = dict(word.split("=") for word in words if "=" in word)
+        deleted = int(attributes.get("deleted", 0))
         return cls(
             name,
             ids,
             after=next((int(word[1:]) for word in words if word[0] == "@"), 0),
-            removed=int(said.get("trimmed", 0)) + bool(deleted),
+            removed=int(attributes.get("trimmed", 0)) + bool(deleted),
             deleted=deleted,
-            last=max([*(ids or ()), deleted, int(said.get("last", 0))]),
-            target=int(said["to"]) if "to" in said else None,
+            last=max([*(ids or ()), deleted, int(attributes.get("last", 0))]),
+            target=int(attributes["to"]) if "to" in attributes else None,
             flags=frozenset(word for word in words if "=" not in word and word[0] != "@"),
-            lost=int(said.get("lost", 0)),
+            lost=int(attributes.get("lost", 0)),
         )
 
     def between(self, after: StreamId, upto: StreamId) -> list[int]:
@@ -120,7 +120,7 @@ class Memory:
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         """Return the number of entries in each range; this and the following methods are those of `Entries`."""
         self.asked.append("counts")
-        return [len(self.between(*one)) for one in asked]
+        return [len(self.between(*span)) for span in asked]
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         self.asked.append("nths")

@@ -44,9 +44,9 @@ def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dic
 class Frame:
     """A DataFrame, which is planned once and whose tasks run for each action and attempt."""
 
-    def __init__(self, site: Site, **said: Any) -> None:
-        named = {} if "streams" in said else {"stream": "s"}
-        given = {"url": site.url, **named, **{name: str(value) for name, value in said.items()}}
+    def __init__(self, site: Site, **extra: Any) -> None:
+        named = {} if "streams" in extra else {"stream": "s"}
+        given = {"url": site.url, **named, **{name: str(value) for name, value in extra.items()}}
         parsed = options.read_options(given)
         self.reader = BatchReader(
             parsed, ReadSchema.of(schema_of("_id string, n int"), parsed), address.parse(site.url)
@@ -160,18 +160,18 @@ def test_a_range_is_counted_if_the_server_knows_the_number(site: Site) -> None:
     site.add("s", 40)
     (part,) = Frame(site).parts
     assert isinstance(part, RangePartition)
-    assert [(one.count, one.size) for one in part.ranges] == [(40, 40)]
+    assert [(counted.count, counted.size) for counted in part.ranges] == [(40, 40)]
     (part,) = Frame(site, startingOffsets="11-1", endingOffsets="35-1").parts
     assert isinstance(part, RangePartition)
-    (one,) = part.ranges
+    (counted,) = part.ranges
     if site.kind == "engine":
-        assert one.count == 25
+        assert counted.count == 25
     else:
-        assert (one.count, str(one.head)) == (None, "11-1")
+        assert (counted.count, str(counted.head)) == (None, "11-1")
 
 
-@pytest.mark.parametrize("said", [{}, {"startingOffsets": "2-1", "endingOffsets": "4-1"}], ids=str)
-def test_planning_takes_a_few_round_trips(site: Site, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bounds", [{}, {"startingOffsets": "2-1", "endingOffsets": "4-1"}], ids=str)
+def test_planning_takes_a_few_round_trips(site: Site, bounds: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning takes at most two round trips for any number of streams, and reads at most the first entry of each."""
     for n in range(100):
         site.add(f"s{n}", 5)
@@ -183,12 +183,12 @@ def test_planning_takes_a_few_round_trips(site: Site, said: dict[str, Any], monk
             sent.append(len(commands))
         return pipeline(connection, commands)
 
-    Frame(site, streams="s0,s1", **said)  # makes the connection check the server's capabilities
+    Frame(site, streams="s0,s1", **bounds)  # makes the connection check the server's capabilities
     site.client.config_resetstat()
     monkeypatch.setattr(Connection, "pipeline", counted)
-    frame = Frame(site, streams=",".join(f"s{n}" for n in range(100)), **said)
+    frame = Frame(site, streams=",".join(f"s{n}" for n in range(100)), **bounds)
     calls = {name: found["calls"] for name, found in site.client.info("commandstats").items()}
     assert len(sent) <= 2
     assert sum(sent) <= 300
-    assert calls.get("cmdstat_xrange", 0) == (100 if said and site.kind == "redis" else 0)
-    assert sorted(set(frame.rows())) == (list(range(5)) if not said else [1, 2, 3])
+    assert calls.get("cmdstat_xrange", 0) == (100 if bounds and site.kind == "redis" else 0)
+    assert sorted(set(frame.rows())) == (list(range(5)) if not bounds else [1, 2, 3])

@@ -74,33 +74,33 @@ def test_a_second_query_with_the_same_group_is_refused(site: Site, ack: str) -> 
     a restart.
     """
     site.add("s", 20)
-    one = site.query(stream="s", group="g", ack=ack, maxEntriesPerTrigger=5)
-    one.trigger()
-    one.trigger()
+    first = site.query(stream="s", group="g", ack=ack, maxEntriesPerTrigger=5)
+    first.trigger()
+    first.trigger()
     before = site.group()
-    other = site.query(stream="s", group="g", ack=ack)
+    second = site.query(stream="s", group="g", ack=ack)
     with pytest.raises(StreamError, match=r"GROUP_TAKEN.*groupTakeover"):
-        other.trigger()
+        second.trigger()
     assert site.group() == before
-    one.restart()
-    assert numbers(one.run()) == list(range(5, 10))
-    assert numbers(one.drain()) == list(range(10, 20))
+    first.restart()
+    assert numbers(first.run()) == list(range(5, 10))
+    assert numbers(first.drain()) == list(range(10, 20))
 
 
 def test_a_group_is_taken_by_force_or_when_its_query_has_stopped(site: Site) -> None:
     """groupTakeover takes the group from a running query; a stopped query releases its group."""
     site.add("s", 10)
-    one = site.query(stream="s", group="g")
-    one.drain()
-    other = site.query(stream="s", group="g", groupTakeover="true")
-    assert len(other.drain()) == 10
+    first = site.query(stream="s", group="g")
+    first.drain()
+    second = site.query(stream="s", group="g", groupTakeover="true")
+    assert len(second.drain()) == 10
     site.add("s", 1, first=10)
-    one.restart()
+    first.restart()
     with pytest.raises(StreamError, match="GROUP_TAKEN"):
-        one.drain()
-    assert numbers(other.drain()) == [10]
-    other.reader.stop()
-    assert numbers(one.drain()) == [10]
+        first.drain()
+    assert numbers(second.drain()) == [10]
+    second.reader.stop()
+    assert numbers(first.drain()) == [10]
 
 
 def test_a_query_that_died_before_its_first_batch_starts_again(site: Site) -> None:
@@ -139,36 +139,36 @@ def test_a_failed_query_releases_its_group(site: Site) -> None:
 def test_a_group_is_kept_while_its_query_lives_and_not_much_longer(site: Site) -> None:
     """A running query renews its lease between triggers; the lease of a killed query expires."""
     site.add("s", 10)
-    said = {"stream": "s", "group": "g", "groupLeaseMs": 1000}
-    one = site.query(**said)
-    one.drain()
+    options = {"stream": "s", "group": "g", "groupLeaseMs": 1000}
+    first = site.query(**options)
+    first.drain()
     lease = key_of_lease(site)
     wait_for(lambda: site.client.pttl(lease) < 800, "the lease to grow older")
     wait_for(lambda: site.client.pttl(lease) > 900, "the lease to be renewed")
-    other = site.query(**said)
+    second = site.query(**options)
     with pytest.raises(StreamError, match="GROUP_TAKEN"):
-        other.trigger()
-    del one  # the process is killed
+        second.trigger()
+    del first  # the process is killed
     wait_for(lambda: not site.client.exists(lease), "the lease to expire")
-    other = site.query(**said)
-    assert numbers(other.drain()) == list(range(10))
-    other.reader.stop()
+    second = site.query(**options)
+    assert numbers(second.drain()) == list(range(10))
+    second.reader.stop()
 
 
 def test_a_copied_checkpoint_does_not_run_twice(site: Site) -> None:
     """If a copy of the checkpoint takes the lease, the earlier run fails and moves nothing."""
     site.add("s", 10)
-    one = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
-    one.trigger()
+    original = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
+    original.trigger()
     copy = site.query(stream="s", group="g", maxEntriesPerTrigger=5)
-    copy.log = list(one.log)
+    copy.log = list(original.log)
     assert numbers(copy.trigger() or []) == list(range(5, 10))
     before = site.group()
-    one.reader._source._lease.beat()  # the lease's thread calls this every ten seconds
+    original.reader._source._lease.beat()  # the lease's thread calls this every ten seconds
     with pytest.raises(StreamError, match="RUN_REPLACED"):
-        one.trigger()
+        original.trigger()
     with pytest.raises(StreamError, match="RUN_REPLACED"):
-        one.reader.commit(json.loads(one.log[-1]))
+        original.reader.commit(json.loads(original.log[-1]))
     assert site.group() == before
     assert copy.trigger() is None
 
@@ -266,12 +266,12 @@ def test_a_full_server_keeps_a_lease(site: Site, connection: Connection) -> None
 def test_of_two_queries_that_start_together_one_continues(site: Site, connection: Connection) -> None:
     """A query that gets the leases of only some streams releases them for the query that holds the others."""
     server = open_server(connection)
-    one, other = lease_of(site, [0.0]), lease_of(site, [0.0])
-    one.hold(server, "one", ["b"])
+    first, second = lease_of(site, [0.0]), lease_of(site, [0.0])
+    first.hold(server, "one", ["b"])
     with pytest.raises(StreamError, match=r"GROUP_TAKEN.*'b'"):
-        other.hold(server, "other", ["a", "b"])
-    one.hold(server, "one", ["a", "b"])
-    one.give_up()
+        second.hold(server, "other", ["a", "b"])
+    first.hold(server, "one", ["a", "b"])
+    first.give_up()
 
 
 def test_a_user_who_may_not_write_the_lease_reads_without_it(site: Site, caplog: pytest.LogCaptureFixture) -> None:

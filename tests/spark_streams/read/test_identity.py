@@ -125,7 +125,7 @@ def test_a_checkpoint_of_other_streams_is_refused(site: Site, changed: dict[str,
     if old:
         query.log[-1] = json.dumps({"version": 2, "streams": {"s": "10-1"}, "added": {"s": 10}})
     if changed["stream"] == "":
-        del query.said["stream"]
+        del query.options["stream"]
         changed = {"streams": changed["streams"]}
     query.restart(**changed)
     with pytest.raises(StreamError, match=r"CHECKPOINT_STREAMS.* \(s\)\. .*\"\(10-1\""):
@@ -265,11 +265,11 @@ def test_a_retired_stream_may_return_at_once(site: Site) -> None:
     assert numbers(query.drain()) == [2]
 
 
-@pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
-def test_a_stream_of_a_pattern_may_be_deleted_and_recreated(site: Site, said: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
+def test_a_stream_of_a_pattern_may_be_deleted_and_recreated(site: Site, options: dict[str, str]) -> None:
     """A stream found while the query runs may be read, deleted and recreated with other IDs without a loss."""
     site.add("in:a", 2)
-    query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, idleWaitMs=0, **said)
+    query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, idleWaitMs=0, **options)
     assert numbers(query.drain()) == [0, 1]
     for first in (10, 20, 30):
         site.add("in:b", 2, first=first)

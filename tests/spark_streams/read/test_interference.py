@@ -40,9 +40,9 @@ def test_a_changed_group_is_reported(site: Site, how: str, ack: str, caplog: pyt
     assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
 
 
-@pytest.mark.parametrize("said", [{"ack": "commit"}, {"ack": "cursor"}, {"consume": "shared"}], ids=str)
+@pytest.mark.parametrize("options", [{"ack": "commit"}, {"ack": "cursor"}, {"consume": "shared"}], ids=str)
 def test_a_group_may_be_destroyed_at_any_moment(
-    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    site: Site, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query whose own group is destroyed before any command loses no batch; a shared group is reported as lost."""
     send = Link.send
@@ -57,18 +57,18 @@ def test_a_group_may_be_destroyed_at_any_moment(
         send(link, commands)
 
     monkeypatch.setattr(Link, "send", meddle)
-    query = site.query(stream="s", group="g", idleWaitMs=1, **said)
+    query = site.query(stream="s", group="g", idleWaitMs=1, **options)
     rows: list[int] = []
     for first in range(0, 25, 5):
         site.add("s", 5, first=first)
         try:
             rows += numbers(query.drain())
         except StreamError as problem:
-            if said.get("consume") != "shared" or problem.condition != "GROUP_LOST":
+            if options.get("consume") != "shared" or problem.condition != "GROUP_LOST":
                 raise
             query.restart(failOnDataLoss="false")
     assert reached
-    if said.get("consume") != "shared":
+    if options.get("consume") != "shared":
         assert rows == list(range(25))
         assert site.group()["pending"] == 0
 
@@ -128,12 +128,14 @@ def test_a_planned_batch_of_a_lost_group_is_skipped(site: Site, caplog: pytest.L
     assert numbers(query.drain()) == list(range(5))
 
 
-@pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
 @pytest.mark.parametrize("planned", [True, False])
-def test_a_stream_overwritten_by_another_type_is_an_error(site: Site, said: dict[str, str], *, planned: bool) -> None:
+def test_a_stream_overwritten_by_another_type_is_an_error(
+    site: Site, options: dict[str, str], *, planned: bool
+) -> None:
     """Overwriting a stream with SET is the error NOT_A_STREAM, before and after a batch was planned."""
     site.add("s", 10)
-    query = site.query(stream="s", **said)
+    query = site.query(stream="s", **options)
     if planned:
         query.plan()
     else:

@@ -32,8 +32,8 @@ def fill(site: Site, first: int = 0, entries: int = 5) -> None:
         site.add(f"in:{number:02}", entries + number % 3, first, **({"other": "x" * number} if number % 4 == 0 else {}))
 
 
-def query_of(site: Site, **said: object) -> Query:
-    return Query(site.url, SCHEMA, **{"streamPattern": "in:*", "startingOffsets": "earliest", **said})
+def query_of(site: Site, **extra: object) -> Query:
+    return Query(site.url, SCHEMA, **{"streamPattern": "in:*", "startingOffsets": "earliest", **extra})
 
 
 def by_stream(rows: list[dict[str, object]]) -> dict[object, list[object]]:
@@ -48,24 +48,24 @@ def expected(first: int = 0, entries: int = 5) -> dict[object, list[object]]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "extra",
     [{}, {"group": "g"}, {"group": "g", "ack": "cursor"}, {"group": "g", "consume": "shared"}],
     ids=["no group", "ack", "cursor", "shared"],
 )
-def test_small_ranges_share_tasks(site: Site, said: dict[str, str]) -> None:
+def test_small_ranges_share_tasks(site: Site, extra: dict[str, str]) -> None:
     """Three tasks read forty streams, each in order; a replay has the same tasks, and all entries are acknowledged."""
     fill(site)
-    query = query_of(site, maxPartitions=3, **said)
+    query = query_of(site, maxPartitions=3, **extra)
     assert by_stream(query.trigger() or []) == expected()
     assert len(query.partitions[0]) == 3
     query.restart(maxPartitions=7)
     assert by_stream(query.run()) == expected()
     assert query.partitions[1] == query.partitions[0]
-    if said == {"group": "g"}:
+    if extra == {"group": "g"}:
         assert [site.group(f"in:{number:02}")["pending"] for number in range(3)] == [5, 6, 7]
     fill(site, 100, 1)
     assert by_stream(query.drain()) == expected(100, 1)
-    if said:
+    if extra:
         groups = [site.group(f"in:{number:02}") for number in range(COUNT)]
         assert {(group["pending"], group["lag"]) for group in groups} == {(0, 0)}
 
@@ -83,8 +83,8 @@ def test_limits_are_kept_among_many_streams(site: Site) -> None:
 def test_a_batch_read_shares_tasks(site: Site) -> None:
     """A batch read of many streams has few tasks with all rows."""
     fill(site)
-    said = options.read_options({"url": site.url, "streamPattern": "in:*", "maxPartitions": "4"})
-    reader = BatchReader(said, ReadSchema.of(schema_of(SCHEMA), said), address.parse(site.url))
+    parsed = options.read_options({"url": site.url, "streamPattern": "in:*", "maxPartitions": "4"})
+    reader = BatchReader(parsed, ReadSchema.of(schema_of(SCHEMA), parsed), address.parse(site.url))
     parts = [pickle.loads(pickle.dumps(part)) for part in reader.partitions()]
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     assert len(parts) == 4
@@ -116,21 +116,21 @@ def test_a_loss_in_one_stream_of_a_task_is_noticed(site: Site, how: str) -> None
         assert found == expected() | {"in:07": [4, 5]}
 
 
-@pytest.mark.parametrize("said", [{}, {"group": "g", "consume": "shared"}], ids=["ranges", "shared"])
-def test_an_error_says_in_how_many_streams_entries_are_lost(site: Site, said: dict[str, str]) -> None:
+@pytest.mark.parametrize("extra", [{}, {"group": "g", "consume": "shared"}], ids=["ranges", "shared"])
+def test_an_error_says_in_how_many_streams_entries_are_lost(site: Site, extra: dict[str, str]) -> None:
     """The error for losses in many streams names some of them and their number."""
     fill(site)
-    query = query_of(site, maxPartitions=1, **said)
+    query = query_of(site, maxPartitions=1, **extra)
     query.trigger()
     fill(site, 100, 3)
-    if not said:
+    if not extra:
         query.plan()
         (part,) = query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
     for number in range(COUNT):
         if number != 7:
             site.client.xtrim(f"in:{number:02}", maxlen=1, approximate=False)
     number = f"'in:00'.* in {COUNT - 2} more streams: 'in:01', 'in:02', 'in:03', \\.\\.\\.$"
-    if not said:
+    if not extra:
         with pytest.raises(StreamError, match=rf"ENTRIES_LOST.*{number}"):
             deque(query.reader.read(part))
         query.restart()
@@ -175,16 +175,16 @@ def test_a_shared_task_reads_its_streams_in_few_transactions(site: Site) -> None
 
 def test_the_size_of_a_task_does_not_grow_with_the_streams() -> None:
     """The serialized size of a task does not grow with the number of the query's streams."""
-    said = {"url": "redis://127.0.0.1", "streams": ",".join(f"sensors:{number:05}" for number in range(10_000))}
-    source = PystreamsDataSource(said)
+    given = {"url": "redis://127.0.0.1", "streams": ",".join(f"sensors:{number:05}" for number in range(10_000))}
+    source = PystreamsDataSource(given)
     for reader in (source.streamReader(schema_of(SCHEMA)), source.reader(schema_of(SCHEMA))):
         assert len(pickle.dumps(reader)) < 1000
-    needs = permissions.for_read(options.read_options(said), address.parse(said["url"]))
+    needs = permissions.for_read(options.read_options(given), address.parse(given["url"]))
     assert needs.startswith("~sensors:0* +")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "extra",
     [
         {},
         {"group": "g", "ack": "cursor", "trimOnCommit": "true"},
@@ -193,7 +193,7 @@ def test_the_size_of_a_task_does_not_grow_with_the_streams() -> None:
     ids=["no group", "cursor", "shared"],
 )
 def test_round_trips_do_not_grow_with_the_streams(
-    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    site: Site, extra: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four times as many streams need no more round trips."""
     sent: list[int] = []
@@ -204,10 +204,10 @@ def test_round_trips_do_not_grow_with_the_streams(
         site.client.flushall()
         for number in range(streams):
             site.add(f"in:{number:02}", 2)
-            if said.get("consume"):
+            if extra.get("consume"):
                 site.client.xgroup_create(f"in:{number:02}", "g", "0")
                 site.client.xreadgroup("g", "other", {f"in:{number:02}": ">"}, count=1)
-        query = query_of(site, **said)
+        query = query_of(site, **extra)
         before = len(sent)
         assert query.plan()
         query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
@@ -255,7 +255,7 @@ def _more_streams(site: Site, streams: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "meanwhile", "said"),
+    ("before", "meanwhile", "extra"),
     [
         pytest.param(None, None, {"minPartitions": "150"}, id="long streams, cut"),
         pytest.param(None, None, {"maxEntriesPerTrigger": "100"}, id="long streams, limited"),
@@ -281,7 +281,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     site: Site,
     before: Callable[[Site, int], None] | None,
     meanwhile: Callable[[Site, int], None] | None,
-    said: dict[str, str],
+    extra: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
@@ -304,7 +304,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
             site.add(f"in:{number:02}", 5)
         if before is not None:
             before(site, streams)
-        query = query_of(site, **{"failOnDataLoss": "false", "streamPatternRefreshMs": "0", **said})
+        query = query_of(site, **{"failOnDataLoss": "false", "streamPatternRefreshMs": "0", **extra})
         start = len(sent)
         query.plan()
         query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
@@ -323,7 +323,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "extra",
     [
         {"claimIdleMs": "1"},
         {"claimIdleMs": "1", "maxDeliveries": "1", "deadLetterStream": "dead"},
@@ -331,7 +331,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
     ids=["claims", "dead letters"],
 )
 def test_a_shared_task_claims_in_all_its_streams_at_once(
-    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    site: Site, extra: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task claims pending entries of many streams together with new ones, exactly and in few requests."""
     sent: list[int] = []
@@ -343,7 +343,7 @@ def test_a_shared_task_claims_in_all_its_streams_at_once(
         site.client.xgroup_create(name, "g", "0")
         site.client.xreadgroup("g", "lost", {name: ">"}, count=2)
         site.client.xreadgroup("g", "gone", {name: ">"}, count=1)
-    query = query_of(site, group="g", consume="shared", maxPartitions=2, **said)
+    query = query_of(site, group="g", consume="shared", maxPartitions=2, **extra)
     wait_for(
         lambda: site.client.xpending_range("in:39", "g", "-", "+", 9)[-1]["time_since_delivered"] > 1, "an idle entry"
     )
@@ -353,7 +353,7 @@ def test_a_shared_task_claims_in_all_its_streams_at_once(
     rows = [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
     spent = len(sent) - before
     dead = [int(fields[b"n"]) for _, fields in site.client.xrange("dead")]
-    if "maxDeliveries" in said:
+    if "maxDeliveries" in extra:
         assert sorted(dead) == sorted([0, 1, 2] * COUNT)  # delivered to another consumer first, then claimed
         rows += [
             {"_stream": fields[b"_original_stream"].decode(), "n": int(fields[b"n"])}
@@ -368,9 +368,9 @@ def test_a_shared_task_claims_in_all_its_streams_at_once(
     assert len(again) + len(dead) == len(rows)
 
 
-@pytest.mark.parametrize("said", [{}, {"claimIdleMs": "60000"}], ids=["plain", "claims"])
+@pytest.mark.parametrize("extra", [{}, {"claimIdleMs": "60000"}], ids=["plain", "claims"])
 def test_a_shared_task_of_large_entries_reads_few_streams_at_a_time(
-    site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    site: Site, extra: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory of a task with large entries does not grow with the number of its streams."""
     sizes: list[int] = []
@@ -383,11 +383,11 @@ def test_a_shared_task_of_large_entries_reads_few_streams_at_a_time(
 
     for number in range(12):
         site.add(f"in:{number:02}", 1, payload="x" * 400_000)
-        if said:
+        if extra:
             site.client.xgroup_create(f"in:{number:02}", "g", "0")
             site.client.xreadgroup("g", "other", {f"in:{number:02}": ">"})
             site.add(f"in:{number:02}", 1, 1, payload="x" * 400_000)
-    query = query_of(site, group="g", consume="shared", maxPartitions=1, **said)
+    query = query_of(site, group="g", consume="shared", maxPartitions=1, **extra)
     query.plan()
     monkeypatch.setattr(Link, "receive", measured)
     assert len(query.run()) == 12

@@ -37,7 +37,7 @@ def between(site: Site) -> Iterator[Proxy]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         {},
         {"group": "g"},
@@ -51,12 +51,12 @@ def between(site: Site) -> Iterator[Proxy]:
     ids=str,
 )
 def test_a_query_survives_cuts(
-    site: Site, between: Proxy, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    site: Site, between: Proxy, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query reads each entry once and leaves nothing pending if the connection is cut after any byte."""
-    said = dict(said)
-    monkeypatch.setattr(group_reads, "PAGE", said.pop("deliver", group_reads.PAGE))
-    options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **said}
+    given = dict(given)
+    monkeypatch.setattr(group_reads, "PAGE", given.pop("deliver", group_reads.PAGE))
+    options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **given}
     options = {name: value for name, value in options.items() if value is not None}
     site.add("s", 1)
     query = Query(f"redis://127.0.0.1:{between.port}", "n int", **options)
@@ -68,7 +68,7 @@ def test_a_query_survives_cuts(
         assert sorted(found) == list(range(len(seen), len(seen) + 10)), count
         seen += found
     assert between.cuts > 10
-    if "group" in said:
+    if "group" in given:
         assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
 
 

@@ -91,7 +91,7 @@ class Attempt:
     @property
     def rows(self) -> Rows:
         """Rows of the attempt, by stream."""
-        return Counter(place for part in self.parts for place in part)
+        return Counter(row for part in self.parts for row in part)
 
     def whole(self, connection: Connection) -> None:
         self.commit(connection, self.tasks(connection))

@@ -226,11 +226,11 @@ def test_a_rejected_append_can_be_repeated(
     """
     state = {**STATES, "NOPERM xtrim": without("xtrim")}[refusal]
     rows = pa.RecordBatch.from_pydict({"n": pa.array(range(ROWS), pa.int64())})
-    said = WriteOptions(stream="s", mode="append", chunk_size=5, maxlen=1000)
+    options = WriteOptions(stream="s", mode="append", chunk_size=5, maxlen=1000)
     number, requests = 0, [1]
 
     def run() -> None:
-        sink = Sink(parse(url), said, WriteSchema(("n",), False, False, False), overwrite=overwrite)
+        sink = Sink(parse(url), options, WriteSchema(("n",), False, False, False), overwrite=overwrite)
         sink.finish([sink.write(iter([rows]))])
 
     while number <= requests[0]:

@@ -19,9 +19,9 @@ from tests import servers
 MODES = ("exactlyOnce", "atomic", "staged", "append")
 
 
-def planned(url: str, overwrite: bool = True, **said: Any) -> Sink:
+def planned(url: str, overwrite: bool = True, **given: Any) -> Sink:
     """Return the batch write as Spark plans it."""
-    options = WriteOptions(**{"stream": "s", "chunk_size": 7, **said})
+    options = WriteOptions(**{"stream": "s", "chunk_size": 7, **given})
     return plan(Address(url), options, WriteSchema(("n",), False, False, False), streaming=False, overwrite=overwrite)
 
 
@@ -136,12 +136,12 @@ def test_a_repeated_overwrite_keeps_its_rows(client: redis.Redis, instance: serv
     assert numbers(client) == [*range(20)]
 
 
-@pytest.mark.parametrize("said", [{}, {"write_id": "w"}])
+@pytest.mark.parametrize("given", [{}, {"write_id": "w"}])
 def test_rows_staged_by_copies_of_a_task_are_published_once(
-    client: redis.Redis, instance: servers.Running, said: dict[str, Any]
+    client: redis.Redis, instance: servers.Running, given: dict[str, Any]
 ) -> None:
     """If copies of a task stage the same rows, one set is published, and the others are removed."""
-    sink = planned(instance.url, mode="staged", overwrite=False, **said)
+    sink = planned(instance.url, mode="staged", overwrite=False, **given)
     for _ in range(2):
         wrote(sink, range(20))
     assert len(client.keys("*staged*")) == 2

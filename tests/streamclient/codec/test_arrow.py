@@ -161,12 +161,12 @@ def tables(draw: st.DrawFn) -> dict[str, object]:
     nullable = st.one_of(st.none(), WORDS)
     maps = draw(st.lists(st.dictionaries(WORDS, WORDS, max_size=3), min_size=rows, max_size=rows))
     offsets = [0]
-    for one in maps:
-        offsets.append(offsets[-1] + len(one))
+    for fields_of_row in maps:
+        offsets.append(offsets[-1] + len(fields_of_row))
     fields = (
         pa.array(offsets, pa.int32()),
-        pa.array([name for one in maps for name in one], pa.binary()),
-        pa.array([value for one in maps for value in one.values()], pa.binary()),
+        pa.array([name for fields_of_row in maps for name in fields_of_row], pa.binary()),
+        pa.array([value for fields_of_row in maps for value in fields_of_row.values()], pa.binary()),
     )
     return {
         "keys": draw(st.one_of(WORDS, st.just(column(WORDS)))),

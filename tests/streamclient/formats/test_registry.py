@@ -127,9 +127,9 @@ def test_a_silent_registry_is_given_up() -> None:
 def test_tls_is_verified(tmp_path: Path) -> None:
     """The registry's certificate must be signed by a trusted CA; the TLS settings also apply in workers."""
     signer = authority(tmp_path, "ca")
-    own = certificate(tmp_path, "registry", signer)
+    issued = certificate(tmp_path, "registry", signer)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(own.certificate, own.key)
+    context.load_cert_chain(issued.certificate, issued.key)
     with schema_registry(tls=context) as server:
         trusting = Registry.at(server.url, tls=Tls(str(signer.certificate)))
         assert pickle.loads(pickle.dumps(trusting)).latest("x") is None

@@ -127,7 +127,7 @@ def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
     several = [("s", StreamId(n, 0), count, StreamId(28, 0)) for n in (0, 7, 25, 28) for count in (1, 3, 2000)]
     several.append(("missing", ZERO, 3, LAST))
     for kind in (server, open_server(connection)):
-        assert kind.entries.nths(several) == [kind.entries.nths([one])[0] for one in several]
+        assert kind.entries.nths(several) == [kind.entries.nths([request])[0] for request in several]
 
 
 @pytest.mark.parametrize("many", [20_000, 5])
@@ -190,7 +190,7 @@ def test_both_sets_of_commands_give_the_same_results(client: redis.Redis, connec
         ids = [StreamId(n, 0) for n in (0, 6, 7, 149, 299, 300)]
         counts = server.entries.counts([("s", after, upto) for after in ids for upto in ids if after <= upto])
         asked = [("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
-        found = [server.entries.nths([one])[0] for one in asked]
+        found = [server.entries.nths([request])[0] for request in asked]
         (cuts,) = server.entries.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
         server.groups.create({"s": (ZERO, None)}, group)
         parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]

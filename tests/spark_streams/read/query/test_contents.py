@@ -40,15 +40,15 @@ class Stream:
         if not self.exists:
             self.exists, self.made = True, self.made + 1
             self.clear()
-        for one in ids:
-            self.entries.append((one, self.made))
-            self.last, self.added = one, self.added + 1
+        for entry_id in ids:
+            self.entries.append((entry_id, self.made))
+            self.last, self.added = entry_id, self.added + 1
 
     def xdel(self, *ids: int) -> None:
-        for one in ids:
-            if any(entry[0] == one for entry in self.entries):
-                self.entries = [entry for entry in self.entries if entry[0] != one]
-                self.deleted = max(self.deleted, one)
+        for entry_id in ids:
+            if any(entry[0] == entry_id for entry in self.entries):
+                self.entries = [entry for entry in self.entries if entry[0] != entry_id]
+                self.deleted = max(self.deleted, entry_id)
 
     def xtrim(self, minid: int) -> None:
         self.entries = [entry for entry in self.entries if entry[0] >= minid]
@@ -57,7 +57,7 @@ class Stream:
         self.exists = False
         self.add(*ids)
 
-    def gone(self) -> None:
+    def delete(self) -> None:
         self.exists = False
         self.entries = []
 
@@ -84,7 +84,9 @@ class Asked:
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         found = [self.stream.between(after.ms, upto.ms) for _, after, _, upto in asked]
-        return [(at(one[0][0]), 1) if one else (upto, 0) for one, (*_, upto) in zip(found, asked, strict=True)]
+        return [
+            (at(entries[0][0]), 1) if entries else (upto, 0) for entries, (*_, upto) in zip(found, asked, strict=True)
+        ]
 
 
 class Reader:
@@ -168,7 +170,7 @@ LOST: dict[str, Callable[[Stream], None]] = {
     "trimmed and added": lambda stream: (stream.xtrim(7), stream.add(11, 12, 13))[0],
 }
 ANOTHER: dict[str, Callable[[Stream], None]] = {
-    "deleted": Stream.gone,
+    "deleted": Stream.delete,
     "made again, empty": lambda stream: stream.remake(),
     "made again, shorter": lambda stream: stream.remake(1, 2, 3),
     "made again with later IDs": lambda stream: stream.remake(*range(21, 31)),

@@ -56,11 +56,11 @@ class Past:
 
     def happen(self) -> None:
         """Perform a random action of another program."""
-        what = self.chance.choice(["add", "read", "trim", "delete"])
-        if what == "delete":
+        action = self.chance.choice(["add", "read", "trim", "delete"])
+        if action == "delete":
             self.delete()
         else:
-            getattr(self, what)(self.chance.randint(1, 4) + (self.position if what == "trim" else 0))
+            getattr(self, action)(self.chance.randint(1, 4) + (self.position if action == "trim" else 0))
 
 
 def state_of(server: StreamServer) -> StreamState:
@@ -111,8 +111,8 @@ def test_a_deleted_entry_is_not_lost_again_when_its_neighbours_are_trimmed(
 ) -> None:
     """A deleted entry is reported once, even if entries before it are trimmed later."""
     site.add("s", 12)
-    said = {"consume": "shared", "trimOnCommit": "true", "failOnDataLoss": "false", "maxEntriesPerTrigger": 2}
-    query = site.query(stream="s", group="g", **said)
+    options = {"consume": "shared", "trimOnCommit": "true", "failOnDataLoss": "false", "maxEntriesPerTrigger": 2}
+    query = site.query(stream="s", group="g", **options)
     query.trigger()
     site.client.xdel("s", "8-1")
     with caplog.at_level("WARNING", "spark_streams"):

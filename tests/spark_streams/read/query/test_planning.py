@@ -82,7 +82,7 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
 
     class Server:
         def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-            return [nth(*one) for one in asked]
+            return [nth(*request) for request in asked]
 
     limited = planning.limited(limit, starts, ends, guesses, data.draw(st.integers(0, 5)))
     reached, counts = run(server_with(Server()), limited)
@@ -133,17 +133,17 @@ def test_ranges_share_tasks(ranges: list[Range], most: int | None, cores: int, e
     options = LimitOptions(max_partitions=most, max_per_partition=entries)
     counts = planning.tasks(ranges, options, cores)
     tasks = planning.shared(ranges, counts)
-    assert [one for task in tasks for one in task] == ranges
+    assert [part for task in tasks for part in task] == ranges
     assert all(tasks)
     if entries is not None:
-        assert all(len(task) == 1 or sum(one.count or 0 for one in task) <= entries for task in tasks)
+        assert all(len(task) == 1 or sum(part.count or 0 for part in task) <= entries for task in tasks)
         return
     if most is not None:
         assert len(tasks) <= most
     if most is None and len(ranges) > 1:
-        assert all(len(task) == 1 or sum(one.count or 0 for one in task) <= 400_000 for task in tasks)
+        assert all(len(task) == 1 or sum(part.count or 0 for part in task) <= 400_000 for task in tasks)
         assert len(tasks) == len(ranges) or len(tasks) <= max(
-            cores, sum(one.count or 0 for one in ranges) // 100_000 + 1
+            cores, sum(part.count or 0 for part in ranges) // 100_000 + 1
         )
 
 

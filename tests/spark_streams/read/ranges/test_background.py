@@ -52,10 +52,10 @@ def killed_after(pages: int) -> Pages:
 
 
 def marks(site: Site) -> list[bytes]:
-    return [one["name"] for one in site.client.xinfo_consumers("s", "g") if b"-until-" in one["name"]]
+    return [consumer["name"] for consumer in site.client.xinfo_consumers("s", "g") if b"-until-" in consumer["name"]]
 
 
-def gone(query: Query) -> None:
+def wait_for_delivery(query: Query) -> None:
     """Wait until the thread of the delivery has ended."""
     query.reader._source._group._background.wait()
 
@@ -72,12 +72,12 @@ def test_a_restart_continues_an_interrupted_delivery(
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
-    gone(query)
+    wait_for_delivery(query)
     with monkeypatch.context() as patched:
         delivering(patched, killed_after(pages))
         assert query.plan()
         found = numbers(query.run())
-        gone(query)
+        wait_for_delivery(query)
     if site.kind == "redis":
         assert marks(site) == [b"spark-until-200-1"]
     query.restart()
@@ -100,7 +100,7 @@ def test_a_restart_reports_that_it_moves_the_group(
     with monkeypatch.context() as patched:
         delivering(patched, killed_after(2))
         query.trigger()
-        gone(query)
+        wait_for_delivery(query)
     query.restart()
     with caplog.at_level(logging.WARNING):
         assert numbers(query.drain()) == list(range(_BATCH, 2 * _BATCH))
@@ -112,7 +112,7 @@ def test_a_group_that_was_moved_back_is_an_error(site: Site) -> None:
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     query.trigger()
-    gone(query)
+    wait_for_delivery(query)
     site.client.xgroup_setid("s", "g", "50-1")
     query.restart()
     with pytest.raises(StreamError, match=r"GROUP_BEHIND.*50-1"):
@@ -186,7 +186,7 @@ def test_delivery_comes_first_if_consumers_cannot_be_created_or_deleted(
     query.restart(url=site.url.replace("redis://", "redis://limited:pw@"))
     try:
         assert numbers(query.trigger() or []) == list(range(_BATCH))
-        gone(query)
+        wait_for_delivery(query)
         if site.kind == "redis":
             assert (threading.main_thread().name in threads) == (lacks != "nothing")
         assert (site.group()["pending"], marks(site)) == (_BATCH, [])
@@ -233,7 +233,7 @@ def test_deliveries_lost_in_a_failover_are_repeated(site: Site, monkeypatch: pyt
 
     delivering(monkeypatch, taken_away)
     query.trigger()
-    gone(query)
+    wait_for_delivery(query)
     group = site.group()
     assert moved
     assert (group["pending"], group["last-delivered-id"]) == (_BATCH, b"100-1")

@@ -102,9 +102,11 @@ def filled(client: redis.Redis, entries: Sequence[Sequence[bytes]], deleted: Seq
     pipeline.execute()
 
 
-def rows(url: str, parts: Sequence[Range], fields: list[spark.StructField], said: dict[str, str], page: int) -> Any:
+def rows(
+    url: str, parts: Sequence[Range], fields: list[spark.StructField], read_options: dict[str, str], page: int
+) -> Any:
     """Return a task's result for the ranges: a table, or the text of its error."""
-    read = options.read_options({"url": url, "stream": "s", **said})
+    read = options.read_options({"url": url, "stream": "s", **read_options})
     schema = ReadSchema.of(spark.StructType(fields), read)
     partition = RangePartition(Address(url), tuple(parts), page, fails=False)
     batches = []
@@ -121,7 +123,7 @@ def rows(url: str, parts: Sequence[Range], fields: list[spark.StructField], said
     deleted=st.sets(st.integers(1, 100), max_size=6),
     trimmed=st.sampled_from([0, 0, 15]),
     fields=st.sampled_from(SCHEMAS),
-    said=st.sampled_from(OPTIONS),
+    read_options=st.sampled_from(OPTIONS),
     page=st.sampled_from([3, 40, 10_000]),
     bounds=st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted),
     room=st.sampled_from([300, 1 << 20]),
@@ -132,7 +134,7 @@ def test_columns_are_read_as_entries_are(
     deleted: set[int],
     trimmed: int,
     fields: list[spark.StructField],
-    said: dict[str, str],
+    read_options: dict[str, str],
     page: int,
     bounds: list[int],
     room: int,
@@ -146,12 +148,12 @@ def test_columns_are_read_as_entries_are(
     low, high = (min(StreamId(bound, 0), last) for bound in bounds)
     parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
     with mock.patch.object(page_size, "TARGET_BYTES", room):
-        found = rows(tiny.url, parts, fields, said, page)
+        found = rows(tiny.url, parts, fields, read_options, page)
     with mock.patch.object(Capabilities, "has", return_value=False):
-        assert rows(tiny.url, parts, fields, said, page) == found
+        assert rows(tiny.url, parts, fields, read_options, page) == found
         slow = decode_reference.parse
         with mock.patch.object(xrange, "decode_page", slow), mock.patch.object(small_ranges, "decode_page", slow):
-            assert rows(tiny.url, parts, fields, said, page) == found
+            assert rows(tiny.url, parts, fields, read_options, page) == found
 
 
 def numbers(pages: Iterator[Any]) -> list[int]:

@@ -35,9 +35,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_MANY_PENDING", 10)
 
 
-def query_of(site: Site, **said: Any) -> Query:
-    said = {"stream": "s", "group": "g", "minPartitions": 2, "maxEntriesPerTrigger": _BATCH, **said}
-    return site.query(**{name: value for name, value in said.items() if value is not None})
+def query_of(site: Site, **options: Any) -> Query:
+    options = {"stream": "s", "group": "g", "minPartitions": 2, "maxEntriesPerTrigger": _BATCH, **options}
+    return site.query(**{name: value for name, value in options.items() if value is not None})
 
 
 def delivered(query: Query) -> None:
@@ -54,7 +54,7 @@ def killed(query: Query) -> None:
 def pending(site: Site) -> dict[str, int]:
     """Return the number of pending entries of each consumer that has any."""
     found = site.client.xinfo_consumers("s", "g")
-    return {one["name"].decode(): one["pending"] for one in found if one["pending"]}
+    return {consumer["name"].decode(): consumer["pending"] for consumer in found if consumer["pending"]}
 
 
 def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
@@ -280,16 +280,16 @@ def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(
 
 
 @pytest.mark.parametrize("page", [1, 6])
-@pytest.mark.parametrize("what", ["read", "delivered", "not yet delivered"])
+@pytest.mark.parametrize("state", ["read", "delivered", "not yet delivered"])
 def test_entries_deleted_during_a_delivery_are_skipped(
-    site: Site, monkeypatch: pytest.MonkeyPatch, what: str, page: int
+    site: Site, monkeypatch: pytest.MonkeyPatch, state: str, page: int
 ) -> None:
     """With failOnDataLoss=false, a deletion during a delivery leaves the other entries to be read once, in batches
     within the limit.
     """
     site.add("s", 4 * _BATCH)
     query = query_of(site, failOnDataLoss="false")
-    at = {"read": 50, "delivered": 105, "not yet delivered": 250}[what]
+    at = {"read": 50, "delivered": 105, "not yet delivered": 250}[state]
     done: list[int] = []
 
     def delete(number: int) -> None:
@@ -298,8 +298,8 @@ def test_entries_deleted_during_a_delivery_are_skipped(
 
     found = drained(query, monkeypatch, delete)
     assert done == [1]
-    gone = {at - 1} if at > _BATCH else set()
-    assert found == [n for n in range(4 * _BATCH) if n not in gone]
+    lost = {at - 1} if at > _BATCH else set()
+    assert found == [n for n in range(4 * _BATCH) if n not in lost]
     assert max(map(len, query.batches)) == _BATCH
     assert site.group()["pending"] == 0
 
@@ -347,12 +347,12 @@ def test_available_now_delivers_only_what_it_reads(site: Site, more: int) -> Non
     assert (group["pending"], group["last-delivered-id"]) == (0, f"{2 * _BATCH + more}-1".encode())
 
 
-@pytest.mark.parametrize("said", [{"ack": "cursor"}, {"ack": "none"}, {"maxBytesPerTrigger": 5000}])
-def test_other_acknowledgements_deliver_nothing_ahead(site: Site, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"ack": "cursor"}, {"ack": "none"}, {"maxBytesPerTrigger": 5000}])
+def test_other_acknowledgements_deliver_nothing_ahead(site: Site, options: dict[str, Any]) -> None:
     """With other acknowledgement modes or a limit in bytes, no batch is delivered before it is planned."""
     site.client.xgroup_create("s", "g", "0", mkstream=True)
     site.add("s", 3 * _BATCH)
-    query = query_of(site, **said)
+    query = query_of(site, **options)
     query.trigger()
     killed(query)
     assert site.group()["pending"] <= _BATCH

@@ -55,8 +55,8 @@ def test_only_the_first_batch_waits_for_its_end(site: Site, monkeypatch: pytest.
     """
     counted = counts(monkeypatch)
     site.add("s", 3 * _BATCH + 100)
-    said = {} if group is None else {"group": group}
-    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=_BATCH, **said)
+    options = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=_BATCH, **options)
     query.reader.prepareForTriggerAvailableNow()
     site.add("s", 10, first=3 * _BATCH + 100)  # added after the start of the query, so not read
     assert numbers(query.drain()) == list(range(3 * _BATCH + 100))
@@ -137,8 +137,8 @@ def test_a_stream_recreated_with_the_same_ids_is_counted_again(site: Site, group
     counts are discarded.
     """
     site.add("s", 400)
-    said = {} if group is None else {"group": group}
-    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=100, **said)
+    options = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=100, **options)
     query.trigger()
     looked_ahead(query)
     site.client.delete("s")

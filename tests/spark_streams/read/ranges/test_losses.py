@@ -104,13 +104,13 @@ def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
 
 
 @pytest.mark.parametrize("when", ["planned", "about to be read"])
-@pytest.mark.parametrize("said", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
-def test_a_trimmed_start_in_the_middle_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
+def test_a_trimmed_start_in_the_middle_is_noticed(site: Site, when: str, options: dict[str, Any]) -> None:
     """A batch that starts in the middle of a stream fails if its first entry is trimmed, but not if earlier entries are
     trimmed.
     """
     site.add("s", 30)
-    query = site.query(stream="s", startingOffsets="12-1", **said)
+    query = site.query(stream="s", startingOffsets="12-1", **options)
     query.plan()
     if when == "planned":
         site.client.xtrim("s", minid="13-1", approximate=False)
@@ -135,11 +135,11 @@ MIDDLE = [
 ]
 
 
-@pytest.mark.parametrize("said", MIDDLE, ids=str)
+@pytest.mark.parametrize("options", MIDDLE, ids=str)
 @pytest.mark.parametrize("when", ["planned", "planned, then the driver restarts", "about to be read", "read once"])
 @pytest.mark.parametrize("earlier", ["", "5-1", "20-1", "30-1"])
 def test_a_deleted_entry_after_a_start_in_the_middle_is_noticed(
-    site: Site, said: dict[str, Any], when: str, earlier: str, caplog: pytest.LogCaptureFixture
+    site: Site, options: dict[str, Any], when: str, earlier: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Deleting one entry of a planned batch with XDEL is an error, whatever was deleted before the
     batch was planned.
@@ -147,15 +147,15 @@ def test_a_deleted_entry_after_a_start_in_the_middle_is_noticed(
     site.add("s", 30)
     if earlier:
         site.client.xdel("s", earlier)
-    query = site.query(stream="s", startingOffsets="12-1", **said)
+    query = site.query(stream="s", startingOffsets="12-1", **options)
     query.plan()
     if when.endswith("restarts"):
         query.restart()
     start, end = (json.loads(text) for text in query.log[-2:])
     first = "21-1" if earlier == "20-1" else "20-1"
-    if "maxEntriesPerTrigger" in said:
+    if "maxEntriesPerTrigger" in options:
         first = "14-1"
-    hidden = site.kind == "redis" and earlier == "30-1" and (not said or said == {"group": "g"})
+    hidden = site.kind == "redis" and earlier == "30-1" and (not options or options == {"group": "g"})
     parts = query.reader.partitions(start, end) if "read" in when else []
     if when == "read once":
         assert sum(batch.num_rows for part in parts for batch in query.reader.read(part)) in (10, 18, 19)
@@ -191,7 +191,7 @@ def test_the_second_scan_of_a_batch_notices_a_loss(
     site: Site, fails: str, group: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second scan of a planned batch fails or warns if the stream has lost entries or was recreated."""
-    said = {} if group is None else {"group": group}
+    options = {} if group is None else {"group": group}
     for remove in (
         lambda: site.client.xtrim("s", maxlen=5, approximate=False),
         lambda: site.client.xdel("s", "7-1"),
@@ -201,7 +201,7 @@ def test_the_second_scan_of_a_batch_notices_a_loss(
         site.client.flushall()
         site.add("s", 20)
         site.client.xdel("s", "3-1")
-        query = site.query(stream="s", failOnDataLoss=fails, **said)
+        query = site.query(stream="s", failOnDataLoss=fails, **options)
         query.plan()
         start, end = (json.loads(text) for text in query.log[-2:])
         parts = query.reader.partitions(start, end)

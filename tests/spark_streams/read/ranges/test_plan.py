@@ -30,18 +30,18 @@ class Case:
 
     why: str
     streams: str
-    said: dict[str, Any]
+    parameters: dict[str, Any]
     batch: str
 
 
-def case(why: str, streams: str, batch: str, **said: Any) -> Case:
-    return Case(why, streams, said, batch)
+def case(why: str, streams: str, batch: str, **parameters: Any) -> Case:
+    return Case(why, streams, parameters, batch)
 
 
-def planned(memory: Memory, begin: Offsets, **said: Any) -> BatchPlan:
-    """Return the plan for these streams; `said` are limits and facts."""
-    limits = LimitOptions(**{name: value for name, value in said.items() if name in _LIMITS})
-    facts = memory.facts(**{name: value for name, value in said.items() if name not in _LIMITS})
+def planned(memory: Memory, begin: Offsets, **parameters: Any) -> BatchPlan:
+    """Return the plan for these streams; `parameters` are limits and facts."""
+    limits = LimitOptions(**{name: value for name, value in parameters.items() if name in _LIMITS})
+    facts = memory.facts(**{name: value for name, value in parameters.items() if name not in _LIMITS})
     return run(server_with(memory), plan(begin, facts, limits))
 
 
@@ -155,16 +155,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("one", CASES, ids=lambda one: one.why)
-def test_a_batch_has_these_entries(one: Case) -> None:
+@pytest.mark.parametrize("example", CASES, ids=lambda example: example.why)
+def test_a_batch_has_these_entries(example: Case) -> None:
     """The entries of a batch follow from the streams, the limits and the other facts."""
-    memory = Memory.of(one.streams)
+    memory = Memory.of(example.streams)
     begin = memory.begin
-    assert text(begin, planned(memory, begin, **one.said)) == one.batch
+    assert text(begin, planned(memory, begin, **example.parameters)) == example.batch
 
 
 @pytest.mark.parametrize(
-    ("streams", "said", "asked"),
+    ("streams", "parameters", "asked"),
     [
         ("a 1-10; b 1-10 @4", {}, []),
         ("a 1-10", {"max_entries": 10}, []),
@@ -181,10 +181,10 @@ def test_a_batch_has_these_entries(one: Case) -> None:
         ("a 1-10 @10; b none", {"max_entries": 4, "min_entries": 2, "min_partitions": 3}, []),
     ],
 )
-def test_a_plan_sends_only_the_requests_it_needs(streams: str, said: dict[str, Any], asked: list[str]) -> None:
+def test_a_plan_sends_only_the_requests_it_needs(streams: str, parameters: dict[str, Any], asked: list[str]) -> None:
     """A plan sends no requests if the states of the streams are enough, and few otherwise."""
     memory = Memory.of(streams)
-    planned(memory, memory.begin, **said)
+    planned(memory, memory.begin, **parameters)
     assert memory.asked == asked
 
 
@@ -236,7 +236,7 @@ def test_the_offset_has_the_start_of_a_first_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("streams", "said", "is_asked"),
+    ("streams", "parameters", "is_asked"),
     [
         ("a 1-100", {}, True),
         ("a 1-21", {}, True),
@@ -253,12 +253,12 @@ def test_the_offset_has_the_start_of_a_first_batch() -> None:
     ],
 )
 def test_the_end_of_the_next_batch_is_looked_for(
-    streams: str, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
+    streams: str, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
 ) -> None:
     """A plan asks for the end of the next batch if one stream has more than two batches and counting takes long."""
     monkeypatch.setattr(planner, "_MANY", 10)
     memory = Memory.of(streams)
-    question = planned(memory, memory.begin, max_entries=10, **said).question
+    question = planned(memory, memory.begin, max_entries=10, **parameters).question
     assert (question is not None) == is_asked
     if question is not None:
         assert (question.stream, question.after, question.added, question.count) == ("a", at(10), 10, 10)
@@ -292,20 +292,20 @@ LIMITS = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(memories(), LIMITS)
-def test_batches_have_every_entry_once(memory: Memory, said: dict[str, Any]) -> None:
+def test_batches_have_every_entry_once(memory: Memory, limits: dict[str, Any]) -> None:
     """Batches keep the limit, never go back, and together contain each entry once."""
-    left = {name: memory.between(name, at(one.after), at(999)) for name, one in memory.streams.items()}
+    left = {name: memory.between(name, at(state.after), at(999)) for name, state in memory.streams.items()}
     begin = memory.begin
     for turn in range(1, 400):
-        found = planned(memory, begin, **said, rotation=turn)
+        found = planned(memory, begin, **limits, rotation=turn)
         if found.end is begin:
             break
         tasks = tasks_between(begin, found.end)
         ranges = list(chain.from_iterable(tasks))
         entries = {part: memory.between(part.stream, part.after, part.upto) for part in ranges}
         assert all(part.count in (None, len(ids)) for part, ids in entries.items())
-        assert sum(map(len, entries.values())) <= said.get("max_entries", 10**9)
-        assert all(len(ids) <= said.get("max_per_partition", 10**9) for ids in entries.values())
+        assert sum(map(len, entries.values())) <= limits.get("max_entries", 10**9)
+        assert all(len(ids) <= limits.get("max_per_partition", 10**9) for ids in entries.values())
         for stream in memory.streams:
             after, upto = begin.of(stream), found.end.of(stream)
             parts = [part for part in ranges if part.stream == stream]

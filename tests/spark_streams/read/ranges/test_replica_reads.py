@@ -52,8 +52,8 @@ class Pair:
         self.follows()
         self.caught_up()
 
-    def query(self, **said: str) -> Query:
-        given = {"streams": ",".join(STREAMS), "startingOffsets": "earliest", "readFrom": "preferReplica", **said}
+    def query(self, **extra: str) -> Query:
+        given = {"streams": ",".join(STREAMS), "startingOffsets": "earliest", "readFrom": "preferReplica", **extra}
         return Query(self.master.url, "_stream string, n int", **given)
 
     def ranges_read(self) -> tuple[int, int]:
@@ -100,18 +100,18 @@ def per_stream(rows: list[dict[str, object]]) -> dict[object, list[object]]:
     return found
 
 
-@pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "minPartitions": "6"}, {"maxPartitions": "1"}])
-def test_ranges_are_read_from_a_replica(pair: Pair, said: dict[str, str]) -> None:
+@pytest.mark.parametrize("extra", [{}, {"group": "g"}, {"group": "g", "minPartitions": "6"}, {"maxPartitions": "1"}])
+def test_ranges_are_read_from_a_replica(pair: Pair, extra: dict[str, str]) -> None:
     """The replica sends all rows, and the group is still kept on the primary."""
     pair.fill()
     pair.caught_up()
-    query = pair.query(**said)
+    query = pair.query(**extra)
     assert query.plan()
     pair.ranges_read()  # planning reads from the primary
     assert per_stream(query.run()) == {stream: list(range(50)) for stream in STREAMS}
     at_master, at_replica = pair.ranges_read()
     assert (at_master > 3, at_replica >= 1) == (False, True)
-    if "group" in said:
+    if "group" in extra:
         assert pair.master.group("a")["pending"] == 50
         assert query.trigger() is None
         assert pair.master.group("a")["pending"] == 0
@@ -279,7 +279,7 @@ def test_availability_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None
     pair.fill()
     pair.caught_up()
     monkeypatch.setattr(replicas, "zone_of", lambda connection: "eu-1b")
-    for said, environment, expected in (
+    for extra, environment, expected in (
         ({"availabilityZone": "eu-1b"}, "", True),
         ({}, "eu-1b", True),
         ({"availabilityZone": "eu-1a"}, "eu-1b", False),
@@ -289,7 +289,7 @@ def test_availability_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None
         if environment is None:  # a server without a zone does not match a task without a zone
             monkeypatch.setattr(replicas, "zone_of", lambda connection: "")
         monkeypatch.setenv("PYSTREAMS_AVAILABILITY_ZONE", environment or "")
-        query = pair.query(**{"readFrom": "az", **said})
+        query = pair.query(**{"readFrom": "az", **extra})
         assert query.plan()
         pair.ranges_read()
         assert len(query.run()) == 150

@@ -38,8 +38,8 @@ def test_batches_follow_each_other(site: Site) -> None:
 def test_a_stream_is_split(site: Site, group: str | None) -> None:
     """minPartitions divides a batch into ranges of equal size in the order of the stream."""
     site.add("s", 1000)
-    said = {} if group is None else {"group": group}
-    query = site.query(stream="s", minPartitions=4, **said)
+    extra = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=4, **extra)
     assert numbers(query.trigger() or []) == list(range(1000))
     assert query.partitions == [[250] * 4]
     if group:
@@ -174,8 +174,8 @@ def test_a_start_by_time(site: Site) -> None:
 def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
     """A stream that appears during an availableNow query is read by the next run, from its first entry."""
     site.add("p:a", 3)
-    said = {"streamPattern": "p:*", "group": "g", "maxEntriesPerTrigger": 2}
-    query = site.query(**said)
+    query_options = {"streamPattern": "p:*", "group": "g", "maxEntriesPerTrigger": 2}
+    query = site.query(**query_options)
     query.reader.prepareForTriggerAvailableNow()
     assert numbers(query.trigger() or []) == [0, 1]
     site.add("p:b", 4)
@@ -194,8 +194,8 @@ def test_a_start_after_the_end_of_the_stream(site: Site, group: str | None, ther
     """If a query starts at a future ID or time, earlier entries are not read, and their removal is no loss."""
     site.add("s", there)
     site.add("t", 1)
-    said = {} if group is None else {"group": group}
-    query = site.query(streams="s,t", startingOffsets='{"s": "21-0", "t": "earliest"}', **said)
+    extra = {} if group is None else {"group": group}
+    query = site.query(streams="s,t", startingOffsets='{"s": "21-0", "t": "earliest"}', **extra)
     assert numbers(query.drain()) == [0]
     site.add("s", 10, first=there)
     site.client.xtrim("s", maxlen=2, approximate=False)
@@ -259,18 +259,18 @@ def test_available_now_trims_its_only_batch(site: Site) -> None:
 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
-@pytest.mark.parametrize("said", [{"stream": "none"}, {"streams": "s,none"}, {"streamPattern": "none:*"}])
-def test_a_missing_stream_fails_an_available_now_query(site: Site, consume: str, said: dict[str, str]) -> None:
+@pytest.mark.parametrize("streams", [{"stream": "none"}, {"streams": "s,none"}, {"streamPattern": "none:*"}])
+def test_a_missing_stream_fails_an_available_now_query(site: Site, consume: str, streams: dict[str, str]) -> None:
     """A missing stream fails an availableNow query and is not created; failOnMissingStream=false allows it."""
     site.add("s", 3)
-    query = site.query(**said, group="g", consume=consume)
+    query = site.query(**streams, group="g", consume=consume)
     query.reader.prepareForTriggerAvailableNow()
     with pytest.raises(StreamError, match=r"\[STREAM_MISSING\] There is no stream (that matches )?'none"):
         query.trigger()
     assert not site.client.exists("none")
-    allowed = site.query(**said, group="g", consume=consume, failOnMissingStream="false")
+    allowed = site.query(**streams, group="g", consume=consume, failOnMissingStream="false")
     allowed.reader.prepareForTriggerAvailableNow()
-    assert len(allowed.drain()) == (3 if "streams" in said else 0)
+    assert len(allowed.drain()) == (3 if "streams" in streams else 0)
 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
@@ -393,10 +393,10 @@ def test_a_start_in_the_future(site: Site) -> None:
     on the strategy.
     """
     site.add("s", 3)
-    said = {"stream": "s", "startingTimestamp": 100}
+    start = {"stream": "s", "startingTimestamp": 100}
 
     def query(strategy: str) -> Query:
-        return Query(site.url, **said, startingOffsetsByTimestampStrategy=strategy)
+        return Query(site.url, **start, startingOffsetsByTimestampStrategy=strategy)
 
     waiting, latest = query("wait"), query("latest")
     assert waiting.trigger() is None
@@ -413,18 +413,18 @@ def test_a_start_in_the_future(site: Site) -> None:
 def test_each_query_gets_a_group_of_its_own(site: Site) -> None:
     """With `groupIdPrefix`, two queries have different groups, and a restart with the checkpoint keeps its group."""
     site.add("s", 2)
-    one, other = (site.query(stream="s", groupIdPrefix="app") for _ in range(2))
-    assert numbers(one.drain()) == numbers(other.drain()) == [0, 1]
+    first, second = (site.query(stream="s", groupIdPrefix="app") for _ in range(2))
+    assert numbers(first.drain()) == numbers(second.drain()) == [0, 1]
     names = {group["name"] for group in site.client.xinfo_groups("s")}
     assert len(names) == 2
     assert all(name.startswith(b"app-") for name in names)
-    one.reader.stop()
-    one.restart()
+    first.reader.stop()
+    first.restart()
     site.add("s", 1, first=2)
-    assert numbers(one.drain()) == [2]
+    assert numbers(first.drain()) == [2]
     assert {group["name"] for group in site.client.xinfo_groups("s")} == names
-    one.reader.stop()
-    other.reader.stop()
+    first.reader.stop()
+    second.reader.stop()
 
 
 def test_only_the_embedded_engine_is_reported_as_private() -> None:

@@ -32,8 +32,8 @@ def poisoned(site: Site, count: int = POISON) -> Query:
     """Return a query whose only batch exceeds `maxDeliveries` at its next scan."""
     site.add("s", count, raw="x\r\n\xff")
     url = site.url.replace("://", "://job:x@")
-    said = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest"}
-    query = Query(url, "_id string, n int", maxDeliveries=1, deadLetterStream="dead", retryTimeoutMs=10_000, **said)
+    options = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest"}
+    query = Query(url, "_id string, n int", maxDeliveries=1, deadLetterStream="dead", retryTimeoutMs=10_000, **options)
     query.trigger()
     query.restart()
     return query

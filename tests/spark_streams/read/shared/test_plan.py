@@ -14,9 +14,9 @@ from spark_streams.read.shared.plan import Facts, plan
 from streamwire.stream_id import ZERO
 
 
-def planned(lag: dict[str, int], claims: dict[str, int], starts: Any = None, number: int = 7, **said: Any) -> Offsets:
+def planned(lag: dict[str, int], claims: dict[str, int], starts: Any = None, number: int = 7, **limits: Any) -> Offsets:
     facts = Facts(lag, claims, Source("shared"), starts, cores=8)
-    return plan(number, 3, facts, LimitOptions(**said))
+    return plan(number, 3, facts, LimitOptions(**limits))
 
 
 def batch_of(end: Offsets) -> SharedBatch:
@@ -26,7 +26,7 @@ def batch_of(end: Offsets) -> SharedBatch:
 
 
 @pytest.mark.parametrize(
-    ("lag", "claims", "said", "reads", "tasks"),
+    ("lag", "claims", "limits", "reads", "tasks"),
     [
         ({"a": 5}, {}, {}, {"a": (5,)}, ()),
         ({"a": 5, "b": 0}, {}, {}, {"a": (5,)}, ()),
@@ -52,10 +52,10 @@ def batch_of(end: Offsets) -> SharedBatch:
     ],
 )
 def test_what_each_consumer_may_read(
-    lag: dict[str, int], claims: dict[str, int], said: dict[str, Any], reads: Any, tasks: tuple[int, ...]
+    lag: dict[str, int], claims: dict[str, int], limits: dict[str, Any], reads: Any, tasks: tuple[int, ...]
 ) -> None:
     """New entries are divided by limits and partitions; claimable entries come first and count against the limit."""
-    end = planned(lag, claims, **said)
+    end = planned(lag, claims, **limits)
     batch = batch_of(end)
     assert (batch.reads, batch.claims, end.tasks, batch.is_empty) == (reads, claims, tasks, False)
 

@@ -21,9 +21,9 @@ SCHEMA = "_id string, n int, _deliveries int"
 SHARED = {"consume": "shared", "startingOffsets": "earliest", "maxEntriesPerTrigger": "1"}
 
 
-def query_of(site: Site, **said: Any) -> Query:
+def query_of(site: Site, **options: Any) -> Query:
     return Query(
-        site.url, SCHEMA, **{"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", **said}
+        site.url, SCHEMA, **{"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", **options}
     )
 
 
@@ -36,16 +36,16 @@ def test_a_group_is_shared(site: Site) -> None:
     """The query and a redis-py consumer together read all entries, each once."""
     site.add("s", 50)
     query = query_of(site, maxEntriesPerTrigger=10)
-    mine: list[int] = []
-    theirs: list[int] = []
-    while len(mine) + len(theirs) < 50:
+    of_query: list[int] = []
+    of_consumer: list[int] = []
+    while len(of_query) + len(of_consumer) < 50:
         reply = site.client.xreadgroup("g", "python", {"s": ">"}, count=5) if query.log else []
-        theirs += taken(reply)
+        of_consumer += taken(reply)
         for _, entries in reply:
             site.client.xack("s", "g", *(entry_id for entry_id, _ in entries))
-        mine += numbers(query.trigger() or [])
-    assert sorted(mine + theirs) == list(range(50))
-    assert theirs
+        of_query += numbers(query.trigger() or [])
+    assert sorted(of_query + of_consumer) == list(range(50))
+    assert of_consumer
     assert query.trigger() is None
     assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
     names = [consumer["name"] for consumer in site.client.xinfo_consumers("s", "g")]
@@ -164,8 +164,8 @@ def test_two_concurrent_attempts_have_the_same_entries(site: Site) -> None:
     query.plan()
     start, end = (json.loads(text) for text in query.log[-2:])
     (part,) = query.reader.partitions(start, end)
-    one, other = (query.reader.read(pickle.loads(pickle.dumps(part))) for _ in range(2))
-    rows = [[row["n"] for batch in attempt for row in batch.to_pylist()] for attempt in (one, other)]
+    first, second = (query.reader.read(pickle.loads(pickle.dumps(part))) for _ in range(2))
+    rows = [[row["n"] for batch in attempt for row in batch.to_pylist()] for attempt in (first, second)]
     assert rows == [list(range(10)), list(range(10))]
     assert site.group()["pending"] == 10
 
@@ -285,8 +285,8 @@ def test_available_now_ends(site: Site) -> None:
 def test_a_pattern_with_a_group(site: Site) -> None:
     """A stream found later by a pattern gets the group and is read from its first entry."""
     site.add("in:a", 3)
-    said = {"consume": "shared", "startingOffsets": "earliest", "streamPatternRefreshMs": 0}
-    query = Query(site.url, SCHEMA, streamPattern="in:*", group="g", **said)
+    options = {"consume": "shared", "startingOffsets": "earliest", "streamPatternRefreshMs": 0}
+    query = Query(site.url, SCHEMA, streamPattern="in:*", group="g", **options)
     assert numbers(query.drain()) == [0, 1, 2]
     site.add("in:b", 2, first=10)
     assert numbers(query.drain()) == [10, 11]
@@ -313,11 +313,11 @@ def test_a_shared_group_becomes_an_owned_group(site: Site) -> None:
     old = query_of(site, maxEntriesPerTrigger=4)
     old.trigger()
     old.trigger()
-    said = {"stream": "s", "group": "g", "startingOffsets": "group"}
+    options = {"stream": "s", "group": "g", "startingOffsets": "group"}
     with pytest.raises(StreamError, match=r"GROUP_IN_USE.*spark-2-0"):
-        site.query(**said).trigger()
+        site.query(**options).trigger()
     old.reader.stop()
-    query = site.query(**said)
+    query = site.query(**options)
     assert numbers(query.drain()) == list(range(4, 10))
     assert site.group()["pending"] == 0
 
@@ -325,16 +325,16 @@ def test_a_shared_group_becomes_an_owned_group(site: Site) -> None:
 def test_two_queries_of_one_group_need_different_consumer_names(site: Site) -> None:
     """A second query with the same consumer names is rejected; with different names it shares the entries."""
     site.add("s", 20)
-    one = query_of(site, maxEntriesPerTrigger=5)
-    rows = numbers(one.trigger() or [])
-    other = query_of(site)
+    first = query_of(site, maxEntriesPerTrigger=5)
+    rows = numbers(first.trigger() or [])
+    second = query_of(site)
     with pytest.raises(StreamError, match=r"CONSUMERS_TAKEN.*'spark-...'.*consumer"):
-        other.trigger()
-    other = query_of(site, consumer="other", maxEntriesPerTrigger=5)
+        second.trigger()
+    second = query_of(site, consumer="other", maxEntriesPerTrigger=5)
     for _ in range(2):
-        rows += numbers(other.trigger() or []) + numbers(one.trigger() or [])
+        rows += numbers(second.trigger() or []) + numbers(first.trigger() or [])
     assert sorted(rows) == list(range(20))
-    assert one.trigger() is other.trigger() is None
+    assert first.trigger() is second.trigger() is None
     assert site.group()["pending"] == 0
 
 

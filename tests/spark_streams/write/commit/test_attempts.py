@@ -334,12 +334,12 @@ def test_random_attempts_write_the_rows_or_fail(client: redis.Redis, instance: s
             attempt = Attempt(instance.url, f"{seed}-{number}", mode, batch)
             there = numbers(client)
             for partition in range(count):
-                mine = order[partition::count]
+                part = order[partition::count]
                 if number < 2 and chance.random() < 0.5:
-                    if mine and chance.random() < 0.7:
-                        attempt.task(partition, mine[: chance.randrange(len(mine))] or mine, dies=True)
+                    if part and chance.random() < 0.7:
+                        attempt.task(partition, part[: chance.randrange(len(part))] or part, dies=True)
                     break
-                attempt.task(partition, mine)
+                attempt.task(partition, part)
             else:
                 try:
                     attempt.commit()
@@ -425,8 +425,8 @@ def test_a_server_that_may_evict_the_records_is_refused(redis_process: servers.R
     records are kept.
     """
 
-    def planned(streaming: bool = True, **said: Any) -> Sink:
-        options = WriteOptions(stream="s", **said)
+    def planned(streaming: bool = True, **given: Any) -> Sink:
+        options = WriteOptions(stream="s", **given)
         return plan(Address(redis_process.url), options, WriteSchema(("n",), False, False, False), streaming, False)
 
     with redis.Redis(host=redis_process.host, port=redis_process.port) as client:

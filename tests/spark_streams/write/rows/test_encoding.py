@@ -19,9 +19,9 @@ def test_a_chunk_of_many_columns_has_few_rows(kind: spark.DataType) -> None:
     values = pa.array([False, True] * (rows // 2)) if kind == spark.BooleanType() else pa.array(range(rows), pa.int32())
     batch = pa.RecordBatch.from_arrays([values] * len(names), names)
     schema = WriteSchema.of(spark.StructType([spark.StructField(name, kind) for name in names]))
-    told = options.write_options({"url": "redis://localhost", "stream": "s"})
+    parsed = options.write_options({"url": "redis://localhost", "stream": "s"})
     written = 0
-    for (chunk,) in RowEncoder(told, schema).chunks([batch]):
+    for (chunk,) in RowEncoder(parsed, schema).chunks([batch]):
         assert chunk.rows.tolist() == list(range(written, written + len(chunk)))
         assert len(chunk.commands) < 48 << 20
         written += len(chunk)

@@ -135,7 +135,7 @@ def test_equal_keys_go_to_the_same_stream(client: redis.Redis, instance: servers
         for fields in entries:
             seen.setdefault(fields.get(b"key"), set()).add(k)
     assert count == 500
-    assert all(len(places) == 1 for places in seen.values())
+    assert all(len(streams) == 1 for streams in seen.values())
     assert seen[None] == {0}
     assert len(set.union(*seen.values())) == 3
 
