@@ -74,9 +74,10 @@ class _Fault:
 def main(arguments: list[str], say: Say) -> int:
     """Check the path in the arguments; return the exit status."""
     paths = [argument for argument in arguments if argument != "--fix"]
-    if arguments[:1] in (["--help"], ["-h"]) or len(paths) != 1 or paths[0].startswith("--"):
+    wants_help = arguments[:1] in (["--help"], ["-h"])
+    if wants_help or len(paths) != 1 or paths[0].startswith("--"):
         say(USAGE.rstrip())
-        return WHOLE if arguments[:1] in (["--help"], ["-h"]) else TROUBLE
+        return WHOLE if wants_help else TROUBLE
     try:
         return _Check(say, fix="--fix" in arguments).path(Path(paths[0]))
     except (CannotCheckError, OSError) as error:

@@ -243,7 +243,7 @@ class _ByParts:
             return False
         steps = _STEPS
         for part, size in others:
-            at, steps = _first_place(part, size, text, at, end, steps)
+            at, steps = _first_position(part, size, text, at, end, steps)
             if at < 0:
                 return False
             at += size
@@ -260,7 +260,7 @@ def _element_size(element: _Element) -> int:
     return element.size if isinstance(element, _Any) else 1
 
 
-def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
+def _first_position(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
     """Return the first position of a part in text[at:end] (-1: not found within ``steps``), and the remaining steps."""
     needle, offset = _longest_text(part)
     if len(needle) == size:

@@ -117,8 +117,8 @@ class Group:
         return consumer, True
 
     def _keep(self, consumer: Consumer) -> None:
-        for one in tuple(self.listings):
-            listing = one()
+        for reference in tuple(self.listings):
+            listing = reference()
             if listing is not None:
                 listing.keep(consumer)
 

@@ -128,20 +128,20 @@ def _replace(ctx: Context, argv: list[bytes], result: Members) -> None:
         ctx.effect(argv[0].upper(), *argv[1:])
 
 
-for _name, _combine, _what, _complexity in (
+for _name, _combine, _result, _complexity in (
     ("inter", _common, "the members common to all sets", "O(keys * smallest size)"),
     ("union", _all, "the members of any of the sets", "O(sum of all sizes)"),
     ("diff", _alone, "the members of the first set that are in no other set", "O(keys * first size)"),
 ):
     set_command(
-        f"s{_name} key [key ...]", "readonly", keys=ALL_KEYS, summary=f"Returns {_what}.", complexity=_complexity
+        f"s{_name} key [key ...]", "readonly", keys=ALL_KEYS, summary=f"Returns {_result}.", complexity=_complexity
     )(partial(_read, combine=_combine))
     set_command(
         f"s{_name}store destination key [key ...]",
         "write denyoom",
         keys=ALL_KEYS,
         access="OW update, RO access",
-        summary=f"Stores {_what}, and returns how many there are.",
+        summary=f"Stores {_result}, and returns how many there are.",
         complexity=_complexity,
     )(partial(_store, combine=_combine))
 

@@ -66,7 +66,7 @@ def _server(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
     blocked = ctx.sessions.blocked()
-    timed = sum(session.waiter is not None and session.waiter.deadline is not None for session in blocked)
+    timed = sum(waiter.deadline is not None for waiter in _waiters(ctx))
     listening = sum(bool(session.subscriptions) for session in ctx.sessions)
     return [
         ("connected_clients", len(ctx.sessions)),

@@ -47,8 +47,10 @@ _VERSION_NAMING = 5
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28sI")
 _FOOTER = struct.Struct("<16sQQIQ16xI")
+#: Marks next to the CRC-32 of a part: it contains records, or the numbers of segment files.
 _RECORDS, _FILES = 1 << 32, 1 << 33
 _SUM = (1 << 32) - 1
+_WRONG_SUM = "checksum mismatch in the part that starts here"
 
 #: Approximate size in bytes at which gathered records become a part.
 _RECORD_PART = 1 << 20
@@ -191,8 +193,8 @@ def named_files(data: memoryview) -> frozenset[int]:
     for at in range(0, len(directory), 3):
         if directory[at + 2] & _FILES:
             offset, size, total = directory[at : at + 3]
-            if zlib.crc32(data[offset : offset + size + (-size % 8)]) != total & _SUM:
-                raise DamagedError(offset, "checksum mismatch in the part that starts here")
+            if not _is_intact(data, offset, size, total):
+                raise DamagedError(offset, _WRONG_SUM)
             numbers.frombytes(data[offset : offset + size])
     return frozenset(numbers)
 
@@ -279,7 +281,7 @@ def _check_sums(data: memoryview, directory: array[int]) -> None:
     def first_wrong(bound: tuple[int, int]) -> int:
         for number in range(*bound):
             offset, size, total = directory[3 * number : 3 * number + 3]
-            if zlib.crc32(data[offset : offset + size + (-size % 8)]) != total & _SUM:
+            if not _is_intact(data, offset, size, total):
                 return offset
         return -1
 
@@ -290,4 +292,9 @@ def _check_sums(data: memoryview, directory: array[int]) -> None:
             wrong = list(pool.map(first_wrong, bounds))
     offsets = [offset for offset in wrong if offset >= 0]
     if offsets:
-        raise DamagedError(min(offsets), "checksum mismatch in the part that starts here")
+        raise DamagedError(min(offsets), _WRONG_SUM)
+
+
+def _is_intact(data: memoryview, offset: int, size: int, total: int) -> bool:
+    """Return whether a part and its padding match the checksum in ``total``, which may also have mark bits."""
+    return zlib.crc32(data[offset : offset + size + (-size % 8)]) == total & _SUM

@@ -88,23 +88,25 @@ class Handshake:
             return b""
 
     def _run(self) -> Generator[bytes, bytes, None]:
-        who = self._introduction
+        introduction = self._introduction
         line = yield command(b"PING")
         if not line.startswith((b"+", *_UNKNOWN_YET)):
             raise HandshakeError(_rejection("PING", line))
-        if who.password:
-            words = (who.user, who.password) if who.user else (who.password,)
+        if introduction.password:
+            words = (introduction.user, introduction.password) if introduction.user else (introduction.password,)
             line = yield command(b"AUTH", *words)
             if not line.startswith(b"+"):
                 raise HandshakeError(_rejection("AUTH (masteruser, masterauth)", line))
         # A master may reject options that it does not support.
-        if who.port:
-            yield command(b"REPLCONF", b"listening-port", b"%d" % who.port)
-        if who.address:
-            yield command(b"REPLCONF", b"ip-address", who.address)
-        yield command(b"REPLCONF", *(word for capability in who.capabilities for word in (b"capa", capability)))
-        if who.version:
-            yield command(b"REPLCONF", b"version", who.version)
+        if introduction.port:
+            yield command(b"REPLCONF", b"listening-port", b"%d" % introduction.port)
+        if introduction.address:
+            yield command(b"REPLCONF", b"ip-address", introduction.address)
+        yield command(
+            b"REPLCONF", *(word for capability in introduction.capabilities for word in (b"capa", capability))
+        )
+        if introduction.version:
+            yield command(b"REPLCONF", b"version", introduction.version)
         history, offset = self._history or (b"?", -1)
         self.has_asked = True
         self._conclude((yield command(b"PSYNC", history, b"%d" % offset, *self._last)))

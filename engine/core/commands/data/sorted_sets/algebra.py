@@ -272,7 +272,7 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) 
 
 
 _WEIGHING = " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
-for _name, _combine, _options, _since, _what, _complexity in (
+for _name, _combine, _options, _since, _result, _complexity in (
     ("union", _together, _WEIGHING, "2.0.0", "the members of any of the sorted sets", "O(sum of all sizes)"),
     (
         "inter",
@@ -297,7 +297,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
         keys=Keys(count_at=1),
         since="6.2.0",
         complexity=f"{_complexity} + O(result * log(result))",
-        summary=f"Returns {_what}.",
+        summary=f"Returns {_result}.",
     )(partial(_read, combine=_combine, weighs=bool(_options)))
     sorted_set_command(
         f"z{_name}store destination numkeys key [key ...]{_options}",
@@ -306,7 +306,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
         access="OW update, RO access",
         since=_since,
         complexity=f"{_complexity} + O(result * log(result))",
-        summary=f"Stores {_what}, and returns how many there are.",
+        summary=f"Stores {_result}, and returns how many there are.",
     )(partial(_store, combine=_combine, weighs=bool(_options)))
 
 

@@ -111,7 +111,7 @@ def _count(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
     return stop - start
 
 
-for _name, _by, _since, _what in (
+for _name, _by, _since, _criterion in (
     ("zcount", b"SCORE", "2.0.0", "score."),
     ("zlexcount", b"LEX", "2.8.9", "member. All scores must be equal."),
 ):
@@ -120,7 +120,7 @@ for _name, _by, _since, _what in (
         "readonly fast",
         since=_since,
         complexity="O(log(size))",
-        summary=f"Returns the number of members in a range by {_what}",
+        summary=f"Returns the number of members in a range by {_criterion}",
     )(partial(_count, by=_by))
 
 
@@ -274,7 +274,7 @@ def _cut(ctx: Context, event: bytes, key: bytes, members: SortedSet, span: Span)
     changed(ctx, "z", event, key, members, stop - start)
 
 
-for _name, _ends, _by, _since, _what, _condition in (
+for _name, _ends, _by, _since, _criterion, _condition in (
     ("rank", "start stop", b"RANK", "2.0.0", "rank", ""),
     ("score", "min max", b"SCORE", "1.2.0", "score", ""),
     ("lex", "min max", b"LEX", "2.8.9", "member", " All scores must be equal."),
@@ -285,5 +285,5 @@ for _name, _ends, _by, _since, _what, _condition in (
         access="RW delete",
         since=_since,
         complexity="O(members * log(size))",
-        summary=f"Removes the members in a range by {_what}, and returns how many there were.{_condition}",
+        summary=f"Removes the members in a range by {_criterion}, and returns how many there were.{_condition}",
     )(partial(_remove, by=_by))
