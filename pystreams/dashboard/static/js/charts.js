@@ -21,10 +21,10 @@ export class Chart {
   constructor(title, series) {
     this.title = title;
     this.series = series;
-    this.values = series.map((one, at) => h("span", { class: "value" }));
+    this.values = series.map(() => h("span", { class: "value" }));
     this.when = h("span", { class: "muted" });
-    const legend = series.map((one, at) => h("span", { class: "nowrap" }, h("span", { class: `legendmark c${at + 1}`, "aria-hidden": "true" }),
-      series.length > 1 ? h("span", { class: "muted" }, `${one.label} `) : null, this.values[at]));
+    const legend = series.map((line, at) => h("span", { class: "nowrap" }, h("span", { class: `legendmark c${at + 1}`, "aria-hidden": "true" }),
+      series.length > 1 ? h("span", { class: "muted" }, `${line.label} `) : null, this.values[at]));
     this.plot = h("div", { class: "plot", role: "img", "aria-label": `${title}: nothing yet` });
     this.element = h("section", { class: "panel" },
       h("div", { class: "title" }, h("h2", {}, title), h("div", { class: "legend row" }, this.when, legend)),
@@ -38,21 +38,21 @@ export class Chart {
   }
 
   update(curves) {
-    const first = this.series.map((one) => curves[one.name]).reduce((a, b) => (b.at.length > a.at.length ? b : a));
-    const columns = this.series.map((one) => aligned(curves[one.name], first.at));
+    const first = this.series.map((line) => curves[line.name]).reduce((a, b) => (b.at.length > a.at.length ? b : a));
+    const columns = this.series.map((line) => aligned(curves[line.name], first.at));
     this.data = [first.at, ...columns];
     this.latest();
     this.draw();
   }
 
   latest() {
-    this.series.forEach((one, at) => text(this.values[at], one.show(last(this.data[at + 1]))));
+    this.series.forEach((line, at) => text(this.values[at], line.show(last(this.data[at + 1]))));
     text(this.when, "");
     const minutes = Math.max(1, Math.round(((this.data[0].at(-1) ?? 0) - (this.data[0][0] ?? 0)) / 60));
-    const words = this.series.map((one, at) => {
+    const words = this.series.map((line, at) => {
       const known = this.data[at + 1].filter((value) => value !== null);
-      if (!known.length) return `${one.label}: nothing yet`;
-      return `${one.label}: now ${one.show(known.at(-1))}, lowest ${one.show(Math.min(...known))}, highest ${one.show(Math.max(...known))}`;
+      if (!known.length) return `${line.label}: nothing yet`;
+      return `${line.label}: now ${line.show(known.at(-1))}, lowest ${line.show(Math.min(...known))}, highest ${line.show(Math.max(...known))}`;
     });
     this.plot.setAttribute("aria-label", `${this.title}, last ${minutes} minutes. ${words.join("; ")}`);
   }
@@ -80,10 +80,10 @@ export class Chart {
         { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400] },
         { ...axis, size: 64, space: 34, incrs: show === bytes ? SIZE_STEPS : STEPS, values: (_, ticks) => ticks.map((value) => show(value)) },
       ],
-      series: [{}, ...this.series.map((one, at) => {
+      series: [{}, ...this.series.map((line, at) => {
         const stroke = colour(`c${at + 1}`);
         const filling = this.series.length === 1 ? stroke.replace("rgb(", "rgba(").replace(")", ", 0.10)") : null;
-        return { label: one.label, stroke, width: 1.6, fill: filling, points: { show: false } };
+        return { label: line.label, stroke, width: 1.6, fill: filling, points: { show: false } };
       })],
       hooks: { setCursor: [(plot) => this.pointed(plot.cursor.idx)] },
     }, this.data, this.plot);
@@ -91,7 +91,7 @@ export class Chart {
 
   pointed(at) {
     if (at === null || at === undefined) { this.latest(); return; }
-    this.series.forEach((one, index) => text(this.values[index], one.show(this.data[index + 1][at])));
+    this.series.forEach((line, index) => text(this.values[index], line.show(this.data[index + 1][at])));
     text(this.when, clock(this.data[0][at] * 1000));
   }
 

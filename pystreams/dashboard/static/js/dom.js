@@ -32,7 +32,7 @@ export function append(element, children) {
   return element;
 }
 
-const identity = (one) => one.getAttribute("href") ?? one.getAttribute("aria-label") ?? one.getAttribute("name") ?? one.textContent;
+const identity = (control) => control.getAttribute("href") ?? control.getAttribute("aria-label") ?? control.getAttribute("name") ?? control.textContent;
 
 // Replaces the children of an element. The focus moves from a link or control to its successor, so that periodic updates
 // do not disturb keyboard users.
@@ -42,7 +42,7 @@ export function replace(element, ...children) {
   const wanted = focused !== element && element.contains(focused) ? identity(focused) : null;
   element.replaceChildren(fragment);
   if (wanted !== null) {
-    [...element.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].find((one) => identity(one) === wanted)?.focus({ preventScroll: true });
+    [...element.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].find((control) => identity(control) === wanted)?.focus({ preventScroll: true });
   }
   return element;
 }

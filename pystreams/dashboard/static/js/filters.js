@@ -18,18 +18,18 @@ function write(stream, saved) {
   try { localStorage.setItem(`filters${HERE} ${stream}`, JSON.stringify(saved.slice(0, MOST))); } catch { toast("This browser does not store data for this page."); }
 }
 
-// A list of saved filters, with buttons to save and delete. `current()` returns the form's filter, `use(one)` sets it.
+// A list of saved filters, with buttons to save and delete. `current()` returns the form's filter, `use(filter)` sets it.
 export function filters(stream, current, use) {
   const list = h("select", { "aria-label": "Saved filters" });
   const remove = button("Delete filter", () => {
-    write(stream, read(stream).filter((one) => one.name !== list.value));
+    write(stream, read(stream).filter((filter) => filter.name !== list.value));
     show();
   }, "quiet");
   const element = h("div", { class: "row" });
 
   function show(name = "") {
     const saved = read(stream);
-    replace(list, h("option", { value: "" }, "Saved filters"), saved.map((one) => h("option", { value: one.name }, one.name)));
+    replace(list, h("option", { value: "" }, "Saved filters"), saved.map((filter) => h("option", { value: filter.name }, filter.name)));
     list.value = name;
     remove.hidden = !name;
     replace(element, saved.length ? [list, remove] : null, button("Save filter…", save, "quiet"));
@@ -39,7 +39,7 @@ export function filters(stream, current, use) {
     const name = h("input", { name: "name", required: true, maxlength: 60, value: list.value });
     const form = h("form", { class: "form", id: "filter", onsubmit: (event) => {
       event.preventDefault();
-      write(stream, [...read(stream).filter((one) => one.name !== name.value), { ...current(), name: name.value }]);
+      write(stream, [...read(stream).filter((filter) => filter.name !== name.value), { ...current(), name: name.value }]);
       show(name.value);
       box.close();
     } }, field("Name", name, true));
@@ -50,8 +50,8 @@ export function filters(stream, current, use) {
 
   list.addEventListener("change", () => {
     remove.hidden = !list.value;
-    const one = read(stream).find((each) => each.name === list.value);
-    if (one) use(one);
+    const filter = read(stream).find((each) => each.name === list.value);
+    if (filter) use(filter);
   });
   show();
   return element;

@@ -4,8 +4,8 @@
 import { address, HERE } from "./api.js";
 
 export class LiveSamples {
-  constructor(told) {
-    this.told = told;
+  constructor(callback) {
+    this.callback = callback;
     this.source = null;
     this.seen = () => (document.hidden ? this.close() : this.open());
     document.addEventListener("visibilitychange", this.seen);
@@ -15,9 +15,9 @@ export class LiveSamples {
   open() {
     if (this.source) return;
     this.source = new EventSource(`/api${HERE}/events`);
-    this.source.addEventListener("sample", (event) => this.told(JSON.parse(event.data)));
+    this.source.addEventListener("sample", (event) => this.callback(JSON.parse(event.data)));
     this.source.addEventListener("error", () => {
-      this.told(null);
+      this.callback(null);
       if (this.source && this.source.readyState === EventSource.CLOSED) { // refused: retry after a longer pause
         this.close();
         this.timer = setTimeout(() => { if (!document.hidden) this.open(); }, 3000);

@@ -19,10 +19,10 @@ import { servers } from "./screens/servers.js";
 import { stream } from "./screens/stream.js";
 
 const SCREENS = { servers, audit, "": overview, groups, group, stream, pending, letters, queries, server };
-const PLACES = [["", "Overview", "overview", "o"], ["groups", "Groups", "groups", "g"], ["letters", "Dead letters", "letters", "d"],
+const MENU = [["", "Overview", "overview", "o"], ["groups", "Groups", "groups", "g"], ["letters", "Dead letters", "letters", "d"],
   ["queries", "Spark queries", "queries", "q"], ["server", "Server", "server", "s"], ["audit", "Changes", "audit", "c"]];
 const ALL_SERVERS = ["servers", "All servers", "servers", "a"];
-const places = () => (state.servers.length > 1 ? [ALL_SERVERS, ...PLACES] : PLACES);
+const menu = () => (state.servers.length > 1 ? [ALL_SERVERS, ...MENU] : MENU);
 const BELONGS = { stream: "", group: "groups", pending: "groups" };
 
 const app = document.getElementById("app");
@@ -31,7 +31,7 @@ let frame = null;
 // A page with a session. A screen is {element, refresh(sample), leave()}; `refresh` is called after every sample.
 class Frame {
   constructor() {
-    this.links = new Map(places().map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
+    this.links = new Map(menu().map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
     this.badge = h("span", { class: "badge bad", hidden: true });
     this.links.get("groups").append(this.badge);
     this.product = h("span", { class: "muted" });
@@ -45,7 +45,7 @@ class Frame {
       h("header", { class: "side" },
         h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
         state.servers.length > 1 ? h("select", { class: "switch", "aria-label": "Server", onchange: (event) => location.assign(`${event.target.value || "/"}#/`) },
-          state.servers.map((one) => h("option", { value: one.path, selected: one.here }, one.name))) : null,
+          state.servers.map((each) => h("option", { value: each.path, selected: each.here }, each.name))) : null,
         h("nav", { "aria-label": "Screens" }, [...this.links.values()]),
         h("div", { class: "foot" },
           h("div", { class: "server" }, this.product, h("div", { class: "mono" }, state.server)),
@@ -60,7 +60,7 @@ class Frame {
     this.missed = false; // whether a sample arrived while the screen was loading; the next one may be a minute away
     this.route = () => this.show();
     window.addEventListener("hashchange", this.route);
-    this.samples = new LiveSamples((sample) => this.told(sample));
+    this.samples = new LiveSamples((sample) => this.handle(sample));
     this.themed();
     this.show();
   }
@@ -80,7 +80,7 @@ class Frame {
   }
 
   // Handles a sample; null if the dashboard is unreachable.
-  told(sample) {
+  handle(sample) {
     if (sample === null) {
       this.lost += 1;
       if (this.lost > 1) this.warn("No answer", "The dashboard does not answer. It was stopped, or cannot be reached. This page continues when it is back.");
@@ -128,16 +128,16 @@ class Frame {
     this.screen?.leave?.();
     this.screen = null;
     this.missed = false;
-    for (const [place, link] of this.links) {
-      if (place === (BELONGS[kind] ?? kind)) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    for (const [target, link] of this.links) {
+      if (target === (BELONGS[kind] ?? kind)) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
     }
     if (!make) { this.failed("There is no such page.", "This dashboard has no page at this address."); return; }
     try {
       const screen = await make({ keys, query: new URLSearchParams(query), again: () => this.refresh() });
       if (this.showing !== token) { screen.leave?.(); return; }
       this.screen = screen;
-      const same = this.main.dataset.place === path;
-      this.main.dataset.place = path;
+      const same = this.main.dataset.path === path;
+      this.main.dataset.path = path;
       screen.element.classList.add("screen");
       replace(this.main, this.banner, screen.element);
       document.title = `${screen.title} · pystreams`;
@@ -195,8 +195,8 @@ document.addEventListener("keydown", (event) => {
   const inChord = Date.now() - chord < 1200;
   chord = 0;
   if (inChord) {
-    const place = places().find((one) => one[3] === event.key);
-    if (place) { event.preventDefault(); location.hash = `#/${place[0]}`; }
+    const item = menu().find(([, , , key]) => key === event.key);
+    if (item) { event.preventDefault(); location.hash = `#/${item[0]}`; }
     return;
   }
   if (event.key === "g") chord = Date.now();
@@ -221,7 +221,7 @@ function moveRow(by) {
 }
 
 function shortcuts() {
-  const rows = [...places().map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Previous row"],
+  const rows = [...menu().map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Previous row"],
     [["Enter"], "Open the row"], [["u"], "Back"], [["t"], "Light or dark"], [["?"], "This list"]];
   const element = dialog("Keyboard", h("div", { class: "shortcuts" }, rows.map(([keys, title]) => [
     h("span", {}, keys.map((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("span", {}, title)])),

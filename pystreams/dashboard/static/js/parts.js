@@ -103,10 +103,10 @@ export function segments(label, choices, chosen, onchoose) {
 
 let toasting = null;
 export function toast(message) {
-  const place = document.getElementById("toasts");
-  replace(place, h("div", { class: "toast" }, message));
+  const toasts = document.getElementById("toasts");
+  replace(toasts, h("div", { class: "toast" }, message));
   clearTimeout(toasting);
-  toasting = setTimeout(() => place.replaceChildren(), 6000);
+  toasting = setTimeout(() => toasts.replaceChildren(), 6000);
 }
 
 // Debounces a function: calls it with the last arguments, `pause` milliseconds after the last of several calls.

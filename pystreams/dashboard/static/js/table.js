@@ -51,19 +51,19 @@ export class Table {
   }
 
   update(rows) {
-    const kept = new Map();
+    const shown = new Map();
     let before = null;
     for (const row of rows) {
       const key = this.key(row);
       const known = this.rows.get(key) ?? this.made();
-      kept.set(key, known);
+      shown.set(key, known);
       this.fill(known, row);
       const next = before ? before.nextSibling : this.body.firstChild;
       if (known.element !== next) this.body.insertBefore(known.element, next);
       before = known.element;
     }
-    for (const [key, known] of this.rows) if (!kept.has(key)) known.element.remove();
-    this.rows = kept;
+    for (const [key, known] of this.rows) if (!shown.has(key)) known.element.remove();
+    this.rows = shown;
     this.nothing.hidden = rows.length > 0;
     this.table.hidden = rows.length === 0;
     if (!rows.length) replace(this.nothing, this.empty());

@@ -47,11 +47,11 @@ const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
 // `decoded`: {format, name, schema_id, json} for a value decoded from a format other than JSON, {problem} if decoding failed,
 // null for other values.
 export function valueView(name, shown, source, decoded = null) {
-  const place = h("div", { class: "value" });
+  const view = h("div", { class: "value" });
   const json = parsed(decoded?.json ?? source);
-  const plain = () => replace(place, h("div", { class: `pre${shown.length > LONG ? " clamped" : ""}`,
+  const plain = () => replace(view, h("div", { class: `pre${shown.length > LONG ? " clamped" : ""}`,
     ...(shown.length > LONG ? { tabindex: "0", role: "region", "aria-label": `Value of ${name}` } : {}) }, shown));
-  const tree = () => replace(place, h("div", { class: "tree" }, node(null, json, true)));
+  const tree = () => replace(view, h("div", { class: "tree" }, node(null, json, true)));
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(decoded?.json ?? source ?? shown);
@@ -62,7 +62,7 @@ export function valueView(name, shown, source, decoded = null) {
   const format = decoded?.json ? [FORMATS[decoded.format] ?? decoded.format, decoded.name, decoded.schema_id === null ? null : `schema ${decoded.schema_id}`].filter(Boolean).join(", ") : null;
   const trees = [["text", decoded?.json ? "Bytes" : "Text"], ["tree", decoded?.json ? "Decoded" : "JSON"]];
   if (decoded?.json && json !== null) tree(); else plain();
-  return { view: place, tools: h("div", { class: "row" },
+  return { view, tools: h("div", { class: "row" },
     h("button", { type: "button", class: "button quiet", "aria-label": `Copy ${name}`, onclick: copy }, whole ? "Copy" : "Copy the visible part"),
     format ? h("span", { class: "badge" }, format) : null, decoded?.problem ? h("span", { class: "hint" }, decoded.problem) : null,
     json === null ? null : segments(`View of ${name}`, trees, decoded?.json ? "tree" : "text", (kind) => (kind === "tree" ? tree() : plain()))) };

@@ -29,9 +29,9 @@ export async function audit() {
   let number = 0;
 
   async function load() {
-    const mine = number += 1;
+    const request = number += 1;
     const found = await get("audit", { at: walker.start, search: search.value, size: SIZE });
-    if (mine !== number) return;
+    if (request !== number) return;
     replace(note, found.rows === null ? "This dashboard keeps no audit log: it was started with --state none." : found.file ? `The log is ${found.file}.` : "");
     table.update(found.rows ?? []);
     walker.update(things((found.rows ?? []).length, "change"), found.next);

@@ -48,14 +48,14 @@ export async function browse(key, query) {
       : nothing("The stream has no entries.", "Its entries were trimmed or deleted.")),
   });
   const bar = h("progress", { max: 1, value: 0, "aria-label": "Part of the range that was searched" });
-  const said = h("span", { class: "muted", role: "status" });
+  const status = h("span", { class: "muted", role: "status" });
   const stop = button("Stop", () => { number += 1; search.hidden = true; });
-  const search = h("div", { class: "search", hidden: true }, bar, said, stop);
+  const search = h("div", { class: "search", hidden: true }, bar, status, stop);
   let number = 0;
   let unseen = null; // names in the condition that no searched entry has
 
   async function load() {
-    const mine = number += 1;
+    const request = number += 1;
     const rows = [];
     let scanned = 0;
     let cursor = walker.start;
@@ -63,7 +63,7 @@ export async function browse(key, query) {
     try {
       do {
         const found = await get("entries", { stream: key, order, at: position(at.value), to: position(to.value), where: where.value, cursor, size: SIZE - rows.length });
-        if (mine !== number) return;
+        if (request !== number) return;
         problem.hidden = true;
         rows.push(...found.rows);
         scanned += found.scanned;
@@ -74,10 +74,10 @@ export async function browse(key, query) {
         walker.update(words, cursor);
         search.hidden = !where.value || cursor === null || rows.length >= SIZE;
         bar.value = found.progress;
-        text(said, `${things(scanned, "entry")} searched, ${percent(found.progress)} of the range`);
+        text(status, `${things(scanned, "entry")} searched, ${percent(found.progress)} of the range`);
       } while (where.value && cursor !== null && rows.length < SIZE);
     } catch (failure) {
-      if (mine !== number) return;
+      if (request !== number) return;
       replace(problem, failure.message);
       problem.hidden = false;
       search.hidden = true;
@@ -91,7 +91,7 @@ export async function browse(key, query) {
     filters(key, () => ({ order, at: at.value, to: to.value, where: where.value }), (saved) => {
       order = saved.order;
       for (const [each, control] of Object.entries({ at, to, where })) control.value = saved[each];
-      [...ordering.children].forEach((one, which) => one.setAttribute("aria-pressed", String((which === 0) === (order === "falling"))));
+      [...ordering.children].forEach((choice, index) => choice.setAttribute("aria-pressed", String((index === 0) === (order === "falling"))));
       again();
     }));
   if (where.value) load(); else await load(); // a search may be slow, so the screen does not wait for it

@@ -28,7 +28,7 @@ export function exportStream(stream) {
   const before = h("input", { name: "before", placeholder: "end", spellcheck: "false" });
   const format = h("select", { name: "format" }, FORMATS.map(([value, title]) => h("option", { value }, title)));
   day.addEventListener("input", () => { from.value = midnight(day.value, 0); before.value = midnight(day.value, 1); });
-  const told = h("p", { class: "muted", role: "status" });
+  const status = h("p", { class: "muted", role: "status" });
   const problem = h("p", { class: "error", role: "alert", hidden: true });
   const leaving = new AbortController();
   const send = async (event) => {
@@ -36,7 +36,7 @@ export function exportStream(stream) {
     if (go.disabled) return;
     go.disabled = true;
     problem.hidden = true;
-    replace(told, "Writing the file…");
+    replace(status, "Writing the file…");
     try {
       const given = { stream, from: position(from.value), before: position(before.value), format: format.value };
       const file = await download("export", given, leaving.signal);
@@ -47,13 +47,13 @@ export function exportStream(stream) {
       if (leaving.signal.aborted) return;
       replace(problem, failure.message);
       problem.hidden = false;
-      told.replaceChildren();
+      status.replaceChildren();
       go.disabled = false;
     }
   };
   const form = h("form", { class: "form", id: "export", onsubmit: send }, field("Day", day), field("From", from, true), field("Before", before, true), field("Format", format));
   const hint = h("p", { class: "hint" }, "From and Before accept an ID, a time, an age such as 15m, or -100. Times without a zone are in this browser's time zone.");
   const go = h("button", { type: "submit", form: "export", class: "button primary" }, "Export");
-  const element = dialog("Export entries", [form, hint, told, problem], [button("Cancel", () => element.close()), go]);
+  const element = dialog("Export entries", [form, hint, status, problem], [button("Cancel", () => element.close()), go]);
   element.addEventListener("close", () => leaving.abort());
 }

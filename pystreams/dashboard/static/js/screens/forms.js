@@ -17,7 +17,7 @@ export function produceForm(stream, again) {
   const pairs = h("div", { class: "screen" }, pair());
   const send = async (event) => {
     event.preventDefault();
-    const fields = [...pairs.children].map((one) => one.read()).filter(([name, value]) => name || value);
+    const fields = [...pairs.children].map((each) => each.read()).filter(([name, value]) => name || value);
     if (await change("produce", { stream, fields }, { title: "Add an entry", word: "Add" })) again();
   };
   return panel("Add an entry", h("form", { class: "body", onsubmit: send }, pairs,

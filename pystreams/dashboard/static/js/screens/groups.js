@@ -32,9 +32,9 @@ export async function groups({ query }) {
   let number = 0;
 
   async function refresh() {
-    const mine = number += 1;
+    const request = number += 1;
     const found = await get("groups", { search: search.value, sort: table.sort, order: table.order, status: chosen, page: pager.page, size: SIZE });
-    if (mine !== number) return;
+    if (request !== number) return;
     table.update(found.rows);
     pager.update(found.rows.length, found.total);
   }

@@ -71,7 +71,7 @@ async function ofStream(stream) {
     replace(title, things(found.length, found.sample < found.length ? "entry" : "letter"));
     const partly = () => sampled(found.looked, found.length, "the last");
     replaceIfChanged(reasons, [found.reasons, found.looked, found.length], () => [found.reasons.length ? bars(found.reasons.map(([label, value]) => [label, value, "", () => narrow(label, origin)]), count) : h("p", { class: "muted" }, "No letters."), partly()]);
-    replaceIfChanged(origins, [found.origins, found.looked, found.length], () => [found.origins.length ? bars(found.origins.map((one) => [one.name.text, one.count, "", () => narrow(reason, one.name)]), count) : h("p", { class: "muted" }, "No letters."), partly()]);
+    replaceIfChanged(origins, [found.origins, found.looked, found.length], () => [found.origins.length ? bars(found.origins.map((each) => [each.name.text, each.count, "", () => narrow(reason, each.name)]), count) : h("p", { class: "muted" }, "No letters."), partly()]);
   }
 
   async function load() {

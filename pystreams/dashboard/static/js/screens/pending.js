@@ -50,24 +50,24 @@ export async function pending({ keys: [stream, group], query }) {
     const partly = () => sampled(found.sample, found.total);
     replace(ages, bars(found.ages.map(([label, value]) => [label, value, OLD[label]]), count), partly());
     replace(often, bars(found.deliveries.map(([label, value]) => [label, value, OFTEN[label]]), count), partly());
-    const owners = [...(found.given_back ? [["given back", found.given_back]] : []), ...found.consumers.slice(0, 8).map((one) => [one.name.text || "(no name)", one.pending])];
+    const owners = [...(found.given_back ? [["given back", found.given_back]] : []), ...found.consumers.slice(0, 8).map((each) => [each.name.text || "(no name)", each.pending])];
     replace(whose, owners.length ? bars(owners, count) : h("p", { class: "muted" }, "No pending entries."));
     const now = consumer.value || (query.get("consumer") ?? "");
-    replace(consumer, h("option", { value: "" }, "any"), found.consumers.map((one) => h("option", { value: one.name.key }, one.name.text)));
+    replace(consumer, h("option", { value: "" }, "any"), found.consumers.map((each) => h("option", { value: each.name.key }, each.name.text)));
     consumer.value = now;
   }
 
   let number = 0;
   async function load() {
-    const mine = number += 1;
+    const request = number += 1;
     try {
       const found = await get("pending/entries", { ...given, ...filters(), after: walker.start, size: SIZE });
-      if (mine !== number) return;
+      if (request !== number) return;
       problem.hidden = true;
       table.update(found.rows);
       walker.update(things(found.rows.length, "entry"), found.next);
     } catch (failure) {
-      if (mine !== number) return;
+      if (request !== number) return;
       replace(problem, failure.message);
       problem.hidden = false;
     }

@@ -29,7 +29,7 @@ function section(lines) {
   return rows.length ? facts(rows) : h("p", { class: "muted" }, "Not reported by the server.");
 }
 
-const refused = (what) => h("div", { class: "empty" }, nothing("Not permitted.", `The server refuses ${what} to this user. ACL SETUSER grants it.`));
+const refused = (subject) => h("div", { class: "empty" }, nothing("Not permitted.", `The server refuses ${subject} to this user. ACL SETUSER grants it.`));
 
 const CLIENTS = [
   { id: "addr", title: "Address", head: true, class: "nowrap mono", value: (row) => row.addr },
@@ -100,11 +100,11 @@ export async function server() {
     commands.update(seen.curves);
     memory.update(seen.curves);
     for (const [name, part] of Object.entries(parts)) replace(part, section(found.sections[name]), name === "replication" && found.replicas.length ? h("ul", {}, found.replicas.map((line) => h("li", { class: "mono" }, line))) : null);
-    for (const [name, [, , , words, place]] of Object.entries(tables)) {
+    for (const [name, [, , , words, container]] of Object.entries(tables)) {
       const rows = name === "clients" ? found.clients?.rows ?? null : found[name];
-      if (rows === null) { replace(place, refused(words)); continue; }
+      if (rows === null) { replace(container, refused(words)); continue; }
       made[name].update(rows);
-      if (place.firstChild !== made[name].element) replace(place, made[name].element);
+      if (container.firstChild !== made[name].element) replace(container, made[name].element);
     }
     if (found.clients) replace(clientsTitle, `Clients (${count(found.clients.total)})`);
   }

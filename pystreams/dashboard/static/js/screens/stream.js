@@ -22,7 +22,7 @@ export async function stream({ keys, query, again }) {
   const tiles = new Tiles([["length", "Length"], ["rate", "Rate"], ["size", "Size"], ["newest", "Newest entry"], ["oldest", "Oldest entry"], ["removed", "Removed"]]);
   const lengths = new Chart("Length", [{ name: "length", label: "length", show: count }]);
   const rates = new Chart("Entries added", [{ name: "rate", label: "added", show: rate }]);
-  const chosen = TABS.find((one) => one[0] === tab) ?? TABS[0];
+  const chosen = TABS.find(([name]) => name === tab) ?? TABS[0];
 
   function show() {
     tiles.set("length", count(found.length), found.gaps ? "with gaps: entries were deleted" : `${count(found.added)} ever added`);

@@ -11,7 +11,7 @@ const KEPT = 300;
 
 export async function tail(key) {
   const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
-  const said = h("span", { class: "muted", role: "status" }, "Connecting…");
+  const status = h("span", { class: "muted", role: "status" }, "Connecting…");
   const table = new Table({ label: "New entries", columns: entryColumns(key), key: (row) => row.id,
     empty: () => nothing("No new entries yet.", "New entries appear here automatically.") });
   const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "New entries" }, table.element);
@@ -27,17 +27,17 @@ export async function tail(key) {
       rows = [...document.rows.slice().reverse(), ...rows].slice(0, KEPT);
       table.update(rows);
     }
-    text(said, seen ? `${things(seen, "entry")} arrived${paused ? " (paused)" : ""}` : "Waiting for entries…");
+    text(status, seen ? `${things(seen, "entry")} arrived${paused ? " (paused)" : ""}` : "Waiting for entries…");
   }
 
-  const begin = () => { end?.(); end = follow(key, where.value, arrived, (message) => replace(said, message)); };
+  const begin = () => { end?.(); end = follow(key, where.value, arrived, (message) => replace(status, message)); };
   const seenOrNot = () => { if (document.hidden) { end?.(); end = null; } else if (!end) begin(); };
   document.addEventListener("visibilitychange", seenOrNot);
   const pause = button("Pause", () => { paused = !paused; text(pause, paused ? "Continue" : "Pause"); });
   const clear = button("Clear", () => { rows = []; table.update(rows); });
   begin();
   const form = h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); rows = []; seen = 0; table.update(rows); begin(); } },
-    field("Where", where, true), h("button", { type: "submit", class: "button" }, "Follow"), pause, clear, said);
+    field("Where", where, true), h("button", { type: "submit", class: "button" }, "Follow"), pause, clear, status);
   return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form), box),
     leave: () => { end?.(); document.removeEventListener("visibilitychange", seenOrNot); } };
 }
