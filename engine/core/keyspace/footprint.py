@@ -29,7 +29,7 @@ _DICT_ENTRY = 36
 #: Overhead of a key besides its bytes: its entries among the values and the times of use, and its slot for SCAN.
 _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 
-#: Bytes per member of a sorted set, besides the member: its score, and its places in the order.
+#: Bytes per member of a sorted set, besides the member: its score, and its positions in the order.
 _PER_SCORE = 24 + 8 + 8
 
 #: Minimum number of sampled segments of a stream.

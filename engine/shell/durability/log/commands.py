@@ -23,20 +23,20 @@ from engine.text.messages import general
 class Commands:
     """Runs commands for ``session``, in order, at the time ``now_us``. The core must be in replay mode.
 
-    Each command has a place, which errors report: an offset in a file, or in a master's stream.
+    Errors report the offset of a command in its file or in a master's stream.
     """
 
     def __init__(self, core: Core, session: Session, now_us: int) -> None:
         self._core = core
         self._session = session
         self.now_us = now_us
-        #: Commands since MULTI with their places; None outside a transaction.
+        #: Commands since MULTI with their offsets; None outside a transaction.
         self._queue: list[tuple[int, list[bytes]]] | None = None
-        #: The place of MULTI.
+        #: The offset of MULTI.
         self.began = 0
         #: Number of commands that have run.
         self.count = 0
-        #: Called with a failed command, its error and its place.
+        #: Called with a failed command, its error and its offset.
         self.on_error: Callable[[list[bytes], CommandError, int], None] = refuse
 
     @property
