@@ -60,7 +60,7 @@ def test_a_query_continues_from_a_release_s_checkpoint(engine_site: Site, releas
         assert query.batches[0] == stored["rows"]
     else:
         rows = query.run()
-        assert sorted(rows, key=_place) == sorted(stored["rows"], key=_place)
+        assert sorted(rows, key=_number_and_id) == sorted(stored["rows"], key=_number_and_id)
         scenarios.add_entries(engine_site, 20, 5)
         seen = sorted(row["n"] for row in [*rows, *query.drain()])
         before = stored["log"][-2]["streams"].values() or [f"{rows[0]['n']}-1"]  # Entry n has the ID (n + 1)-1.
@@ -68,7 +68,8 @@ def test_a_query_continues_from_a_release_s_checkpoint(engine_site: Site, releas
     query.reader.stop()
 
 
-def _place(row: dict[str, Any]) -> tuple[int, int]:
+def _number_and_id(row: dict[str, Any]) -> tuple[int, int]:
+    """Return the sort key of a row."""
     return row["n"], int(row["_id"].partition("-")[0])
 
 

@@ -172,7 +172,7 @@ class Server:
         self._core = Core(Config(), lambda n: 0)
         self._hidden = set(hidden)
         self._sessions: dict[tuple[int, int], Session] = {}
-        self._own = self._core.open_session(_NOW_US)
+        self._session = self._core.open_session(_NOW_US)
         self._known: Keys | None = ()
 
     def session(self, name: tuple[int, int]) -> Session:
@@ -183,7 +183,7 @@ class Server:
 
     def call(self, *command: Any) -> Any:
         """Run a command of the test itself and return its reply."""
-        (reply,) = parse(self._execute(self._own, words(command)))
+        (reply,) = parse(self._execute(self._session, words(command)))
         assert not isinstance(reply, ResponseError), (command, reply)
         return reply
 

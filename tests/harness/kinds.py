@@ -146,16 +146,16 @@ class ProcessServer(Server):
     def keeper(self) -> Client:
         return self.control
 
-    def _all_gone(self) -> bool:
-        there = {int(line.removeprefix("id=").split()[0]) for line in self.control.client_list()}
-        return not there & self._opened
+    def _has_no_clients(self) -> bool:
+        connected = {int(line.removeprefix("id=").split()[0]) for line in self.control.client_list()}
+        return not connected & self._opened
 
     def finish(self) -> None:
         try:
             super().finish()
         finally:
             self.main.close()
-        # Wait until the clients have gone, so that blocked ones are not served in the next test. A process that a test
-        # has ended, such as a worker of Spark, may keep a client for a while.
-        wait_for(self._all_gone, "the server to notice that the test's clients have gone")
+        # Wait until the clients are disconnected, so that blocked ones are not served in the next test. A process that
+        # a test has ended, such as a worker of Spark, may keep a client for a while.
+        wait_for(self._has_no_clients, "the server to notice that the test's clients have gone")
         self.control.close()

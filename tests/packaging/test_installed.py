@@ -46,7 +46,7 @@ START = """
 
 
 @pytest.fixture
-def users_own(tmp_path: Path) -> Path:
+def user_packages(tmp_path: Path) -> Path:
     """A working directory with the user's own packages `engine` and `jobs`."""
     directory = tmp_path / "work"
     for name in ("engine", "jobs"):
@@ -55,26 +55,28 @@ def users_own(tmp_path: Path) -> Path:
     return directory
 
 
-def test_the_embedded_engine_starts_from_site_packages(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+def test_the_embedded_engine_starts_from_site_packages(wheel: Path, tmp_path: Path, user_packages: Path) -> None:
     """Installed with pip, the embedded engine starts, and the user's own packages `engine` and
     `jobs` stay importable.
     """
     python = environment(tmp_path / "venv", wheel)
-    output = run(python, START, users_own, PYTHONPATH=str(users_own))
+    output = run(python, START, user_packages, PYTHONPATH=str(user_packages))
     assert output.startswith(f"1;mine;mine;{tmp_path / 'venv'}{os.sep}")
 
 
-def test_the_embedded_engine_starts_from_a_directory_on_the_path(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+def test_the_embedded_engine_starts_from_a_directory_on_the_path(
+    wheel: Path, tmp_path: Path, user_packages: Path
+) -> None:
     """The embedded engine also starts from a directory made by `pip install --target DIR`."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
-    output = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(target)]))
+    output = run(sys.executable, START, user_packages, PYTHONPATH=os.pathsep.join([str(user_packages), str(target)]))
     assert output == f"1;mine;mine;{target}/spark_streams/__init__.py\n"
 
 
-def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: Path) -> None:
+def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, user_packages: Path) -> None:
     """The embedded engine also starts from the wheel itself on PYTHONPATH, as with `spark-submit --py-files`."""
-    output = run(sys.executable, START, users_own, PYTHONPATH=os.pathsep.join([str(users_own), str(wheel)]))
+    output = run(sys.executable, START, user_packages, PYTHONPATH=os.pathsep.join([str(user_packages), str(wheel)]))
     assert output == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
 
 
@@ -185,7 +187,9 @@ SHIPPED = """
 @long_only
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_wheel_shipped_with_the_application_can_be_registered(wheel: Path, tmp_path: Path, users_own: Path) -> None:
+def test_a_wheel_shipped_with_the_application_can_be_registered(
+    wheel: Path, tmp_path: Path, user_packages: Path
+) -> None:
     """With `--py-files`, `register` makes the source available to batches and queries, and the embedded engine starts.
 
     The user's own packages `engine` and `jobs` stay importable in the driver and the workers.
@@ -196,10 +200,10 @@ def test_a_wheel_shipped_with_the_application_can_be_registered(wheel: Path, tmp
     output = run(
         python,
         SHIPPED,
-        users_own,
+        user_packages,
         PYSPARK_PYTHON=python,
         PYSPARK_SUBMIT_ARGS=f"--py-files {archive} pyspark-shell",
-        PYTHONPATH=str(users_own),
+        PYTHONPATH=str(user_packages),
     )
     assert output == "5;[0, 1, 2, 3, 4];['mine,mine']\n"
 

@@ -55,9 +55,9 @@ CLIENT = """
 
     try:
         spark.read.format("pystreams").options(url=url, stream="nonesuch").load().count()
-        said = ""
+        missing = ""
     except PySparkException as error:
-        said = str(error).splitlines()[0]
+        missing = str(error).splitlines()[0]
     try:  # the embedded engine, in memory and in a directory
         row = spark.range(1).toDF("n").write.format("pystreams").mode("append").option("stream", "own")
         row.option("embedded.dir", checkpoints + "/kept").save()
@@ -70,7 +70,7 @@ CLIENT = """
         embedded = launcher.url()[:7]
     except OptionsError as error:
         embedded = error.condition
-    print(json.dumps({"copy": rows("out"), "each": rows("each"), "missing": said,
+    print(json.dumps({"copy": rows("out"), "each": rows("each"), "missing": missing,
                       "embedded": embedded, "refused": refused}), flush=True)
 """
 

@@ -18,10 +18,10 @@ class _RefusalError(AnalysisException):
 
     def __init__(self, condition: str) -> None:
         super().__init__(condition)
-        self._said = condition
+        self._condition = condition
 
     def getCondition(self) -> str:
-        return self._said
+        return self._condition
 
 
 def _session(condition: str) -> Any:

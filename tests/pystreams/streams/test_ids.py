@@ -41,7 +41,7 @@ def _streams(client: redis.Redis) -> list[bytes]:
     return [b"small", b"large", b"no-last", b"no-first", b"empty", b"gone", b"text"]
 
 
-def _told(connection: Connection, names: list[bytes]) -> list[Stream | str]:
+def _properties(connection: Connection, names: list[bytes]) -> list[Stream | str]:
     replies = ids.states(connection, names)
     return [
         str(reply).split()[0] if isinstance(reply, ResponseError) else parsed(name, reply)
@@ -66,7 +66,7 @@ def test_all_methods_return_the_same(client: redis.Redis, instance: servers.Runn
     client.execute_command("ACL", "SETUSER", "asker", "reset", "on", ">pass", "~*", *rules.split())
     try:
         connection = connect(Wanted(f"redis://asker:pass@{instance.host}:{instance.port}"), "")
-        assert [_told(connection, names) for _ in range(3)] == [wanted] * 3
+        assert [_properties(connection, names) for _ in range(3)] == [wanted] * 3
         connection.close()
     finally:
         client.acl_deluser("asker")

@@ -270,15 +270,15 @@ def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path
 
 
 #: A user's modules with the names of this project's, as packages and as files.
-USERS_OWN = {
+USER_MODULES = {
     "directories": ("engine/__init__.py", "engine/wire.py", "jobs/__init__.py"),
     "files": ("engine.py", "jobs.py"),
 }
 
 
-def users_own(directory: Path, kind: str) -> Path:
+def user_modules(directory: Path, kind: str) -> Path:
     """Create a user's modules with the names of this project's modules in the directory, and return it."""
-    for name in USERS_OWN[kind]:
+    for name in USER_MODULES[kind]:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('WHOSE = "the user\'s"\n')
@@ -296,11 +296,11 @@ SHADOWED = """
 """
 
 
-@pytest.mark.parametrize("kind", list(USERS_OWN))
+@pytest.mark.parametrize("kind", list(USER_MODULES))
 @pytest.mark.parametrize("where", ["working directory", "PYTHONPATH"])
 def test_a_users_modules_do_not_replace_the_engine(run: Run, tmp_path: Path, kind: str, where: str) -> None:
     """A user's modules `engine` and `jobs` are imported by the user's program, and the embedded engine still starts."""
-    directory = users_own(tmp_path / "own", kind)
+    directory = user_modules(tmp_path / "own", kind)
     if where == "PYTHONPATH":
         python_path = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
         driver = run(SHADOWED, tmp_path, **python_path, **{launcher.COMMAND: ""})

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 _FOLDER = Path(__file__).parent
 _RUN = """() => axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations
-  .filter((one) => ["serious", "critical"].includes(one.impact))
-  .map((one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))]))"""
+  .filter((violation) => ["serious", "critical"].includes(violation.impact))
+  .map((violation) => [violation.id, violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))]))"""
 
 #: Screens with a dialog, and the button that opens the dialog.
 DIALOGS = (
@@ -65,7 +65,7 @@ def test_updates_keep_the_focus(opened: Opened, dashboard: str, client: redis.Re
     page = opened(url=dashboard)
     page.goto(f"{dashboard}#/letters/failed")
     reason = page.get_by_role("button", name="why", exact=True)
-    focused = "(one) => { one.focus(); window.before = one; return one === document.activeElement; }"
+    focused = "(node) => { node.focus(); window.before = node; return node === document.activeElement; }"
     wait_for(lambda: reason.evaluate(focused), "the focus")
     client.xadd("failed", {"_original_stream": "orders", "_original_id": "9-0", "_reason": "why"})
     wait_for(lambda: page.evaluate("() => !window.before.isConnected"), "the redrawn list")

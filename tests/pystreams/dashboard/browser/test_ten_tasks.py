@@ -29,7 +29,7 @@ def _reach(control: Locator) -> None:
     """Press Tab until the control has the focus."""
     expect(control).to_be_enabled()
     for _ in range(_MOST_TABS):
-        if control.evaluate("(one) => one === document.activeElement"):
+        if control.evaluate("(element) => element === document.activeElement"):
             return
         control.page.keyboard.press("Tab")
     raise AssertionError(f"Tab does not reach {control}")

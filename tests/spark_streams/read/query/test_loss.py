@@ -39,14 +39,14 @@ class Past:
 
     def delete(self) -> None:
         if self.present:
-            self._gone([self.chance.choice(self.present)])
+            self._remove([self.chance.choice(self.present)])
             self.client.xdel("s", *(f"{n}-1" for n in range(1, self.added + 1) if n not in self.present))
 
     def trim(self, first: int) -> None:
         self.client.xtrim("s", minid=f"{first}-1", approximate=False)
-        self._gone([n for n in self.present if n < first])
+        self._remove([n for n in self.present if n < first])
 
-    def _gone(self, entries: list[int]) -> None:
+    def _remove(self, entries: list[int]) -> None:
         self.lost += sum(n > self.position for n in entries)
         self.present = [n for n in self.present if n not in entries]
 

@@ -33,10 +33,10 @@ def query_of(site: Site) -> Query:
     return site.query(stream="s", group="g", minPartitions=2, maxEntriesPerTrigger=_BATCH)
 
 
-def delivering(monkeypatch: pytest.MonkeyPatch, as_said: Pages) -> None:
-    """Replace the iterator over the pages of a background delivery by `as_said(pages)`."""
+def delivering(monkeypatch: pytest.MonkeyPatch, wrapper: Pages) -> None:
+    """Replace the iterator over the pages of a background delivery by `wrapper(pages)`."""
     pages = GroupReads.pages
-    monkeypatch.setattr(GroupReads, "pages", lambda *words: as_said(pages(*words)))
+    monkeypatch.setattr(GroupReads, "pages", lambda *words: wrapper(pages(*words)))
 
 
 def killed_after(pages: int) -> Pages:
