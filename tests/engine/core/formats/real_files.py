@@ -15,7 +15,7 @@ from unittest import mock
 
 import hiredis
 
-from scripts.peers import PLACE, Peers
+from scripts.peers import PEERS_DIR, Peers
 from tests import servers
 from tests.servers.connection import Connection
 from tests.servers.keyspaces import flat, value
@@ -142,7 +142,7 @@ def view(ask: Any) -> dict[bytes, Any]:
 def programs() -> dict[str, str]:
     """Return name and path of the redis-server on PATH and of the servers that scripts/peers has unpacked."""
     installed = tools.path_of("redis-server")
-    peers = Peers(PLACE)
+    peers = Peers(PEERS_DIR)
     found = {} if installed is None else {"redis-server": installed}
     return found | {name: str(peers.server(name)) for name in sorted(peers.here())}
 

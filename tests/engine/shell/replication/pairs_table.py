@@ -19,7 +19,7 @@ from functools import partial
 import redis
 
 from scripts.generated import ROOT, Part
-from scripts.peers import PLACE, Peers
+from scripts.peers import PEERS_DIR, Peers
 from tests.engine.core.formats import real_files
 from tests.engine.shell.replication.family import contents
 from tests.servers import redis_release
@@ -80,7 +80,7 @@ def summary(found: Mapping[tuple[str, str], str]) -> str:
 
 def servers() -> dict[str, str]:
     """Yield the servers by name, with their kinds (`tests.servers.sentinels.Member`)."""
-    peers = Peers(PLACE)
+    peers = Peers(PEERS_DIR)
     version = ".".join(map(str, redis_release().version))
     return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}
 
