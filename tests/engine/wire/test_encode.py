@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.core.protocol.replies import (
     NIL_ARRAY,
@@ -85,6 +87,21 @@ def test_pages_have_the_bytes_of_the_whole(long: Any, short: Any, proto: int) ->
     assert encoded(long(), proto) == encoded(short, proto)
     if isinstance(long(), Pages):
         assert b"".join(b"".join(page) for page in pages_of(long(), proto)) == encoded(short, proto)
+
+
+VALUES = st.one_of(
+    st.binary(max_size=12),
+    st.sampled_from([b"v" * (LONG - 1), b"v" * LONG, None, 7, OK, Verbatim(b"x"), [b"a", b"b"]]),
+)
+
+
+@given(st.lists(st.binary(max_size=12), max_size=30), st.lists(VALUES, max_size=3), st.sampled_from([2, 3]))
+def test_a_list_of_strings_is_encoded_like_single_values(strings: list[bytes], others: list[Any], proto: int) -> None:
+    """Strings are encoded together, with the bytes that each value has by itself; so are pages."""
+    values = [*strings, *others]
+    expected = b"*%d\r\n" % len(values) + b"".join(encoded(value, proto) for value in values)
+    assert encoded(values, proto) == expected
+    assert encoded(pages(list, len(values), strings, others), proto) == expected
 
 
 @pytest.mark.parametrize(("reply", "resp2", "resp3"), CASES, ids=[repr(case[0])[:40] for case in CASES])
