@@ -22,7 +22,7 @@ from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
-_KEPT_SECONDS = 10.0  # time for which replicas and zones are cached
+_CACHE_SECONDS = 10.0  # time for which replicas and zones are cached
 #: Timeout of a replica in seconds, after which the primary is read instead.
 _ANSWER_SECONDS = 5.0
 #: Seconds for which a replica that timed out is not read; much longer than the timeout.
@@ -133,7 +133,7 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
         except PystreamsError as refusal:
             fail("NO_REPLICAS_TOLD", address=address, reason=refusal)
         found = [_address_of(address, endpoint) for endpoint in endpoints]
-        _found[address, node] = now + _KEPT_SECONDS, found
+        _found[address, node] = now + _CACHE_SECONDS, found
     answering = [each for each in found if now >= _silent.get(each, 0.0)]
     return random.sample(answering, len(answering))
 
@@ -165,5 +165,5 @@ def zone_of(connection: Connection) -> str:
     if now < until:
         return zone
     zone = info_lines(connection.pipeline([("INFO", "server")])[0]).get("availability_zone", "").strip()
-    _zones[endpoint] = now + _KEPT_SECONDS, zone
+    _zones[endpoint] = now + _CACHE_SECONDS, zone
     return zone

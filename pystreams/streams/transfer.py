@@ -23,7 +23,7 @@ from streamwire.stream_id import ZERO, StreamId
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
 #: Time to live of the row count of an interrupted import.
-_KEPT_SECONDS = 7 * 86_400
+_EXPIRY_SECONDS = 7 * 86_400
 
 
 def find(connection: Connection, stream: bytes) -> Stream | None:
@@ -71,12 +71,12 @@ class Counted:
         """
         total = self.done + len(rows)
         adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]
-        count: Command = ("SET", self._key, total, "EX", _KEPT_SECONDS)
+        count: Command = ("SET", self._key, total, "EX", _EXPIRY_SECONDS)
         results = ask_all(self._connection, [("MULTI",), *adds, count, ("EXEC",)])[-1]
         refused = [pair for pair in zip([*adds, count], results, strict=True) if isinstance(pair[1], ResponseError)]
         if refused:
             self.done = total - sum(command is not count for command, _ in refused)
-            ask(self._connection, "SET", self._key, self.done, "EX", _KEPT_SECONDS)
+            ask(self._connection, "SET", self._key, self.done, "EX", _EXPIRY_SECONDS)
             raise failure(self._connection, *refused[0])
         self.done = total
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spark_streams.read.ranges.source import RangeSource
     from spark_streams.read.shared.source import SharedSource
 
-_KEPT_OFFSETS = 3  # number of parsed offsets kept: the start and end of a batch, and the end of the streams
+_CACHED_OFFSETS = 3  # number of cached parsed offsets: the start and end of a batch, and the end of the streams
 
 
 class StreamCalls(DataSourceStreamReader):
@@ -117,7 +117,7 @@ class StreamCalls(DataSourceStreamReader):
         return offset
 
     def _keep(self, form: dict[str, Any], offset: Offsets) -> None:
-        self._parsed = [(form, offset), *self._parsed[: _KEPT_OFFSETS - 1]]
+        self._parsed = [(form, offset), *self._parsed[: _CACHED_OFFSETS - 1]]
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
