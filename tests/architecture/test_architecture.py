@@ -40,7 +40,7 @@ def test_every_room_has_a_layer() -> None:
         for path in (ROOT / package).iterdir()
         if path.name not in ("__init__.py", "__pycache__", "py.typed") and not path.name.startswith(".")
     }
-    # A room that is divided further is placed by its parts; a version number belongs to no room.
+    # A room that is divided further has a layer for each part instead; a version number belongs to no room.
     assert rooms - named == {"engine.core", "engine.shell", "engine.version"}
 
 

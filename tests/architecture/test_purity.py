@@ -45,7 +45,7 @@ PURE = {
 FORBIDDEN_NAMES = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
 #: The packages of the distribution.
 TOPS = ("streamwire", "streamclient", "engine", "spark_streams", "pystreams")
-#: For each package of ours, what of ours it may import besides itself.
+#: For each package, our other packages and modules that it may import.
 ARROWS = {
     "streamwire": set(),
     "streamclient": {"streamwire"},
@@ -92,7 +92,7 @@ def within(name: str, packages: set[str]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
-#: Where the connector plans: only from known facts.
+#: Modules of the connector that plan reads, from known facts only.
 PLANS = [
     ROOT / "spark_streams" / "read" / name
     for name in ("query/planning.py", "query/contents.py", "ranges/parts.py", "ranges/plan.py", "shared/plan.py")

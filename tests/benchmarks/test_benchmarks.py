@@ -140,7 +140,7 @@ def lines_of(root: ElementTree.Element, points: int) -> int:
 
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:
     """Every target of the Spark benchmarks names an existing measurement, so that a renamed measurement is noticed."""
-    connection = cast(Connection, None)  # none is needed before a way is gone
+    connection = cast(Connection, None)  # the ways are only listed, so none uses it
     servers = dict.fromkeys(("engine", "redis"), connection)
     ways = {way.name for way in spark.ways(servers, 1000)}
     assert not {name for ours, peer, _ in targets.SPARK for name in (ours, peer)} - ways
@@ -178,7 +178,7 @@ def test_kafka_is_not_measured_without_its_jars(
 def test_every_target_of_the_server_is_that_of_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every target of the engine names an existing measurement, including those of redis-benchmark."""
     needed("redis-benchmark")
-    for module in (cases, stream_cases):  # the names alone are wanted, not a million commands
+    for module in (cases, stream_cases):  # only the names are needed, not a million commands
         monkeypatch.setattr(module, "command", lambda *_: b"")
     names = {case.name for case in [*cases.server_cases(), *stream_cases.stream_cases()]}
     assert not set(targets.SERVER) - names

@@ -24,7 +24,7 @@ class Family:
         self._members = members
         self._watching = watching
         self._dead: Member | None = None
-        #: Masters that were killed, each of which another one has taken the place of.
+        #: Number of masters that were killed and replaced by another engine.
         self.masters_killed = 0
 
     @property

@@ -27,10 +27,10 @@ from tests.suite import tools
 from tests.suite.waiting import wait_for
 
 #: Targets of kills with relative frequencies: a driver takes longest to restart.
-#: `driver` is killed at any moment, `commit` is a driver killed between its tasks' end and Spark's commit log.
+#: A `driver` is killed at any moment; `commit` is a driver killed between its tasks' end and Spark's commit log.
 TARGETS = {"connection": 4, "worker": 3, "server": 2, "driver": 1, "commit": 2}
-#: Of a family masters are killed: at any moment, or while a driver is held in its commit, which then goes on. (The
-#: client library finds the servers of a family itself, so that nothing stands between that could cut.)
+#: In a family, masters are killed: at any moment, or while a driver is held in its commit, which then continues. (The
+#: client library connects to the servers of a family itself, so no proxy can cut its connections.)
 FAMILY_TARGETS = {"worker": 2, "driver": 1, "commit": 1, "master": 3, "master in commit": 2}
 _MASTERS = ("master", "master in commit")
 _PATIENCE = 180.0

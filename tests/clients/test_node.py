@@ -20,7 +20,7 @@ from tests.servers import Running
 from tests.suite.tools import needed
 
 HERE = Path(__file__).parent / "node"
-#: Timeouts in seconds: installing takes some if the packages are near, and a call of the driver never takes long.
+#: Timeouts in seconds, for the installation of the packages and for a run of the driver.
 INSTALL_SECONDS, DRIVE_SECONDS = 300, 60
 
 

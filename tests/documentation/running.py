@@ -83,7 +83,7 @@ class Reader:
     #: Names defined by the page's Python so far.
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
 
-    #: An ID that the page shows, and the one that this run has in its place.
+    #: IDs on the page, and the IDs that replace them in this run.
     ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ class Release:
 
     version: tuple[int, ...]
     valkey: tuple[int, ...] = ()
-    #: Whether it is the engine, which differs from Redis of its version where a test says so.
+    #: Whether it is the engine, which differs from Redis of its version only as tests state.
     engine: bool = False
 
     def since(self, text: str, valkey: str | None = None) -> bool:

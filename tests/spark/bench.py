@@ -13,15 +13,15 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.suite.waiting import DEADLINE, wait_for
 
-#: Spark's, as (4, 3).
+#: Release of Spark, such as (4, 3).
 RELEASE = tuple(int(part) for part in __version__.split(".")[:2])
-#: How long a query may take. Generous: only failures pay it.
+#: Maximum seconds of a query. Only failures take that long.
 _QUERY_SECONDS = 180
 
 
 @dataclass
 class Bench:
-    """A server without keys, a client of it, Spark, and a place for a checkpoint."""
+    """A server without keys, a client of it, Spark, and a directory for a checkpoint."""
 
     url: str
     client: redis.Redis
@@ -37,11 +37,11 @@ class Bench:
         frame.write.format("pystreams").mode("append").options(url=self.url, **options).save()
 
     def start(self, frame: DataFrame, **options: Any) -> StreamingQuery:
-        """A running query into the memory table `seen`; the checkpoint is the test's one."""
+        """Start a query into the format in `options`, `pystreams` by default, with the test's checkpoint."""
         return self._started(frame, {}, options)
 
     def run(self, frame: DataFrame, **options: Any) -> StreamingQuery:
-        """Read all present entries into the memory table `seen` or the format in `options`."""
+        """Run a query, as `start` does, until all present entries are read."""
         query = self._started(frame, {"availableNow": True}, options)
         self.wait(query)
         return query
@@ -65,14 +65,14 @@ class Bench:
         return query
 
     def add(self, stream: str, count: int, first: int = 0, **more: str) -> None:
-        """`count` entries with the field n counting on from `first`."""
+        """Add `count` entries; the field n counts from `first`."""
         pipeline = self.client.pipeline(transaction=False)
         for n in range(first, first + count):
             pipeline.xadd(stream, {"n": n, **more})
         pipeline.execute()
 
     def numbers(self, stream: str) -> list[int]:
-        """The field n of all entries of a stream, in order."""
+        """Return the field n of all entries of a stream, in order."""
         return [int(fields[b"n"]) for _, fields in self.client.xrange(stream)]
 
     def group(self, stream: str, name: str = "g") -> dict[str, Any]:

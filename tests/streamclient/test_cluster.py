@@ -93,7 +93,7 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
         write(connection, 0, 200, stream="moving").finish()
         slot = slot_of(b"moving")
         source, target = cluster.begin_move(slot)
-        # The stream goes first, then its fence: in between they are apart, and a transaction must wait.
+        # The stream moves first, then its fence. In between they are on different nodes, and a transaction must wait.
         cluster._cli(source, "migrate", target.host, str(target.port), "moving", "0", "5000")
         buffer, stop = connection.receive(connection.request([("XRANGE", "moving", "-", "+", "COUNT", 1)]))
         assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n")
@@ -270,7 +270,7 @@ def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologi
         query = Query(cluster.url, **given)
         query.reader.initialOffset()
         add(0)
-        # The ledger is not there yet, so the old node sends its users on to the new one, which has no stream.
+        # The ledger does not exist yet, so the old node redirects to the new one, which has no stream.
         assert column(while_apart(cluster, b"s", None, query.trigger)) == list(range(10))
         add(10)
         client.xreadgroup("g", "dead", {"s": ">"}, count=5)

@@ -69,7 +69,7 @@ def test_a_required_missing_command_is_named(site: Site, limited: redis.Redis) -
     assert isinstance(address, Address)
     with pytest.raises(PystreamsError, match=r"WAIT"):
         write(Connection(address), 0, 10, wait_replicas=1, wait_timeout=100).finish()
-    with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"):  # WAIT is there, and gives 0
+    with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"):  # WAIT exists and returns 0
         write(Connection(Address(site.url)), 0, 10, stream="t", wait_replicas=1, wait_timeout=100).finish()
 
 

@@ -34,8 +34,8 @@ def report(**facts: Any) -> None:
 
 
 def squares(submit: Callable[[int], Any], result: Callable[[Any], int | None]) -> list[int]:
-    """Have the numbers from 0 on squared. ``submit`` returns a handle, ``result`` the job's result, or None if it is
-    not done.
+    """Submit the numbers below JOBS as jobs, and return their squares. ``submit`` returns a handle, ``result`` the
+    job's result, or None if it is not done.
     """
     handles = {number: submit(number) for number in range(JOBS)}
     done: dict[int, int] = {}
