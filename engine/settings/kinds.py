@@ -195,7 +195,7 @@ def file_name(directive: str, kind: str) -> Callable[[bytes], None]:
     """Return a check for ``Text`` that rejects a path. ``kind``: "filename" or "dirname", for the error."""
 
     def check(word: bytes) -> None:
-        if b"/" in word or word in (b".", b".."):
+        if b"/" in word or b"\\" in word or word in (b"", b".", b".."):
             raise ConfigError(settings.not_a_name(directive, kind))
 
     return check

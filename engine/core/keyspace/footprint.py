@@ -26,8 +26,8 @@ from engine.core.streams.stream import Stream
 _size_of: Callable[[object], int] = methodcaller("__sizeof__")
 #: Size of a dictionary entry: hash, key, value, and its share of an index table that is two thirds full.
 _DICT_ENTRY = 36
-#: Overhead of a key besides its bytes: its entries among the values and the times of use, and its slot for SCAN.
-_PER_KEY = 2 * _DICT_ENTRY + 32 + 16
+#: Overhead of a key besides its bytes: its entry in the table of slots, its slot, and an element of three lists.
+_PER_KEY = _DICT_ENTRY + 32 + 3 * 8
 
 #: Bytes per member of a sorted set, besides the member: its score, and its positions in the order.
 _PER_SCORE = 24 + 8 + 8

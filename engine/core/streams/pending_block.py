@@ -54,6 +54,10 @@ class Block:
         """Return the ID of a record."""
         return self.ms[index] << 64 | self.seq[index]
 
+    def ids(self, low: int, high: int) -> list[int]:
+        """Return the IDs of the records [low, high)."""
+        return [ms << 64 | seq for ms, seq in zip(self.ms[low:high], self.seq[low:high], strict=True)]
+
     def position(self, entry_id: int) -> int:
         """Return the index of the first record whose ID is not below ``entry_id``."""
         return position(self.ms, self.seq, entry_id)

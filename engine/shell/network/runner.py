@@ -130,7 +130,7 @@ class Runner:
 
     def held_back(self) -> int:
         """Return the number of clients whose next command a pause holds back."""
-        return sum(one.held_back for one in self.connections.values())
+        return sum(connection.held_back for connection in self.connections.values())
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -160,12 +160,12 @@ class Runner:
             except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
                 self._fail_within(connection, out, error)
                 return
-            own = delivery.send_outbox(session) if outbox else ()
+            for_caller = delivery.send_outbox(session) if outbox else ()
             before = len(out)
             kind = type(reply)
             if kind in _SPECIAL or session.reply_mode != "on":
                 if reply is BLOCKED or kind is Steps:
-                    _append(own, session, out)
+                    _append(for_caller, session, out)
                     self._suspend(connection, reply, now)
                     break
                 if session.reply_mode != "on":
@@ -179,8 +179,8 @@ class Runner:
                     (RESP3 if session.proto == 3 else RESP2)[kind](reply, out)
                 except Exception:  # noqa: BLE001 - the client gets an error
                     replace_unencodable(session, before, out)
-            if own:
-                _append(own, session, out)
+            if for_caller:
+                _append(for_caller, session, out)
             if after_reply:
                 delivery.do_after_reply()
             if pages is not None:
@@ -310,14 +310,14 @@ class Runner:
         except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
             self._fail_within(connection, out, error)
             return
-        own = self.delivery.send_outbox(session) if core.outbox else ()
+        for_caller = self.delivery.send_outbox(session) if core.outbox else ()
         is_done = reply is not steps
         if is_done and session.reply_mode != "on":
             reply = _filter_reply(session, reply)
         pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
         if is_done and reply is not NO_REPLY and pieces is None:
             encode_or_error(reply, session, out)
-        _append(own, session, out)
+        _append(for_caller, session, out)
         self.delivery.flush(connection, out)
         if self.delivery.after_reply:
             self.delivery.do_after_reply()

@@ -111,6 +111,8 @@ def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
         (["--unixsocketperm", "9"], "argument couldn't be parsed as an octal number"),
         (["--save", "60"], "Invalid save parameters"),
         (["--dbfilename", "a/b"], "dbfilename can't be a path, just a filename"),
+        (["--dbfilename", ""], "dbfilename can't be a path, just a filename"),
+        (["--appendfilename", "a\\b"], "appendfilename can't be a path, just a filename"),
         (["--notify-keyspace-events", "Q"], "Invalid event class character"),
         (["--client-output-buffer-limit", "normal 1 2"], "Wrong number of arguments in buffer limit"),
         (["--client-output-buffer-limit", "nobody 1 2 3"], "Invalid client class"),

@@ -54,7 +54,7 @@ class ClientMemory:
         """Disconnect the largest clients until the others are within the limit; ``now`` in microseconds."""
         if 0 <= self._next_us - now <= _PART * _EVERY_US:
             return
-        sizes = {number: memory_of(one.session) for number, one in self._connections.items()}
+        sizes = {number: memory_of(connection.session) for number, connection in self._connections.items()}
         total = sum(sizes.values())
         if total > self.limit:
             for number in sorted(sizes, key=sizes.__getitem__, reverse=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups.effects import ClaimEffects, record_position, see_consumer
@@ -77,9 +78,8 @@ class Claim:
         runs = runs_of(self.stream, block, low, high)
         if not runs:
             return 0
-        ms, seq = block.ms[low:high], block.seq[low:high]
         if self.justid:
-            self.parts += [ids.text(one << 64 | two) for one, two in zip(ms, seq, strict=True)]
+            self.parts += map(ids.text, block.ids(low, high))
         else:
             self.parts += frames_of(runs).parts
         self.taken += count
@@ -90,8 +90,8 @@ class Claim:
             counts = delivered_again(block, low, high, more)
         group.pending.assign(block, low, high, self.consumer.number, self.time, counts)
         if self.ctx.changes.recording:
-            for one, two, now_delivered in zip(ms, seq, counts, strict=True):
-                self.effects.add(one << 64 | two, self.time, now_delivered)
+            for entry_id, now_delivered in zip(block.ids(low, high), counts, strict=True):
+                self.effects.add(entry_id, self.time, now_delivered)
         self.consumer.active_time = now
         self.ctx.changes.dirty += count
         return count
@@ -232,7 +232,7 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
 def _parse_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
     """Parse up to ``most`` IDs from word ``at`` on; stop before the first word that is not an ID."""
     end = len(argv) if most is None else min(at + most, len(argv))
-    words = argv[at : next((place for place in range(at, end) if not argv[place][:1].isdigit()), end)]
+    words = list(takewhile(lambda word: word[:1].isdigit(), argv[at:end]))
     try:
         return ids.parse_many(words)
     except CommandError:

@@ -44,7 +44,7 @@ def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], no
 
 def record_new(ctx: Context, ref: GroupRef, consumer: bytes, delivered: IdColumns, time: int) -> None:
     """Record the first delivery of new entries with these IDs at ``time`` (milliseconds)."""
-    words = [b"%d-%d" % one for one in zip(*delivered, strict=True)]
+    words = [b"%d-%d" % entry_id for entry_id in zip(*delivered, strict=True)]
     for at in range(0, len(words), IDS_AT_ONCE):
         _record(ctx, ref, consumer, words[at : at + IDS_AT_ONCE], time, 1)
 

@@ -133,8 +133,8 @@ class History:
         counts = delivered_again(block, low, high, 1)
         ref.group.pending.assign(block, low, high, consumer.number, now, counts)
         if self._ctx.changes.recording:
-            for ms, seq, count in zip(block.ms[low:high], block.seq[low:high], counts, strict=True):
-                effects.add(ms << 64 | seq, now, count)
+            for entry_id, count in zip(block.ids(low, high), counts, strict=True):
+                effects.add(entry_id, now, count)
         self._given.append((high - low, [(segment.body, first, last) for segment, first, last in runs]))
         self._count += high - low
         if budget.left is not None:
@@ -167,9 +167,9 @@ class History:
     def _pages(self) -> Iterator[list[Reply]]:
         page: list[Reply] = []
         stretches = 0
-        for one in self._given:
-            page.append(_shown(one))
-            stretches += type(one) is tuple
+        for part in self._given:
+            page.append(_shown(part))
+            stretches += type(part) is tuple
             if stretches == _PAGE_STRETCHES or len(page) == _PAGE:
                 yield page
                 page, stretches = [], 0

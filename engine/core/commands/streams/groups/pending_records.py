@@ -36,7 +36,7 @@ class PendingRecords:
         #: Owner -> its rows; empty if rows are built in pages.
         self._rows: dict[int, list[Reply]] = {}
         #: Owner -> blocks, each with the number of the owner's records to show; empty if rows are built at once.
-        self._places: dict[int, list[tuple[Block, int]]] = {}
+        self._blocks_of: dict[int, list[tuple[Block, int]]] = {}
         self._left = {owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY}
         self._all: list[Reply] = []
         if not self.is_long:
@@ -70,10 +70,10 @@ class PendingRecords:
             if not wanted:
                 continue
             if self.is_long:
-                self._places.setdefault(owner, []).append((block, wanted))
+                self._blocks_of.setdefault(owner, []).append((block, wanted))
             else:
-                places = block.matching(owner, None)[:wanted]
-                self._rows.setdefault(owner, []).extend(_short_row(block, index) for index in places)
+                indices = block.matching(owner, None)[:wanted]
+                self._rows.setdefault(owner, []).extend(_short_row(block, index) for index in indices)
             left[owner] -= wanted
             if not left[owner]:
                 del left[owner]
@@ -94,9 +94,9 @@ class PendingRecords:
         """Return the rows of a consumer: ID, time and count of the last delivery."""
         if not self.is_long:
             return self._rows.get(consumer.number, [])
-        owner, places = consumer.number, self._places.get(consumer.number, [])
-        size = sum(wanted for _, wanted in places)
-        records = ((block, index) for block, wanted in places for index in block.matching(owner, None)[:wanted])
+        owner, blocks = consumer.number, self._blocks_of.get(consumer.number, [])
+        size = sum(wanted for _, wanted in blocks)
+        records = ((block, index) for block, wanted in blocks for index in block.matching(owner, None)[:wanted])
         return rows_in_pages(size, records, _short_row)
 
 

@@ -162,16 +162,16 @@ class Budget:
         return runs
 
     def _cut(self, runs: list[Run]) -> list[Run]:
-        kept = []
+        selected = []
         for segment, first, last in runs:
             for index in range(first, last):
                 if self.size >= self.maxsize:
                     if index > first:
-                        kept.append((segment, first, index))
-                    return kept
+                        selected.append((segment, first, index))
+                    return selected
                 self.size += len(segment.frame_at(index))
-            kept.append((segment, first, last))
-        return kept
+            selected.append((segment, first, last))
+        return selected
 
     def charge(self, size: int) -> None:
         """Charge an entry of ``size`` bytes."""

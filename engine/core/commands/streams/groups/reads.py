@@ -126,28 +126,28 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":
         return _only_new(ctx, argv, read, read.group)
     name, budget = read.group, Budget(read)
-    places: list[tuple[bytes, int, History | None]] = []
+    reads: list[tuple[bytes, int, History | None]] = []
     for key, word in zip(read.keys, read.id_words, strict=True):
         _need_group(ctx, key, name)
         start = _group_start(word)
         history = None
         if start != NEW:
             history = History(ctx, partial(_need_group, ctx, key, name), read.consumer, budget)
-        places.append((key, start, history))
-    work = _read_group(ctx, argv, read, places, budget)
-    size = sum(history.size() for _, _, history in places if history is not None)
+        reads.append((key, start, history))
+    work = _read_group(ctx, argv, read, reads, budget)
+    size = sum(history.size() for _, _, history in reads if history is not None)
     return ctx.in_steps(argv, work) if size > _MANY_PENDING else Steps(argv, work).all()
 
 
 def _read_group(
-    ctx: Context, argv: list[bytes], read: Read, places: list[tuple[bytes, int, History | None]], budget: Budget
+    ctx: Context, argv: list[bytes], read: Read, reads: list[tuple[bytes, int, History | None]], budget: Budget
 ) -> Generator[None, None, Reply]:
     """Read new or pending entries of several streams; ``places``: per stream its key, start, and history if read."""
     name = read.group
     assert name is not None
     found: list[tuple[bytes, Reply]] = []
     claims = read.claim
-    for key, start, history in places:
+    for key, start, history in reads:
         if budget.spent:
             break
         if history is not None:
