@@ -66,7 +66,8 @@ def text(value: float) -> bytes:
     if -_WHOLE <= value <= _WHOLE and value.is_integer():
         return b"%d" % int(value) if value or math.copysign(1.0, value) > 0 else b"-0"
     shown = repr(value)
-    if "n" in shown:
+    if "n" in shown or 0.001 <= abs(value) < 10_000:
+        # NaN, infinite, or without an exponent in both forms. (Most scores with a fraction.)
         return shown.encode()
     sign = "-" if shown[0] == "-" else ""
     mantissa, _, power = shown[len(sign) :].partition("e")
