@@ -27,6 +27,7 @@ from engine.core.protocol.replies import (
     Verbatim,
 )
 from engine.text import doubles
+from streamwire.frames import BETWEEN
 
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
@@ -37,8 +38,6 @@ LONG = 8192
 #: Number of elements above which strings are encoded together.
 _MANY = 12
 _CRLF = b"\r\n"
-#: Length of a short value -> the end of the previous value, and the header.
-_HEADERS_OF = [b"\r\n$%d\r\n" % length for length in range(LONG)]
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 _SMALL = [b":%d\r\n" % number for number in range(1024)]
 
@@ -125,7 +124,7 @@ def _strings(items: Sequence[Reply]) -> bytes | None:
         return None
     parts: list[Any] = [_CRLF] * (2 * len(items) + 1)
     try:
-        parts[:-1:2] = map(_HEADERS_OF.__getitem__, map(len, items))
+        parts[:-1:2] = map(BETWEEN.__getitem__, map(len, items))
     except IndexError:
         return None
     parts[0] = parts[0][2:]

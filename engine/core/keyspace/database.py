@@ -102,7 +102,9 @@ class Database:
 
     def peek(self, key: bytes) -> Value | None:
         """Return the value as ``get`` does, without counting as a use of the key."""
-        return None if self.drop_if_due(key) else self._table.value(key)
+        if key in self._expires and self.drop_if_due(key):
+            return None
+        return self._table.value(key)
 
     def idle(self, key: bytes) -> int:
         """Return the idle time of an existing key in milliseconds."""
