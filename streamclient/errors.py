@@ -73,16 +73,17 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "The schema registry at {registry} refuses a new schema for the subject '{subject}', because it is "
         "incompatible with the subject's other schemas: {reason}.",
-        "Give the columns the subject's types, and new columns a default (valueSchema, with null as the first type of "
-        "a union). Alternatively set schemaRegistry.register to false, which writes with the subject's latest schema, "
-        "or name another schemaRegistry.subject, or lower the subject's compatibility level in the registry.",
+        "Use the subject's types for the columns, and declare each new column in valueSchema with a default (a union "
+        "whose first type is null). Alternatively set schemaRegistry.register to false, which writes with the "
+        "subject's latest schema, or name another schemaRegistry.subject, or lower the subject's compatibility level "
+        "in the registry.",
     ),
     "SUBJECT_MISSING": Condition(
         OptionsError,
         "The schema registry at {registry} has no matching schema for the subject '{subject}'.",
-        "Correct the option schemaRegistry.subject (by default the stream's name and '-value'), register the schema "
-        "there, or give the query a schema: a schema of columns for reading; valueSchema or "
-        "schemaRegistry.register for writing.",
+        "Correct the option schemaRegistry.subject (by default the stream's name and '-value'), or register a schema "
+        "for that subject. Alternatively, give a read a schema of columns, and a write valueSchema or "
+        "schemaRegistry.register.",
     ),
     "VALUE_NOT_WRITABLE": Condition(
         WriteError,
@@ -108,7 +109,8 @@ _TABLE: dict[str, Condition] = {
         OptionsError,
         "The schema {source} is the text of a .proto file, which only a compiler can read.",
         "Install a compiler (pip install grpcio-tools), or compile the file: protoc --include_imports "
-        "--descriptor_set_out=FILE, and name that file. A registry that supports format=serialized needs neither.",
+        "--descriptor_set_out=FILE, and name that file. With a "
+        "registry that supports format=serialized, neither is needed.",
     ),
     "FORMAT_PACKAGE_MISSING": Condition(
         OptionsError,
@@ -183,7 +185,7 @@ _TABLE: dict[str, Condition] = {
     "NO_REPLICAS_TOLD": Condition(
         ServerError,
         "The option readFrom asks for replicas, but {address} does not list any: {reason}",
-        "Allow the user to run INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
+        "Allow the user to run INFO and ROLE (on Sentinels: SENTINEL REPLICAS), or name the cluster or the Sentinels in "
         "the option url, or set readFrom to primary.",
     ),
     "NOT_A_STREAM": Condition(
