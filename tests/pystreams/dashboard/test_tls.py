@@ -21,7 +21,7 @@ from tests.pystreams.conftest import Cli
 from tests.servers.certificates import authority, certificate
 from tests.suite.waiting import wait_for
 
-pytestmark = pytest.mark.parametrize("instance", ["engine"], indirect=True)
+_ENGINE = pytest.mark.parametrize("instance", ["engine"], indirect=True)
 
 
 @contextmanager
@@ -70,6 +70,7 @@ def _name(port: int, authority_file: Path) -> str | None:
         return None
 
 
+@_ENGINE
 def test_a_renewed_certificate_is_loaded(instance: servers.Running, tmp_path: Path) -> None:
     """A changed certificate is loaded on SIGHUP and automatically. An unusable file leaves the previous certificate in
     use.
@@ -89,9 +90,8 @@ def test_a_renewed_certificate_is_loaded(instance: servers.Running, tmp_path: Pa
         wait_for(lambda: _name(port, tmp_path / "root-third.crt") == "third", "the certificate of the changed file")
 
 
-def test_only_changed_files_are_loaded(instance: servers.Running, tmp_path: Path) -> None:
+def test_only_changed_files_are_loaded(tmp_path: Path) -> None:
     """Unchanged files, and files that are missing for a moment, are not reloaded."""
-    assert instance.port
     _installed(tmp_path, "first", tmp_path)
     loaded: list[object] = []
     found = Certificate(tmp_path / "dashboard.pem", tmp_path / "dashboard.key")
