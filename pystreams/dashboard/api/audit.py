@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.history.audit import RecordedChange
 
 _LONGEST_OFFSET = 2**53
 _SHOWN = ("time", "id", "event", "user", "from", "action", "stream", "key", "group", "consumer", "plan", "result")
@@ -23,22 +23,31 @@ def page(asked: Asked) -> dict[str, Any]:
     before = asked.number("at", 0, 0, _LONGEST_OFFSET) or None
     search = asked.text("search")[:200].lower()
 
-    def wanted(record: Mapping[str, Any]) -> bool:
-        return record.get("server") == asked.server and search in " ".join(map(str, record.values())).lower()
+    def wanted(changes: list[RecordedChange]) -> list[RecordedChange]:
+        found = [each for each in changes if each.records[0].get("server") == asked.server and _has(each, search)]
+        seen = asked.access.visible([_stream(each) for each in found])
+        return [each for each in found if _stream(each) in seen]
 
     found, following = asked.audit.page(before, asked.number("size", 50, 1, 200), wanted)
-    ended = {record.get("id") for record in found if record.get("event") != "begun"}
-    records = [record for record in found if record.get("event") != "begun" or record.get("id") not in ended]
-    streams = {str(record.get("key", "")): unquote_to_bytes(str(record.get("key", ""))) for record in records}
-    seen = asked.access.visible(list(streams.values()))
     return {
-        "rows": [_row(record) for record in records if streams[str(record.get("key", ""))] in seen],
+        "rows": [_row(change) for change in found],
         "next": following,
         "file": str(asked.audit.path) if asked.access.session.whole else None,
     }
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+def _has(change: RecordedChange, search: str) -> bool:
+    return any(search in " ".join(map(str, record.values())).lower() for record in change.records)
+
+
+def _stream(change: RecordedChange) -> bytes:
+    return unquote_to_bytes(str(change.records[0].get("key", "")))
+
+
+def _row(change: RecordedChange) -> dict[str, Any]:
+    """Return the row of a change: its last state, the time of its start, and the results of its requests by line."""
+    results = "\n".join(str(each["result"]) for each in change.records if each.get("result"))
+    record = {**change.records[-1], **change.records[0], "time": change.records[-1].get("time"), "result": results}
     texts = {name: str(record.get(name) or "")[:_MOST_CHARACTERS] for name in _SHOWN}
     before, after = (_pairs(record.get(name)) for name in ("before", "after"))
     changes = [[name, before.get(name, ""), after.get(name, "")] for name in dict.fromkeys((*before, *after))]

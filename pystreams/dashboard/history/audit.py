@@ -14,21 +14,29 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from pystreams.values import times
 
 _log = logging.getLogger("pystreams.dashboard")
 
 _CHUNK = 1 << 16
-_MOST_READ = 1 << 20  # maximum number of bytes read per request
+_MOST_READ = 1 << 20  # maximum number of bytes read before the end of a page, and after it
 _MODE = 0o600
 
 
 class UnwritableError(Exception):
     """A line cannot be appended."""
+
+
+class RecordedChange(NamedTuple):
+    """A change in the log. `start`: byte offset of its first record; `records`: its records, newest first."""
+
+    start: int
+    records: list[dict[str, Any]]
 
 
 class Audit:
@@ -67,28 +75,25 @@ class Audit:
                 raise UnwritableError(cause.strerror or str(cause)) from cause
 
     def page(
-        self, before: int | None, size: int, wanted: Callable[[Mapping[str, Any]], bool]
-    ) -> tuple[list[dict[str, Any]], int | None]:
-        """Return the wanted records, newest first, and the offset for the next page.
+        self, before: int | None, size: int, wanted: Callable[[list[RecordedChange]], list[RecordedChange]]
+    ) -> tuple[list[RecordedChange], int | None]:
+        """Return the wanted changes, newest first, and the offset for the next page.
 
-        `before`: byte offset at which the page ends; None for the end of the file. Reads at most about a mebibyte, so a
-        page may have fewer records than `size`.
+        `before`: byte offset before which the changes started; None for the end of the file. `wanted` gets a list of
+        changes and returns the wanted ones. Reads about `_MOST_READ` bytes before the offset, so a page may have fewer
+        changes than `size`. The last page may have more, since it includes changes that started before a rotation.
         """
-        found: list[dict[str, Any]] = []
-        try:
-            with self.path.open("rb") as file:
-                end = file.seek(0, os.SEEK_END)
-                if before is not None:
-                    end = min(before, end)  # the file may have been rotated since the previous page
-                for start, line in _backwards(file, end):
-                    record = _parsed(line)
-                    if record is not None and wanted(record):
-                        found.append(record)
-                    if len(found) == size or end - start > _MOST_READ:
-                        return found, start if start > 0 else None
-        except FileNotFoundError:
-            pass
-        return found, None
+        found: list[RecordedChange] = []
+        following = None
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
+            for start, changes in _changes(file, before):
+                found += wanted(changes)
+                if len(found) > size and (last := found[size - 1].start):
+                    return found[:size], last
+                following = start or None
+                if len(found) >= size:
+                    break
+        return found, following
 
 
 def _is_whole(file: int) -> bool:
@@ -103,20 +108,51 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         record = json.loads(line)
     except ValueError:
         return None
-    return record if isinstance(record, dict) else None
+    return record if isinstance(record, dict) and isinstance(record.get("id"), str) else None
 
 
-def _backwards(file: Any, end: int) -> Any:
-    """Yield the lines before an offset, last first, each with the offset of its start."""
-    buffer = b""
-    at = end
-    while at > 0:
-        size = min(_CHUNK, at)
-        at -= size
+def _changes(file: BinaryIO, before: int | None) -> Iterator[tuple[int, list[RecordedChange]]]:
+    """Yield lists of the changes that started before an offset, newest first, each with the offset for the next page.
+
+    Reading starts `_MOST_READ` bytes after the offset, to include results that were recorded later. A plan is valid for
+    ten minutes, so the records of a change are close together.
+    """
+    size = file.seek(0, os.SEEK_END)
+    end = size if before is None else min(before, size)  # the file may have been rotated since the previous page
+    partial: dict[str, list[dict[str, Any]]] = {}  # changes whose first record has not been read yet
+    for lines in _backwards(file, min(end + _MOST_READ, size)):
+        found = []
+        for start, line in lines:
+            record = _parsed(line)
+            if record is None:
+                continue
+            records = partial.setdefault(record["id"], [])
+            records.append(record)
+            if record.get("event") == "begun":
+                del partial[record["id"]]
+                if start < end:
+                    found.append(RecordedChange(start, records))
+        if start == 0:
+            # The file before the rotation has the first records of these changes.
+            found += [RecordedChange(0, records) for records in partial.values()]
+        yield start, found
+        if end - start > _MOST_READ:
+            return
+
+
+def _backwards(file: BinaryIO, end: int) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield lists of the lines before an offset, last first, each line with the offset of its start."""
+    rest = b""
+    while end > 0:
+        at = max(0, end - _CHUNK)
         file.seek(at)
-        buffer = file.read(size) + buffer
-        while (cut := buffer.rstrip(b"\n").rfind(b"\n")) >= 0:
-            line, buffer = buffer[cut + 1 :], buffer[: cut + 1]
-            yield at + cut + 1, line
-    if buffer.strip():
-        yield 0, buffer
+        chunk = file.read(end - at) + rest
+        # The first line may start before the chunk.
+        cut = (chunk.find(b"\n") + 1 or len(chunk)) if at else 0
+        rest, end = chunk[:cut], at
+        lines, start = [], at + cut
+        for line in chunk[cut:].splitlines(keepends=True):
+            lines.append((start, line))
+            start += len(line)
+        if lines:
+            yield lines[::-1]

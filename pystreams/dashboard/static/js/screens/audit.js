@@ -16,15 +16,15 @@ const COLUMNS = [
   { id: "plan", title: "Change", class: "wrap", value: (row) => [row.plan, row.stream], cell: (row) => (row.key ? h("a", { href: `#/stream/${row.key}` }, row.plan) : row.plan) },
   { id: "values", title: "Before and after", class: "wrap", value: (row) => row.changes, cell: (row) => row.changes.map(([name, before, after]) =>
     h("div", {}, h("span", { class: "muted" }, `${name}: `), h("span", { class: "mono" }, before), " → ", h("span", { class: "mono" }, after))) },
-  { id: "result", title: "Result", class: "wrap", value: (row) => [row.event, row.result], cell: (row) => (row.event === "done" ? row.result
-    : [h("span", { class: "badge bad" }, RESULTS[row.event] ?? row.event), " ", row.result]) },
+  { id: "result", title: "Result", class: "wrap", value: (row) => [row.event, row.result], cell: (row) => [row.event === "done" ? null : h("span", { class: "badge bad" }, RESULTS[row.event] ?? row.event),
+    row.result.split("\n").map((line) => h("div", {}, line))] },
 ];
 
 export async function audit() {
   const search = h("input", { type: "search", placeholder: "Search changes", "aria-label": "Search changes" });
   const note = h("p", { class: "hint" });
   const walker = new Walker(() => load());
-  const table = new Table({ label: "Changes", columns: COLUMNS, key: (row) => `${row.id} ${row.event} ${row.time}`,
+  const table = new Table({ label: "Changes", columns: COLUMNS, key: (row) => row.id,
     empty: () => (search.value ? nothing("No change matches the search.", "Older ones may be on the next page.") : nothing("No changes are recorded.", "A change made in this dashboard appears here.")) });
   let number = 0;
 
