@@ -1,7 +1,7 @@
 """The context of a command: the caller, the database, the time, and the destination of its effects.
 
 One object serves all commands of a core, one after the other, so commands must not keep a reference to it. Effects are
-deterministic commands for the log and the replicas: run on an empty core, they produce the same state.
+deterministic commands for the log and the replicas: if an empty core runs all of them, its data becomes the same.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Context:
     pause: Pause
     outbox: Outbox
     run_queued: RunQueued
-    #: Whether the caller of the core accepts Steps, and runs them one by one.
+    #: Whether the core's caller accepts `Steps` instead of a reply, and runs each step.
     allows_steps: bool = False
     #: Lua scripts; set by the core.
     scripts: ScriptCache = field(init=False)
@@ -69,7 +69,8 @@ class Context:
     functions: FunctionLibraries = field(init=False)
     # Settings, and interfaces to the outside of the core.
     config: Config
-    #: Current values of the directives that limit small hashes, for fast access by HSET.
+    #: Maximum number of fields of a small hash, and maximum length of its fields and values: current values of the
+    #: directives, for fast access by HSET.
     hash_limits: tuple[int, int] = field(init=False)
     #: Current values of the directives that limit small sorted sets, for fast access by ZADD.
     sorted_set_limits: SortedSetLimits = field(init=False)
@@ -104,8 +105,7 @@ class Context:
     def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
         """Append one entry, given as a frame, to ``stream``, and report the change.
 
-        If ``stream`` is None, create it at ``key``.
-        The caller records the effect, because it has the words for the log.
+        If ``stream`` is None, create a stream at ``key``. The caller records the effect.
         """
         changes, db = self.changes, self.db
         if stream is None:
@@ -130,7 +130,11 @@ class Context:
         ms: array[int],
         seq: array[int],
     ) -> Stream:
-        """Append entries as `add_entry` does, given their frames back to back, the frames' sizes, and the IDs."""
+        """Append many entries as `add_entry` appends one.
+
+        ``frames`` are their frames back to back, ``sizes`` the sizes of the frames in bytes. ``ms`` and ``seq`` are the
+        milliseconds and the sequence numbers of their IDs.
+        """
         changes, db = self.changes, self.db
         if stream is None:
             stream = self.streams.new()
@@ -147,7 +151,10 @@ class Context:
         return stream
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
-        """Return a long command as Steps; if Steps are not possible, as in a transaction, run it at once."""
+        """Return the long command ``argv`` as Steps, whose generator is ``work``.
+
+        If Steps are not possible, as in a transaction, run the command to its end and return its reply.
+        """
         steps = Steps(argv, work)
         whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.allows_steps
         return steps.all() if whole else steps
@@ -167,12 +174,13 @@ class Context:
     ) -> Reply:
         """Block the client until one of ``keys`` is signalled, then run ``argv`` again.
 
-        ``timeout_ms`` 0 waits indefinitely. In a transaction or a script, only return ``on_timeout``.
+        If ``timeout_ms`` is 0, the client waits indefinitely. In a transaction or a script, do not block, and return
+        ``on_timeout``.
 
-        A command that runs again and blocks again keeps its place in the queue and its first deadline. At ``wake_at``
-        (milliseconds since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value,
-        whether the command may succeed; its result must be the same for all waiters with the same ``interest``.
-        `Waiter` describes ``type_name`` and ``on_delete``.
+        A command that runs again and blocks again keeps its position in the queue and its first deadline. At
+        ``wake_at`` (milliseconds since the epoch), the command runs again even without a signal. ``has_news`` returns,
+        for a key and its value, whether the command may succeed; its result must be the same for all waiters with the
+        same ``interest``. `Waiter` describes ``type_name`` and ``on_delete``.
         """
         if self.session.in_exec:
             return on_timeout
@@ -181,7 +189,7 @@ class Context:
             waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
             waiter.has_news, waiter.interest = has_news, interest
             self.session.waiter = waiter
-            # The call is counted when its reply is ready.
+            # Undo the count that follows: the call is counted when its reply is ready.
             self.session.calls -= 1
             self.db.waiting.add(waiter)
         else:

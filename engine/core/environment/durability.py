@@ -25,30 +25,31 @@ class Durability(Protocol):
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         """Write a snapshot in the background. Raise an error if a snapshot is already being written.
 
-        While a rewrite of the log is running or scheduled, also raise an error; with ``schedule``, or ``within`` a
-        transaction, delay the snapshot instead.
+        While a rewrite of the log is running or scheduled, delay the snapshot if ``schedule`` is set or the command is
+        in a transaction (``within``). Otherwise, raise an error then, too.
         """
 
     def all_deleted(self) -> None:
         """Start a snapshot of the empty data after FLUSHALL, if the ``save`` directive enables snapshots."""
 
     def rewrite_log(self, *, within: bool) -> Reply:
-        """Rewrite the log in the background.
+        """Rewrite the log in the background. Raise an error if a rewrite is already running.
 
-        The rewrite starts after a snapshot in progress and, ``within`` a transaction, after that transaction.
+        If a snapshot is being written, the rewrite starts after the snapshot. If the command is in a transaction
+        (``within``), the rewrite starts after the transaction.
         """
 
     def last_save(self) -> int:
         """Return when the last snapshot was finished, in seconds since the epoch."""
 
     def log_offset(self) -> int:
-        """Return an offset in the log: once the log is synced up to it, all effects so far are on disk."""
+        """Return the offset up to which the log must be synced for all effects so far to be on disk."""
 
     def is_synced(self, offset: int) -> bool:
         """Return whether the log is on disk up to ``offset``."""
 
     def wake_when_synced(self, session: Session) -> None:
-        """Wake the blocked session once when more of the log is on disk, or when the log is disabled."""
+        """Wake the blocked session the next time that more of the log is on disk, or that the log is disabled."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         """Reload the data from the log or from the snapshot.

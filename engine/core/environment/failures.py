@@ -10,8 +10,10 @@ state that the command can change:
 * All other commands (writing commands, EXEC, and administrative commands that change something) may have left data,
   users, settings or files inconsistent. A ``FatalError`` is raised to the process, which stops. The command's effects
   are dropped. The effects of earlier commands are complete and belong in the log.
-* Errors in the expiry of a key, even during a command that only reads, and in serving blocked clients also raise a
-  ``FatalError``.
+* Errors in the expiry of a key raise a ``FatalError`` even if the command only reads.
+
+Exceptions outside a handler, such as in the search for blocked clients to serve, reach the process unchanged. The
+process stops after any exception from the core.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class ProcessFacts:
     kbps_out: float = 0.0
 
 
-#: Result of a call that runs suspendable work, if the work is suspended.
+#: Result of ``Stack.run`` and ``Stack.resume`` if the work was suspended before its end.
 SUSPENDED: Final = object()
 
 

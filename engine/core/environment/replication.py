@@ -37,8 +37,8 @@ class Replication(Protocol):
         """Make the client a replica (PSYNC, SYNC) after the reply of the current command.
 
         The replica receives the stream of the history ``history_id`` from ``offset`` on (the first missing byte,
-        counted from 1). If the stream from there is no longer available, or the ID is empty, a file with all data is
-        sent first.
+        counted from 1). If the stream from this offset is no longer available, or the ID is empty, a file with all data
+        is sent first.
         With ``hands_over``, the client is this server's master, and this server takes over as master.
         """
 
@@ -48,7 +48,7 @@ class Replication(Protocol):
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
         """Record that the replica has processed the stream up to ``offset``.
 
-        ``on_disk`` is the offset up to which it has stored the stream, or -1 if unknown.
+        ``on_disk`` is the offset up to which the replica has stored the stream, or -1 if the replica did not send it.
         """
 
     def offset(self, *, within: bool = False) -> int:
@@ -61,10 +61,10 @@ class Replication(Protocol):
         """
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
-        """Request acknowledgements from replicas; wake the blocked session once, when the first one arrives.
+        """Request acknowledgements from the replicas, and wake the blocked session once.
 
-        ``again``: whether the session was already woken, before enough replicas had acknowledged. If so, the replicas
-        are asked after a pause.
+        The session is woken when the next acknowledgement arrives or a replica disconnects. ``again``: whether the
+        session was woken before and still waits. If so, the request is sent after a pause.
         """
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Library:
-    """A library of functions: its code, and each function with its description and flags."""
+    """A library of functions. ``functions``: name of each function -> its description (None if missing) and flags."""
 
     name: bytes
     code: bytes
@@ -64,7 +64,7 @@ class ScriptCache(Protocol):
 
 
 class RunningScript(Protocol):
-    """The running script. ``began_ns``: stopwatch time of its start.
+    """The running script. ``began_ns``: time of its start in nanoseconds, from the stopwatch of ``Telemetry``.
 
     ``is_slow``: whether the script has exceeded busy-reply-threshold, so that other clients are served while it runs.
     """
@@ -82,7 +82,7 @@ class FunctionLibraries(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of functions."""
+        """The number of functions, without those of libraries whose code has not run yet."""
 
     @property
     def interpreter_memory(self) -> int:
@@ -97,7 +97,7 @@ class FunctionLibraries(Protocol):
     def load(self, code: bytes, *, replace: bool) -> bytes:
         """Add a library and return its name. With ``replace``, it replaces any library of the same name.
 
-        Raise CommandError on failure, and if a library of this name exists without ``replace``.
+        Raise CommandError if the library cannot be loaded, or if its name exists and ``replace`` is not set.
         """
 
     def delete(self, name: bytes) -> None:

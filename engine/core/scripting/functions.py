@@ -53,7 +53,7 @@ class Functions:
 
     @property
     def count(self) -> int:
-        """The number of functions."""
+        """The number of functions, without those of libraries whose code has not run yet."""
         return len(self._functions)
 
     @property
@@ -71,7 +71,7 @@ class Functions:
     def load(self, code: bytes, *, replace: bool) -> bytes:
         """Add a library and return its name. With ``replace``, it replaces any library of the same name.
 
-        Raise CommandError on failure, and if a library of this name exists without ``replace``.
+        Raise CommandError if the library cannot be loaded, or if its name exists and ``replace`` is not set.
         """
         if self._ctx.changes.replaying:
             return self._note(code)
