@@ -38,7 +38,7 @@ class AclFile(Protocol):
 
 
 class UsersError(ValueError):
-    """A text is not a valid list of users. The message names the line and the reason."""
+    """A text is not a valid list of users. The message names the line or the user, and the reason."""
 
 
 class Accounts:

@@ -1,7 +1,7 @@
 """Recent refusals for ACL LOG and INFO.
 
-Equal refusals (same reason, context, name and user) within a minute are one entry. Entries are counted and removed
-here; ``engine.core.commands.server.access`` formats them.
+A refusal with the reason, context, name and user of one of the ten newest entries is counted in that entry, unless the
+entry's last update is more than a minute ago. ``engine.core.commands.server.access`` formats the entries for ACL LOG.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from engine.core.clients.description import describe
 from engine.core.clients.session import Session
 from engine.settings.config import Config
 
-#: Milliseconds within which equal refusals are counted as one entry.
+#: Maximum time since an entry's last update, in milliseconds, for counting an equal refusal in this entry.
 _ALIKE_MS = 60_000
-#: Number of newest entries that are searched for an equal one.
+#: Number of newest entries that a new refusal is compared with.
 _COMPARED_ENTRIES = 10
 
 

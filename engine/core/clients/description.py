@@ -31,7 +31,7 @@ def _flags(session: Session, *, held_back: bool) -> bytes:
 
 
 def words_held(session: Session) -> int:
-    """Return the size of the blocked command's words in bytes."""
+    """Return the total size of the blocked command's words in bytes; 0 if no command is blocked."""
     return 0 if session.waiter is None else sum(map(len, session.waiter.argv))
 
 

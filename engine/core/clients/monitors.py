@@ -1,7 +1,7 @@
 """The clients that receive every command (MONITOR), and the format of the lines that they receive.
 
-As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. A command that runs
-a script is shown before the commands that the script calls. Administrative commands are not shown.
+As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. The exception is a
+command that runs a script: it precedes the commands that the script calls. Administrative commands are not shown.
 """
 
 from __future__ import annotations

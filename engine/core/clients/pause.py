@@ -23,7 +23,7 @@ class Pause:
     def start(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
         """Start or extend this owner's pause; return its end.
 
-        A pause in progress is never shortened, and a pause of all commands is never reduced to writing commands.
+        A new call cannot shorten a pause, and a pause of all commands keeps holding all of them until its end.
         """
         before, held_all = self._owners.get(owner, (0, False))
         until = max(before, until)

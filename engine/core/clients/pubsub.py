@@ -26,7 +26,7 @@ class PubSub:
         #: Channels of SSUBSCRIBE, which are independent of other channels with the same name.
         self.shard_channels: dict[bytes, dict[Session, None]] = {}
         self._matchers: dict[bytes, Matcher] = {}
-        #: The active letters of notify-keyspace-events, with ``A`` expanded; empty: no events.
+        #: The letters of notify-keyspace-events, with ``A`` expanded; empty if no events are published.
         self.keyspace_events: frozenset[str] = frozenset()
         config.on_change("notify-keyspace-events", self._configure)
         self._configure()

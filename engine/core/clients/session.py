@@ -120,7 +120,7 @@ class Session:
         self.as_replica: AsReplica | None = None
         #: Whether the client is a replica.
         self.is_replica = False
-        #: Whether the client is this server's master, whose commands are never refused.
+        #: Whether the client is this server's master. No ``Refusal`` applies to a master's commands.
         self.is_master = False
         #: Whether the shell must close the connection immediately.
         self.close_requested = False
@@ -191,9 +191,10 @@ class Waiter:
         self.db = session.db
         self.argv = argv
         self.keys = keys
-        #: Milliseconds since the epoch; None waits indefinitely.
+        #: End of the wait in milliseconds since the epoch; None if the client waits indefinitely.
         self.deadline = deadline
-        #: Time at which the command runs again even without a signal; None: only on a signal.
+        #: Time at which the command runs again even without a signal, in milliseconds since the epoch; None if the
+        #: command runs again only after a signal.
         self.retry_at: int | None = None
         self.on_timeout = on_timeout
         #: Name of the type that a signalled key must have to wake the client.

@@ -22,7 +22,8 @@ NEVER_NS = 1 << 62
 _BUCKETS = 64
 #: Maximum number of samples per event.
 _SAMPLES = 160
-#: Slow log threshold, in nanoseconds, below which each command of a run must be measured separately.
+#: If ``threshold_ns`` is below this number, each command of a run is measured separately. Otherwise, the run's duration
+#: is divided by its number of commands.
 _EACH_NS = 10_000
 
 
@@ -196,7 +197,7 @@ class Telemetry:
         self.note_latency(event, command.full_name, microseconds // 1000, now_ms)
 
     def note_slow(self, session: Session, command: Command, argv: list[bytes], microseconds: int, now_ms: int) -> None:
-        """Add a command to the slow log if it took at least slowlog-log-slower-than."""
+        """Add a command that took at least slowlog-log-slower-than to the slow log, unless its flags exclude it."""
         if 0 <= self._slow_us <= microseconds and self._keep and "skip_slowlog" not in command.flags:
             words = shortened(without_secrets(argv))
             entry = Slow(self._next_number, now_ms // 1000, microseconds, words, session.addr, session.name)
@@ -215,7 +216,7 @@ class Telemetry:
             self.on_latency(event, cause, milliseconds)
 
     def keep_latency(self, event: bytes, cause: bytes, milliseconds: int, now_ms: int) -> None:
-        """Record a latency event for LATENCY, whatever its duration."""
+        """Record a latency event for LATENCY, regardless of its duration."""
         self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, cause)
 
     def _shorten(self) -> None:

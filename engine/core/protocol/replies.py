@@ -167,9 +167,9 @@ class Steps:
         return reply
 
 
-#: Number of words per page.
+#: Number of simple elements per page.
 _WORDS = 4000
-#: Maximum number of words in a reply without pages.
+#: Maximum number of simple elements in a reply without pages.
 _SHORT = 10_000
 #: Number of rows per page.
 _ROWS = 500
