@@ -6,9 +6,9 @@
     def hdel(ctx: Context, argv: list[bytes]) -> Reply:
         '''Deletes fields of a hash.'''
 
-The usage supplies the name, the syntax and, derived from it, the arity. The first paragraph of the handler's docstring
-is the summary. A declaration inherits omitted properties from its family. ``container`` declares a command with
-subcommands, including HELP, and returns the family of the subcommands.
+The usage supplies the name and the syntax, from which the arity is derived. The first paragraph of the handler's
+docstring is the summary. A declaration inherits omitted properties from its family. ``container`` declares a command
+with subcommands, including HELP, and returns the family of the subcommands.
 """
 
 from __future__ import annotations

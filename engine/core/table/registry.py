@@ -24,8 +24,8 @@ class Keys:
     """Positions of a command's keys: ``first``, ``last`` (negative: from the end) and ``step`` as in COMMAND INFO.
 
     If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv. With
-    ``count_at``, the word at that index is the number of keys that follow it: every ``apart``-th word is a key. They
-    are returned after the keys at fixed positions. If the number is not positive or exceeds the remaining words, no
+    ``count_at``, the word at that index is the number of keys that follow it: every ``apart``-th word is a key. These
+    keys are returned after those at fixed positions. If the number is not positive or exceeds the remaining words, no
     keys follow. ``are_channels``: whether the positions are those of shard channels, which COMMAND INFO reports like
     keys.
     """

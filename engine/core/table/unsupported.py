@@ -75,7 +75,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "eviction",
-        "above `maxmemory`, adding data is rejected; other `maxmemory-policy` values have no effect, and log a warning",
+        "above `maxmemory`, adding data is rejected; `maxmemory-policy` values except `noeviction` only log a warning",
         (),
     ),
     Unsupported(

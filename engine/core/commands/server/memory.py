@@ -26,7 +26,7 @@ memory_subcommand = container("memory", "Commands that inspect memory.", group="
     "readonly",
     keys=SUB_KEY,
     access="RO",
-    complexity="O(samples); with SAMPLES 0, O(segments + blocks of pending entries) for streams, else O(elements)",
+    complexity="O(samples); with SAMPLES 0, O(elements), or for streams O(segments + blocks of pending entries)",
 )
 def usage(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the size of a key and its value in bytes; large values are sampled."""
