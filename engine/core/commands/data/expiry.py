@@ -1,4 +1,4 @@
-"""Expiry: EXPIRE, TTL, their variants, and PERSIST. The keyspace makes sure that lookups never find an expired key.
+"""Expiry: EXPIRE, TTL, their variants, and PERSIST. The keyspace hides expired keys from commands.
 
 The log receives absolute times in milliseconds, so a replay at any time produces the same keys.
 """
@@ -39,8 +39,9 @@ _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), 
 
 
 class TimeOption:
-    """``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or the command's word without a time: ``KEEPTTL``, or
-    ``PERSIST`` for GETEX.
+    """The expiry option of a command: ``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or a word without an amount.
+
+    This word is ``PERSIST`` for GETEX, and ``KEEPTTL`` for the other commands.
     """
 
     __slots__ = ("_amount", "_unit", "keeps")

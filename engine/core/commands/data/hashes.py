@@ -30,7 +30,7 @@ _MANY = 5000
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
     """Prepare a change of the fields ``names`` at ``key``: remove those that have expired, and return the hash.
 
-    Return None if the key does not exist or if no field is left.
+    While expiry is held, remove nothing. Return None if the key does not exist or if no field is left.
     """
     value: Hash | None = ctx.db.typed(key, Hash)
     if value is None or not value.deadlines or value.next_deadline() > ctx.now or ctx.changes.replaying:
@@ -67,7 +67,10 @@ def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, ke
 
 
 def _follow_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], *, keep_ttl: bool) -> None:
-    """Remove the deadlines of fields that were set. With ``keep_ttl``, log them after the HSET instead."""
+    """Remove the deadlines of fields that were set.
+
+    With ``keep_ttl``, keep the deadlines, and log them again, because a replay of the HSET removes them.
+    """
     for name in names:
         deadline = (fields.deadlines or {}).get(name)
         if deadline is not None and keep_ttl:
@@ -250,7 +253,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             names = list(filter(matcher(pattern), names))
-        # Other commands may have removed fields between the steps.
+        # Skip fields that other commands have removed between the steps.
         pairs = [(name, fields[name]) for name in names if name in fields]
         return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
 

@@ -1,7 +1,7 @@
 """Lists at their ends: pushes, pops, moves between lists, and blocking pops, as used by work queues.
 
-A list is a deque, so changes at both ends cost O(1). A blocked pop is served by the command that pushes. The log
-receives each pop as an LPOP, RPOP or LMOVE, never as a blocking command.
+A list is a deque, so changes at both ends cost O(1). After a command that adds elements to a list, the commands blocked
+on the list run again. The log receives each pop as an LPOP, RPOP or LMOVE, never as a blocking command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shared effects of changes to a list, a set, a sorted set or a hash: notifications, and deletion of empty keys.
 
-``kind`` is the letter of the type in ``notify-keyspace-events``. The caller records the command for the log, except
-when a whole value is deleted.
+``kind`` is the letter of the type in ``notify-keyspace-events``. Only ``delete_whole`` records an effect for the log.
+Callers of the other functions record their effects themselves.
 """
 
 from __future__ import annotations

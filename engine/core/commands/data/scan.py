@@ -99,7 +99,7 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(keys: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             keys = list(filter(matcher(pattern), keys))
-        # Other commands may have removed keys between the steps.
+        # With TYPE, skip keys that other commands have removed between the steps.
         return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
 
     return scan_reply(ctx, argv, following, keys, found)

@@ -151,7 +151,7 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
 
     def found(words: list[bytes]) -> list[Reply]:
         matching = words if pattern == b"*" else filter(matcher(pattern), words)
-        # Other commands may have removed members between the steps.
+        # Skip members that other commands have removed between the steps.
         return [word for word in matching if word in members]
 
     return scan_reply(ctx, argv, following, words, found)

@@ -113,7 +113,7 @@ class _Options:
 
 
 def _check_rights(ctx: Context, argv: list[bytes], error: bytes) -> None:
-    """Raise ``error`` unless the user may read all keys: the keys of BY and GET are not known in advance."""
+    """Raise ``error`` if the user may not read all keys: the keys of BY and GET are not known in advance."""
     session = ctx.session
     if session.limited:
         command = find(argv[0])

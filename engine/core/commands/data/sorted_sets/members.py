@@ -303,7 +303,7 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
 
     def found(names: list[bytes]) -> list[Reply]:
         matching = names if pattern == b"*" else filter(matcher(pattern), names)
-        # Other commands may have removed members between the steps.
+        # Skip members that other commands have removed between the steps.
         return [word for name in matching if name in members for word in (name, text(members[name]))]
 
     return scan_reply(ctx, argv, following, names, found)

@@ -1,6 +1,7 @@
 """Ranges of sorted sets: counting, reading, storing and removing them.
 
-Long ranges are read in steps, but reflect one moment, and are sent in pages. They are removed in steps.
+Long ranges are read in steps and sent in pages, but reflect one moment. They are also removed in steps, between which
+other commands may add and remove members.
 """
 
 from __future__ import annotations

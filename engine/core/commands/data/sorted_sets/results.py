@@ -1,4 +1,4 @@
-"""Storing sorted sets that were computed from others.
+"""Storing sorted sets that a command computes from other sorted sets or sets.
 
 A long result is computed in steps, from copies that show its sources at one moment. If a source changes before the
 result is stored, the log receives the result's members and scores instead of the command.

@@ -19,7 +19,7 @@ AT_ONCE = 500
 
 
 def read_sorted_set(ctx: Context, key: bytes) -> SortedSet:
-    """Return the sorted set at ``key`` for reading; an empty one if the key does not exist."""
+    """Return the sorted set at ``key`` for reading; an empty sorted set if the key does not exist."""
     value: SortedSet | None = ctx.db.read_typed(key, SortedSet)
     return value if value is not None else SortedSet()
 
