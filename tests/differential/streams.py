@@ -80,7 +80,7 @@ def _xgroup_create(g: Vocabulary) -> Words:
 
 
 def _entries_read(g: Vocabulary) -> Words:
-    # Only newer releases limit a count above the number of added entries, so it is left out.
+    # No count exceeds the number of added entries, because only newer releases reduce such a count to that number.
     return ["ENTRIESREAD", g.one(["-1", "0", "0", "-2"])] if not g.plain and g.chance(0.2) else []
 
 

@@ -62,7 +62,7 @@ def test_client_list_names_the_last_command(server: Server, line: str, name: str
 
 
 def test_client_list_has_the_size_of_a_waiting_command(server: Server) -> None:
-    """``argv-mem`` is the size of a blocked command's arguments, and of the requesting CLIENT INFO itself."""
+    """``argv-mem`` is the size of the blocked command's arguments; for the caller, of CLIENT INFO's own arguments."""
     client = server.client()
     number = client.run("CLIENT ID")
     client.send("BLPOP some-list 0")

@@ -71,7 +71,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(log(length) + S) with S segments between `after` and the returned ID.",
 )
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the ID of the count-th entry after an ID, or of the last entry if there are fewer.
+    """Returns the ID of the count-th entry after an ID, or of the last entry if fewer entries follow.
 
     The reply is ``[ID, number of entries after `after` up to this ID]``, or ``[nil, 0]`` if there are no entries.
     """

@@ -36,7 +36,8 @@ xinfo_subcommand = container(
 _FULL_COUNT = 10
 #: Number of consumers above which the list is paged.
 _MANY_CONSUMERS = 500
-#: Groups per page; with FULL, which copies more of each group, also groups per step.
+#: Number of groups per page of a reply. XINFO STREAM FULL also handles this number of groups per step, because it
+#: copies more of each group.
 _GROUPS_AT_ONCE = 200
 
 

@@ -196,7 +196,7 @@ class Rows:
 
 
 class FewRows:
-    """An alternative to ``Rows`` without numpy, which would cost more for few rows.
+    """An alternative to ``Rows`` without numpy, whose calls take longer than Python code if there are few rows.
 
     ``columns`` are tuples of field, positions and values.
     """

@@ -27,7 +27,8 @@ from engine.core.streams.stream import Stream
 from engine.text.messages import data, general, streams
 
 Buffer = bytes | memoryview
-#: Number of entries below which a run is sent as frames, because columns would cost the reader more.
+#: Consecutive entries of a segment are sent as frames if they are fewer than this number, because columns would cost
+#: the reader more.
 _FEW = 32
 #: Maximum size of a page of a long reply, in bytes.
 _PAGE_BYTES = 512 * 1024
@@ -43,9 +44,9 @@ def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the entries of a range of IDs in order, as columns if they are stored in columns.
 
     The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has n
-    entries with the same fields. A block ``[n, entries]`` has n entries in XRANGE's format. With FIELDS, all other
-    fields of columns have nil positions and values. With BYTES, the reply ends once it has that many bytes or
-    20,000 entries.
+    entries with the same fields. A block ``[n, entries]`` has n entries in XRANGE's format. With FIELDS, the
+    positions and values of unnamed fields are nil in blocks of columns. With BYTES, the reply ends when it has that
+    many bytes or 20,000 entries.
     """
     low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
     count, most_bytes, names = None, None, None
@@ -96,7 +97,7 @@ def _blocks(
 
 
 def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[bytes] | None) -> list[Array]:
-    """Return the blocks of the first ``left`` entries, or of all if it is 0. Stop once they have ``room`` bytes."""
+    """Return the blocks of the first ``left`` entries (0: of all entries), and stop when they have ``room`` bytes."""
     blocks: list[Array] = []
     frames: list[Buffer] = []
     framed = 0

@@ -22,7 +22,7 @@ def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
 
 
 def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
-    """Decode the commands in ``data``, in order. Raise CommandError if it is empty or contains anything else."""
+    """Decode the commands in ``data``, in order. Raise CommandError if ``data`` is empty or has other contents."""
     middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
     try:
         return _alike(key, data, middle) or _one_by_one(key, data, middle)
@@ -56,7 +56,7 @@ def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], word
 
 
 def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """Decode the commands one by one. Raise ValueError if ``data`` contains anything else."""
+    """Decode the commands one by one. Raise ValueError if ``data`` is empty or has other contents."""
     found: list[XaddRun] = []
     bodies: list[bytes] = []
     before = at = 0

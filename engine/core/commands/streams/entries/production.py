@@ -53,7 +53,7 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     if not iid:
         raise CommandError(streams.RECORD_NO_IID)
     stream = need_stream(ctx, key)
-    # During a replay, the XADD that this record belongs to may already have trimmed the entry.
+    # A replay accepts a missing entry, because the XADD of this record may already have trimmed the entry.
     if entry_id not in stream and not ctx.changes.replaying:
         raise CommandError(streams.RECORD_NO_ENTRY)
     producers = ctx.streams.producers_of(stream)

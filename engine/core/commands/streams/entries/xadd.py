@@ -15,7 +15,7 @@ from engine.core.streams.trimming import Trim, effect_words
 from engine.text.messages import general, streams
 from streamwire.frames import frame
 
-#: Maximum total size of an entry's field names and values.
+#: Maximum total size of an entry's field names and values, in bytes.
 _MAX_ENTRY_BYTES = 1 << 30
 
 
@@ -75,7 +75,8 @@ def _parse(argv: list[bytes]) -> _Options:
     options = _cache.get(words)
     if options is None:
         options = _Options(argv)
-        # MAXLEN or MINID with its threshold; shorter options would be cached with values of the entry.
+        # Cache options of two or three words, such as MAXLEN with a threshold. With one word, the cache's key would
+        # include a value of the entry.
         if options.at in (4, 5) and argv[options.at] == b"*" and not options.producer and sum(map(len, words)) < 256:
             if len(_cache) >= _CACHE_MAX:
                 _cache.clear()

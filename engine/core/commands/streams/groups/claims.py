@@ -206,7 +206,7 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator[None, None, Reply]:
-    """Claim many IDs in steps. The options apply to each ID; LASTID takes effect in the first step."""
+    """Claim many IDs in steps. Each step applies LASTID to the group, and the other options to the step's IDs."""
     key, name, entry_ids, at = argv[1], argv[2], list[int](), 5
     while found := _parse_ids(argv, at, MANY_IDS):
         entry_ids += found

@@ -118,7 +118,7 @@ class History:
                     if limit and self._count >= limit:
                         return None
         finally:
-            # If an entry cannot be read, the deliveries before it still count.
+            # If an entry cannot be read, still record the deliveries before this entry.
             effects.flush()
         return None
 
@@ -142,7 +142,10 @@ class History:
         return True
 
     def _deliver_one(self, ref: GroupRef, consumer: Consumer, effects: ClaimEffects, block: Block, index: int) -> int:
-        """Add one record's entry to the reply; return its size in bytes."""
+        """Deliver the entry of one record again; return the entry's size in bytes.
+
+        If the entry was deleted, add its ID to the reply without a delivery, and return 0.
+        """
         entry_id = block.id_at(index)
         entry = ref.stream.frame(entry_id)
         self._count += 1

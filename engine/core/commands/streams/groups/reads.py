@@ -22,7 +22,8 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
-#: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for deliveries to others.
+#: Minimum interval, in milliseconds, at which a reader that waits for idle entries checks for deliveries to other
+#: consumers.
 _RECHECK_MS = 100
 #: Number of pending entries above which XREADGROUP reads them in steps.
 _MANY_PENDING = 5000
@@ -142,7 +143,11 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
 def _read_group(
     ctx: Context, argv: list[bytes], read: Read, reads: list[tuple[bytes, int, History | None]], budget: Budget
 ) -> Generator[None, None, Reply]:
-    """Read new or pending entries of several streams; ``places``: per stream its key, start, and history if read."""
+    """Read new or pending entries of several streams.
+
+    ``reads`` has for each stream its key, the ID after which the read starts (`NEW` for ``>``), and the consumer's
+    history (None for ``>``).
+    """
     name = read.group
     assert name is not None
     found: list[tuple[bytes, Reply]] = []
