@@ -153,7 +153,7 @@ def function_stats(ctx: Context, argv: list[bytes]) -> Reply:
 
 @function_subcommand("kill", "noscript allow_busy")
 def function_kill(ctx: Context, argv: list[bytes]) -> Reply:
-    """Ends the running function if it has not written yet."""
+    """Ends a slow function that has not written yet."""
     ctx.scripts.kill(function=True)
     return OK
 

@@ -58,9 +58,9 @@ def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
     return ctx.scripts.run_script(ctx, argv, count_keys(argv), argv[1], read_only=read_only)
 
 
-for _name, _word, _handler, _summary in (
-    ("eval", "script", _eval, "Runs a Lua script."),
-    ("evalsha", "sha1", _evalsha, "Runs a cached Lua script, given its SHA-1."),
+for _name, _word, _handler, _script in (
+    ("eval", "script", _eval, "a Lua script"),
+    ("evalsha", "sha1", _evalsha, "the cached Lua script with this SHA-1"),
 ):
     _syntax = f"{_word} numkeys [key [key ...]] [arg [arg ...]]"
     script_command(
@@ -69,7 +69,7 @@ for _name, _word, _handler, _summary in (
         since="2.6.0",
         keys=KEYS,
         access="RW access update",
-        summary=_summary,
+        summary=f"Runs {_script}.",
         complexity=COMPLEXITY,
     )(partial(_handler, read_only=False))
     script_command(
@@ -78,7 +78,7 @@ for _name, _word, _handler, _summary in (
         since="7.0.0",
         keys=KEYS,
         access="RO access",
-        summary=f"{_summary[:-1]}; read-only.",
+        summary=f"Runs {_script}, which may not write.",
         complexity=COMPLEXITY,
     )(partial(_handler, read_only=True))
 
@@ -106,7 +106,7 @@ def script_flush(ctx: Context, argv: list[bytes]) -> Reply:
 
 @script_subcommand("kill", "noscript allow_busy")
 def script_kill(ctx: Context, argv: list[bytes]) -> Reply:
-    """Ends the running script if it has not written yet."""
+    """Ends a slow script that has not written yet."""
     ctx.scripts.kill(function=False)
     return OK
 

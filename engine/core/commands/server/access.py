@@ -31,7 +31,7 @@ acl_subcommand = container(
 
 @acl_subcommand("setuser username [rule [rule ...]]", complexity="O(rules)")
 def setuser(ctx: Context, argv: list[bytes]) -> Reply:
-    """Creates a user or changes one."""
+    """Creates or changes a user."""
     ctx.accounts.set_user(argv[2], argv[3:])
     return OK
 

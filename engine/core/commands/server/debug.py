@@ -75,7 +75,7 @@ def debug(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _nothing(ctx: Context, argv: list[bytes]) -> Reply:
-    """Accepted, but has no effect."""
+    """Has no effect, and returns OK."""
     return OK
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @server_command("monitor", "admin noscript loading stale")
 def monitor(ctx: Context, argv: list[bytes]) -> Reply:
-    """Streams every command that any client runs."""
+    """Streams the commands that clients run, except administrative commands."""
     if ctx.session.in_exec:
         raise CommandError(server.MONITOR_IN_MULTI)
     ctx.monitors.add(ctx.session)
@@ -71,7 +71,7 @@ def slowlog_reset(ctx: Context, argv: list[bytes]) -> Reply:
 
 latency_subcommand = container(
     "latency",
-    "Commands about events that took longer than latency-monitor-threshold.",
+    "Commands about events that took at least latency-monitor-threshold.",
     group="server",
     since="2.8.13",
     flags="admin noscript loading stale",

@@ -173,7 +173,7 @@ def pubsub_channels(ctx: Context, argv: list[bytes]) -> Reply:
 
 @pubsub_subcommand("numsub [channel [channel ...]]", complexity="O(channels named)")
 def pubsub_numsub(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the number of subscribers of each channel."""
+    """Returns the number of subscribers of each given channel."""
     return _listeners(argv, ctx.pubsub.channels)
 
 
@@ -191,5 +191,5 @@ def pubsub_shardchannels(ctx: Context, argv: list[bytes]) -> Reply:
 
 @pubsub_subcommand("shardnumsub [shardchannel [shardchannel ...]]", since="7.0.0", complexity="O(channels named)")
 def pubsub_shardnumsub(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the number of subscribers of each shard channel."""
+    """Returns the number of subscribers of each given shard channel."""
     return _listeners(argv, ctx.pubsub.shard_channels)

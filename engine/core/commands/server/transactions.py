@@ -1,7 +1,7 @@
 """MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace records changes of watched keys.
 
-The commands of a transaction run one after another in one call. Blocked clients are served after the last command. The
-log receives one MULTI ... EXEC, because ``engine.core.dispatch.Core.execute`` combines the effects of a call.
+The commands of a transaction run one after another. Blocked clients are served after the last command. If the
+transaction has several effects, ``engine.core.dispatch`` encloses them in MULTI and EXEC for the log.
 """
 
 from __future__ import annotations
