@@ -188,7 +188,7 @@ class Admission:
         return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
 
     def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:
-        """Return whether a pause delays the command at ``now`` (milliseconds). Ends pauses that have expired."""
+        """Return whether a pause delays the command at ``now`` (milliseconds). Removes the pauses if all have ended."""
         pause = self._pause
         if now >= pause.until:
             pause.clear()

@@ -31,7 +31,7 @@ class Blocked:
         self._run = run
 
     def serve(self) -> None:
-        """Run the commands of clients whose keys were signalled: key by key, in the order in which they blocked."""
+        """Run the commands of clients whose keys were signalled: key by key, and in the order of blocking per key."""
         changes, databases = self._ctx.changes, self._ctx.databases
         while changes.ready:
             signalled, changes.ready = changes.ready, {}

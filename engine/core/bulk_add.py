@@ -1,9 +1,9 @@
 """A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
-``engine.wire.bulk`` has verified the bytes of the run. The run is declined, before any change, if one of its commands
-would fail; ``Core.execute_run`` declines runs whose commands must be seen separately, by subscribers of keyspace events
-or by MONITOR. The commands of a declined run are executed one by one. A property test shows that the results are the
-same.
+``engine.wire.bulk`` has verified the bytes of the run. If one of the commands would fail, this module declines the run
+before any change. ``Core.execute_run`` declines runs whose commands subscribers of keyspace events or MONITOR must see
+one by one. The commands of a declined run are executed separately. A property test checks that a run has the same
+results as its separate commands.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _AUTO = b"$1\r\n*\r\n"
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 
-#: A run of up to 2**32 commands can use up a stream's remaining IDs only if the last ID is greater than this.
+#: After this last ID or an earlier one, enough IDs remain for a run of up to 2**32 commands. `_add_each` declines runs
+#: for streams with a later last ID.
 _LAST_FOR_RUNS = ids.MAX_ID - (1 << 32)
 
 
@@ -58,7 +59,7 @@ class _Part:
         self.explicit: list[bytes] | None = None
 
     def reply_rows(self) -> list[bytes]:
-        """Return the ID of each entry as a bulk string."""
+        """Return the ID of each entry, encoded as a bulk string, in the order of ``bodies``."""
         if self.explicit is not None:
             return self.explicit
         return [stem + text for stem, texts in self.groups for text in texts]

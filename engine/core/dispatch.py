@@ -51,7 +51,7 @@ from engine.text.messages import clients, general, streams
 
 
 class Core:
-    """All state of one server. ``pick(n)`` returns a random number in 0 .. n-1. It is the only source of randomness."""
+    """All state of one server. ``pick(n)``, the only source of randomness, returns a random integer from 0 to n - 1."""
 
     __slots__ = (
         "_ctx",
@@ -375,7 +375,7 @@ class Core:
         return reply
 
     def _call_late(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that was queued or blocked, after checking the permissions again: they may have changed."""
+        """Run a command that was queued or blocked. Check the permissions again first: they may have changed."""
         if session.limited:
             try:
                 self.accounts.check(session, command, argv)
@@ -478,9 +478,9 @@ class Core:
         self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
-        """Remove up to about ``limit`` due keys and fields, and serve the clients blocked on the keys.
+        """Remove due keys and fields, and serve the clients blocked on the keys. Stops after approximately ``limit``.
 
-        Returns the number of removed keys plus the number of field deadlines checked.
+        Returns the number of removed keys plus the number of checked deadlines of fields.
         """
         changes = self.changes
         changes.set_time(now_us)

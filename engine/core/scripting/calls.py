@@ -1,12 +1,12 @@
-"""The functions of `redis` in scripts that are written in Python, such as `redis.call` and `redis.pcall`.
+"""The Python implementation of the functions that scripts call, such as `redis.call` and `redis.pcall`.
 
 A command called by a script runs with the same handler as a client's command. Its effects are added to those of the
 command that runs the script, such as EVAL. Its duration is added to its own statistics. It runs in a session for
 scripts, which never blocks, uses the protocol that the script has selected, and has the caller's user, database and
 rights. This module checks whether the command may run, because the rules and error texts differ from those for clients.
 
-Python exceptions must never reach a script. An error's text is stored here, and `RaisedError` is raised. The sandbox
-replaces this exception with a table that contains the text.
+Python exceptions must never reach a script. An error's text is stored in `Calls.error`, and `RaisedError` is raised.
+The sandbox replaces this exception with a table that contains the text.
 """
 
 from __future__ import annotations

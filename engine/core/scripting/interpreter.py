@@ -31,7 +31,7 @@ _MANY = 200
 _NAMED_AHEAD = 8200
 #: Result codes of a run, as in sandbox.lua.
 _FAILED, _OUT_OF_MEMORY = 1, 3
-#: Result code of loading a library.
+#: Result code of loading a library whose code failed while it ran.
 _REGISTER = 2
 
 

@@ -26,7 +26,7 @@ from engine.text.words import split_words
 #: Result codes of a run, as in sandbox.lua.
 _BYTES, _FAILED, _RETURNED_ERROR, _OUT_OF_MEMORY = range(4)
 _LIMIT = 1 << 63
-#: Overhead of a script besides its text, in bytes.
+#: Assumed memory of a script in addition to its text, in bytes.
 _OVERHEAD = 200
 #: Maximum number of cached scripts that only EVAL has loaded, as in Redis 7.4 and later.
 _MOST_EVALUATED = 500
@@ -111,7 +111,7 @@ class Scripts:
             interpreter.forget(oldest)
 
     def flush(self) -> None:
-        """Remove all scripts, and the interpreter with all its state."""
+        """Remove all scripts and their interpreter, but keep the state of its random generator."""
         self._scripts.clear()
         self._evaluated.clear()
         self.leave(self._interpreter)
@@ -236,9 +236,9 @@ class Scripts:
             self._admission.refuse(Refusal.BUSY, b"")
 
     def _tick(self) -> None:
-        """Serve other clients if the script is slow, or end it if it loads a library for too long.
+        """Suspend a slow script, so that other clients are served. End a library's code that runs for too long.
 
-        The script's hook calls this regularly.
+        Lua's hook calls this method regularly.
         """
         running, stack = self.running, self._stack
         if running is None:

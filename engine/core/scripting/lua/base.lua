@@ -94,9 +94,9 @@ local function as_place(number)
     local at = (number < 0 and ceil or floor)(number) % 2 ^ 32
     return at < 2 ^ 31 and at or at - 2 ^ 32
 end
--- Below this position, elements are moved in Lua. In C, where no hook runs, table.insert could take minutes.
+-- If the position is below this number, elements are moved in Lua: in C, where no hook runs, the move could take minutes.
 local FAR_BELOW = -10000
--- Work per element, in bytes of a string.
+-- Moving one element counts as much work as processing this many bytes of a long string.
 local ELEMENT = 16
 local function insert_far_below(t, at, value)
     for i = #t + 1, at + 1, -1 do rawset(t, i, rawget(t, i - 1)) end
