@@ -14,7 +14,7 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
 
-#: ``counted`` uses numpy, which is then faster, if it returns at least this many numbers.
+#: ``counted`` uses numpy for this many numbers or more.
 _MANY = 64
 
 

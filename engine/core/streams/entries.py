@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.core.protocol.ids import U64_MAX, position
 from streamwire.entry_batch import EntryBatch
 
-#: Maximum total size of frames that are copied instead of viewed. A view keeps the whole buffer alive.
+#: Frames of up to this many bytes in total are copied: a view would keep the whole buffer alive.
 _VIEW_BYTES = 512
 
 #: IDs as two columns, milliseconds and sequence numbers.
@@ -94,7 +94,7 @@ class Plain:
             yield self.id_at(index), self.frame_at(index)
 
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
-        """Return the fields of the entries [low, high) as columns; None if stored as frames. Needs low < high."""
+        """Return None, because plain entries are not stored as columns."""
         return None
 
     def append(self, entry_id: int, entry: bytes) -> None:

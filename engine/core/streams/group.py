@@ -21,7 +21,7 @@ from engine.core.streams.runs import Run, id_columns
 
 
 class Consumer:
-    """A consumer. Times are in milliseconds since the epoch; ``active_time`` is -1 before its first entry."""
+    """A consumer. Times are in milliseconds since the epoch; ``active_time`` is -1 before the first delivery."""
 
     __slots__ = ("active_time", "name", "number", "seen_time")
 
@@ -61,7 +61,7 @@ class Listing:
         return self._pending.get(consumer.number, 0)
 
     def batches(self) -> Iterator[list[Consumer]]:
-        """Yield all consumers by name, in batches, between which other commands can run.
+        """Yield all consumers in batches, sorted by name. Other commands can run between batches.
 
         While the consumers are being sorted, the batches are empty.
         """
@@ -104,7 +104,7 @@ class Group:
     # -- consumers --------------------------------------------------------------------------------------------------
 
     def consumer(self, name: bytes, now: int) -> tuple[Consumer, bool]:
-        """Return or create the consumer of this name, and mark it as seen at ``now``; also return whether it is new."""
+        """Return the consumer of this name, marked as seen at ``now``, and whether this call created it."""
         consumer = self.consumers.get(name)
         if consumer is not None:
             if self.listings:
@@ -136,7 +136,7 @@ class Group:
         return self.pending.per_owner.get(consumer.number, 0)
 
     def owner_name(self, record: Record) -> bytes:
-        """Return the name of the record's consumer, empty if it has no owner."""
+        """Return the name of the record's consumer; empty if the record has no owner."""
         block, index = record
         number = block.owner_at(index)
         return self.by_number[number].name if number != NOBODY else b""

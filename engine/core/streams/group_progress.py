@@ -1,8 +1,8 @@
-"""A consumer group's progress: its entries-read counter and its lag, counted if possible, else estimated.
+"""A consumer group's progress: its entries-read counter and its lag.
 
 Both numbers are derived from the stream's counters, without counting entries. Both are exact if there is no *tombstone*
-(a deleted entry) after the position. If a number cannot be derived, entries-read is ``UNKNOWN``, and the lag is None.
-The rules are those of Redis, because clients see both numbers in XINFO.
+(a deleted entry) after the group's position. A number that cannot be derived is ``UNKNOWN`` for entries-read, and None
+for the lag. The rules are those of Redis, because clients see both numbers in XINFO.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Idempotent producers of a stream: a map of (producer ID, idempotent ID) to the ID of the added entry.
 
 The newest ``maxsize`` idempotent IDs of each producer are kept, each for ``duration`` seconds after its entry's time.
-Lookups do not check the age of IDs: ``Producers.expire`` must be called about once per second.
+Lookups do not check the age of IDs, so ``Producers.expire`` must be called about once per second.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Producers:
         self.maxsize = maxsize
         #: Producer ID -> idempotent ID -> entry ID, oldest first.
         self.by_producer: dict[bytes, dict[bytes, int]] = {}
-        #: Total number of new idempotent IDs.
+        #: Total number of idempotent IDs recorded so far, including dropped ones.
         self.added = 0
         #: Total number of duplicates, which were not added again.
         self.duplicates = 0
@@ -71,7 +71,7 @@ class Producers:
                 del self.by_producer[producer]
 
     def tracked(self) -> int:
-        """Return the number of recorded idempotent IDs."""
+        """Return the number of idempotent IDs that are recorded now."""
         return sum(map(len, self.by_producer.values()))
 
     def copy(self) -> Producers:

@@ -2,8 +2,8 @@
 
 Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *nodes*: listpacks of up to
 ``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Segments have other boundaries, so nodes
-are derived from the frames, from the oldest entry on, each entry once. Nodes are derived only for a command that needs
-them, and before an entry of an open segment is deleted.
+are derived from the frames. Each entry is processed once, the oldest first. Nodes are derived only for a command that
+needs them, and before an entry of an open segment is deleted.
 
 Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of 100
 entries, the default of ``stream-node-max-entries``, because a node usually ends there anyway.
@@ -34,7 +34,7 @@ from streamwire.frames import fields_of
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Number of entries below which the entries are measured one by one.
+#: Fewer entries than this are measured one by one.
 _MANY = 32
 #: Maximum number of entries whose sizes are computed together.
 _AT_ONCE = 2000
@@ -117,7 +117,7 @@ class _OpenNode:
         return self.bytes + listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
 
     def is_full(self, size: int, limits: NodeLimits) -> bool:
-        """Return whether the node has no room for an entry whose words have ``size`` bytes in total."""
+        """Return whether the node has no room for an entry whose names and values have ``size`` bytes in total."""
         return self.size() + size >= (limits.max_bytes or _HARD_MAX_BYTES) or 0 < limits.max_entries <= self.total
 
     def add_many(self, costs: _Costs, ms: _IdColumn, seq: _IdColumn, at: int, limits: NodeLimits) -> int:
@@ -162,14 +162,14 @@ class _OpenNode:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Bytes that entries with the same field names add to a node, without their IDs."""
+    """Bytes that entries with the same field names add to a node, not counting their IDs."""
 
     field_names: list[bytes]
     #: Cost of each entry in a node with these field names.
     of_same: Ints
     #: Cost of each entry in a node with other field names.
     of_others: Ints
-    #: Size of each entry's words.
+    #: Total size of each entry's field names and values.
     of_words: Ints
 
     @property
@@ -213,16 +213,16 @@ class SegmentNodes:
         #: whose entries are all in the map are dropped. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
-        #: Entries before this index are not uniform, so they are measured one by one.
+        #: The entries from ``upto`` up to this index are not uniform, so they are measured one by one.
         self._mixed_upto = 0
         #: Cached result of ``oldest_of`` if the node is complete: the segment's first live index and number of dead
         #: entries, and the node's last ID and number of live entries. Each XADD with MAXLEN ~ needs it.
         self.oldest: tuple[int, int, int, int] | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
-        """Derive the nodes of entries not in the map yet; with ``nodes``, stop when the map has at least this many.
+        """Derive the nodes of entries that are not in the map yet. ``limits`` are the current limits.
 
-        ``limits`` are the current limits.
+        If ``nodes`` is not 0, stop when the map has at least this many nodes.
         """
         while self.upto < len(segment) and not (nodes and len(self.starts) >= nodes):
             while self.former and self.former[0][0] <= self.upto:

@@ -21,7 +21,7 @@ from engine.core.streams.pending_block import Block
 
 #: Maximum number of records of a block after an append. Insertions split a block at twice this number.
 BLOCK = 1024
-#: Number of IDs to be removed from one block below which they are removed one by one.
+#: ``remove_many`` removes fewer records of a block than this one by one, unless they are adjacent.
 _MANY = 32
 #: Maximum number of blocks that one call of ``PendingList.mixed`` searches.
 _MIXED_BLOCKS = 16
@@ -121,7 +121,7 @@ class PendingList:
     def still(self, low: int, high: int, most: int) -> list[Block]:
         """Return copies of the blocks with the first ``most`` records with low <= ID <= high.
 
-        The last block may contain further records of the range.
+        The last block may contain records of the range beyond the first ``most``.
         """
         found = []
         for block, begin, end in self.blocks(low, high):
@@ -134,8 +134,8 @@ class PendingList:
     def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
         """Yield the records with low <= ID <= high in order, optionally filtered by owner and time.
 
-        ``before`` is the latest delivery time. The list must not change during the iteration. A block without a match
-        usually costs one comparison.
+        Records delivered after ``before`` are left out. The list must not change during the iteration. A block without
+        a match usually costs one comparison.
         """
         left = self.per_owner.get(owner, 0) if owner is not None else self._size
         for block, begin, end in self.blocks(low, high):
@@ -154,10 +154,10 @@ class PendingList:
                     yield block, index
 
     def mixed(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
-        """Return IDs from ``low`` on that ``owner`` has in uneven blocks (see ``Block``), and the ID to continue with.
+        """Return the IDs, from ``low`` on, of ``owner``'s records in uneven blocks, and the ID to continue with.
 
-        The search ends after at least ``most`` IDs or ``_MIXED_BLOCKS`` blocks. At the end of the list, the ID to
-        continue with is None.
+        ``Block`` describes uneven blocks. The search ends when at least ``most`` IDs are found, or after
+        ``_MIXED_BLOCKS`` uneven blocks. At the end of the list, the ID to continue with is None.
         """
         found: list[int] = []
         left = _MIXED_BLOCKS
@@ -259,7 +259,7 @@ class PendingList:
             self._split_block(number, BLOCK)
 
     def change(self, record: Record, owner: int, time: int, count: int) -> None:
-        """Set a record's values."""
+        """Set a record's owner, delivery time and delivery count."""
         block, index = record
         before = block.owner_at(index)
         if before != owner:

@@ -44,7 +44,7 @@ class Block:
         self.times = self.counts = _NONE
         #: A lower bound of the delivery times; ``tighten`` makes it exact.
         self.oldest = time
-        #: Whether another block may share the arrays: they are then copied before a change.
+        #: Whether another block may share the arrays. If so, they are copied before a change.
         self.is_shared = False
 
     def __len__(self) -> int:
@@ -79,9 +79,10 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """Return how many records from ``index`` on have the IDs in the columns from ``at`` on, or a lower number.
+        """Return a number of records from ``index`` on whose IDs equal those in the columns from ``at`` on.
 
-        Compares all remaining records, then half of them, and so on. The number is exact if all of them match.
+        More records than this number may match: the method compares as many records as both have, then half as many,
+        and so on, and returns the size of the first comparison that succeeds.
         """
         count = min(len(self.ms) - index, len(ms) - at)
         while count > _SHORT_MATCH:

@@ -21,7 +21,7 @@ BodyRun = tuple[Body, int, int]
 _MANY_RUNS = 10
 #: See ``_MANY_RUNS``.
 _MANY_ENTRIES = 20_000
-#: Number of IDs in a run below which the IDs are looked up one by one.
+#: ``ends_of_parts`` looks up fewer IDs of a run than this one by one.
 _MANY_IDS = 32
 #: A page ends when it has this many bytes.
 _PAGE_BYTES = 512 * 1024

@@ -4,8 +4,8 @@ The entries are in the segment's *body*. It is plain at first (`engine.core.stre
 segment is cold (`engine.core.streams.compressed.packed.Packed`). If streams are stored on disk, it becomes a reference
 to the packed bytes (`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
 
-Only the last segment of a stream is *open*. The others are *sealed*: no entries are added, so replies can hold views of
-their buffers.
+Only the last segment of a stream can be *open*. The others are *sealed*: no entries are added to them, so replies can
+hold views of their buffers.
 
 Entries are removed in two ways: ``start`` advances over a trimmed head, and ``dead`` marks entries deleted in
 the middle. The entry at ``start`` is always live. A stream drops a segment without live entries.
@@ -32,14 +32,14 @@ from engine.core.streams.nodes import SegmentNodes
 SEGMENT_BYTES = 256 * 1024
 #: A segment is sealed if it has at least this many entries.
 SEGMENT_ENTRIES = 8000
-#: A segment is sealed only at a multiple of this number of entries, where Redis's nodes usually end, unless its size is
-#: ``_TOO_LARGE`` times ``SEGMENT_BYTES``.
+#: A segment is sealed at a multiple of this number of entries, because Redis's nodes usually end there. A segment of
+#: ``_TOO_LARGE`` times ``SEGMENT_BYTES`` is sealed at any number of entries.
 SEGMENT_STEP = 100
 _TOO_LARGE = 4
 
 _LIVE, _DEAD = b"\0", b"\1"
 
-#: The forms in which a segment stores its entries.
+#: The classes in which a segment stores its entries.
 Body = Plain | Packed | Stored
 
 
@@ -118,7 +118,7 @@ class Segment:
         self._sealed_queue.add(self)
 
     def want_columns(self) -> None:
-        """Request packing as columns, even of entries already packed as frames. Entries on disk keep their form."""
+        """Request packing as columns, even if the entries are already packed as frames. Entries on disk stay as is."""
         if not self.as_columns:
             self.as_columns = True
             if type(self.body) is Packed:
@@ -164,9 +164,9 @@ class Segment:
         return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
     def part(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
-        """Select the entries from ``begin`` on that fit, at least one; return their sizes and their total size.
+        """Return the sizes of the entries from ``begin`` on that fit (at least one), and their total size in bytes.
 
-        ``entry_bytes``: the average size of an entry.
+        ``sizes`` are the sizes of all entries to be added, and ``entry_bytes`` is their average.
         """
         count, used = len(self.body), self.body.data_size
         wanted = max(SEGMENT_BYTES - used, 0) // max(entry_bytes, 1)
@@ -359,7 +359,10 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without its removed entries. These are more than half, which amortises the cost."""
+        """Rewrite a sealed segment without its removed entries.
+
+        More than half of the entries from ``start`` on have been deleted, which amortises the cost.
+        """
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
@@ -376,7 +379,7 @@ class Segment:
         self.note_sealed()
 
     def still(self) -> Segment:
-        """Return a read-only snapshot of the live entries, unaffected by changes to the segment."""
+        """Return a read-only snapshot with the same body, unaffected by later deletions."""
         other = Segment(self._sealed_queue, self.body)
         other.start, other.dead_count, other.sealed = self.start, self.dead_count, True
         other.dead = None if self.dead is None else bytearray(self.dead)
@@ -429,7 +432,7 @@ class SealedQueue:
             self.relieve()
 
     def add_packed(self, segment: Segment) -> None:
-        """Queue a packed segment."""
+        """Queue a packed segment to be packed again as columns."""
         self._packed.append(weakref.ref(segment))
 
     def pop_packed(self, most: int) -> list[Segment]:
@@ -442,9 +445,9 @@ class SealedQueue:
         return found
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
-        """Remove up to ``most`` segments to be packed (or written to disk) from the first ``oldest`` segments.
+        """Remove references from the queue until ``most`` segments to be packed (or written to disk) are found.
 
-        Returns these segments, and the number of references removed from the queue.
+        Removes up to ``oldest`` references. Returns the segments found, and the number of references removed.
         """
         found: list[Segment] = []
         popped = 0

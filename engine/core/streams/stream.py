@@ -22,7 +22,7 @@ from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 
-#: Number of entries of one segment below which entries are deleted one by one.
+#: Fewer entries of a segment than this are deleted one by one.
 _MANY = 32
 #: Maximum number of stored segments that are folded (see ``_fold``) when a new segment starts.
 _FOLDED_AT_ONCE = 64
@@ -46,11 +46,12 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        #: The segments. A complete segment on disk is represented by its body alone: see ``_fold``.
+        #: The segments. A segment whose body is on disk and is its complete state is represented by this body: see
+        #: ``_fold``.
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
-        #: Number of leading segments that are on disk and have been folded if they are complete.
+        #: Number of leading segments that ``_fold`` has processed. It does not process them again.
         self._folded = 0
         #: Number of live entries.
         self.length = 0
@@ -101,16 +102,17 @@ class Stream:
 
     @property
     def open_length(self) -> int:
-        """The number of live entries in the open segment; 0 without an open segment."""
+        """The number of live entries in the open segment; 0 if no segment is open."""
         tail = self._segments[-1] if self._segments else None
         return tail.live if type(tail) is Segment and not tail.sealed else 0
 
     # -- folded segments --------------------------------------------------------------------------------------------
 
     def _fold(self, most: int) -> None:
-        """Replace up to ``most`` segments that are newly on disk with their bodies, if the body is the complete state.
+        """Replace segments with their bodies, if the body is on disk and is the complete state of the segment.
 
-        Folded segments never change, so images of the stream share them. They also take less memory.
+        Processes up to ``most`` segments, and stops at the first segment that is not on disk. Folded segments never
+        change, so images of the stream share them. They also take less memory.
         """
         segments = self._segments
         for number in range(self._folded, min(self._folded + most, len(segments))):
@@ -123,7 +125,7 @@ class Stream:
             self._folded = number + 1
 
     def _at(self, number: int) -> Segment:
-        """Return a segment for reading."""
+        """Return the segment with this number, for reading."""
         found = self._segments[number]
         if type(found) is Segment:
             return found
@@ -134,7 +136,7 @@ class Stream:
         return segment
 
     def _unfold(self, number: int) -> Segment:
-        """Return a segment for a change, or for deriving its nodes. A folded segment is unfolded."""
+        """Return the segment with this number, for a change or for deriving its nodes. Unfold it if it is folded."""
         segment = self._segments[number] = self._at(number)
         return segment
 
@@ -154,7 +156,7 @@ class Stream:
             yield segment, begin, end
 
     def runs(self, low: int, high: int) -> Iterator[Run]:
-        """Yield the live entries with low <= ID <= high, in order."""
+        """Yield the live entries with low <= ID <= high as runs, in order."""
         for segment, begin, end in self._stretches(low, high):
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
@@ -210,11 +212,11 @@ class Stream:
         return Frames(len(parts), parts)
 
     def parts(self, low: int, high: int) -> list[Run]:
-        """Return immutable snapshots of the segments of [low, high], which can include deleted entries."""
+        """Return (snapshot of a segment, i, j) for each segment of [low, high]; its entries [i, j), live or dead."""
         return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:
-        """Request packing as columns for the segments of [low, high]."""
+        """Request that the segments of [low, high] are packed as columns."""
         for segment, *_ in self._stretches(low, high):
             segment.want_columns()
 
@@ -227,7 +229,7 @@ class Stream:
         return _ids_of(id_columns(self.first_runs(0, MAX_ID, count)))
 
     def _find(self, entry_id: int) -> tuple[int, int]:
-        """Return (segment number, index) of a live entry, (0, -1) if not found."""
+        """Return (segment number, index) of a live entry; the index is -1 if there is no such entry."""
         if not self._segments:
             return 0, -1
         number = self._locate(entry_id)
@@ -237,7 +239,7 @@ class Stream:
         return self._find(entry_id)[1] >= 0
 
     def stores(self, entry_id: int) -> bool:
-        """Return whether the segment whose ID range contains ``entry_id`` is on disk, without reading it."""
+        """Return, without reading the disk, whether the segment whose ID range contains ``entry_id`` is on disk."""
         number = self._locate(entry_id)
         segment = self._segments[number] if self._segments else None
         body = segment.body if isinstance(segment, Segment) else segment
@@ -269,7 +271,7 @@ class Stream:
         return total
 
     def nth_after(self, after: int, n: int) -> int:
-        """Return the ID of the n-th live entry (from 1) after ``after``; 0 if there are fewer."""
+        """Return the ID of the n-th live entry (from 1) after ``after``; 0 if fewer than ``n`` entries follow."""
         for number in range(self._locate(after), len(self._segments)):
             if type(body := self._segments[number]) is Stored and self._firsts[number] > after and n > len(body):
                 n -= len(body)
@@ -316,16 +318,16 @@ class Stream:
         return None
 
     def keep_limits(self) -> None:
-        """Record the node limits for existing entries. Must be called before the limits change."""
+        """Record that the current node limits applied to all existing entries. Call this before the limits change."""
         for segment in map(self._unfold, range(len(self._segments))):
             segment.nodes.keep_limits(len(segment), self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
-        """Return (first ID, last ID, live entries) of every node."""
+        """Return (first ID, last ID, live entries) of every node with live entries, oldest first."""
         return extents(self.segments(), self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:
-        """Return the numbers of nodes and of radix tree nodes that would hold them; estimated for long streams."""
+        """Return the number of nodes, and of radix tree nodes that would hold them. Both are estimates if many."""
         count = len(self._segments)
         first = [self._unfold(number) for number in range(min(count, COUNTED_SEGMENTS))]
         return count_nodes(first, count, self.storage.limits, self.length)
@@ -382,7 +384,10 @@ class Stream:
         return True
 
     def bring_in(self, entry_ids: list[int]) -> None:
-        """Load the segments of these entries from disk, so that an UnreadableError is raised before any change."""
+        """Load the segments of these entries from disk. Raises UnreadableError if a segment cannot be read.
+
+        Callers do this before a change, so that such an error does not leave it half done.
+        """
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
                 body = self._at(number).body
@@ -433,7 +438,7 @@ class Stream:
         """Update the list of segments after deletions in one of them."""
         segment = self._unfold(number)
         if not segment.dead_count:
-            # The segment is empty, was rewritten, or starts with a later entry.
+            # The segment was rewritten, or all its deleted entries were at the head.
             if not segment.live:
                 self._drop_segment(number)
             else:

@@ -2,7 +2,7 @@
 
 Exact trimming removes entries from the head. Approximate trimming removes whole nodes of the node map
 (``engine.core.streams.nodes``). The policy applies to groups' references to trimmed entries. KEEPREF keeps pending
-records, DELREF removes them too, and ACKED does not trim entries that a group still needs.
+records of trimmed entries, DELREF removes these records, and ACKED does not trim entries that a group still needs.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Trim:
         return removed
 
     def _trim_sealed(self, stream: Stream) -> int:
-        """Trim the sealed segments exactly with DELREF, which needs no nodes."""
+        """Trim sealed segments exactly, with the policy DELREF; return the number removed. This needs no nodes."""
         count = min(self.excess(stream), stream.length - stream.open_length)
         if not count:
             return 0
@@ -163,7 +163,7 @@ class Trim:
     def _trim_node(self, stream: Stream, first_id: int, last_id: int, *, whole: bool) -> int:
         """Trim a node's entries beyond the threshold, as far as the policy allows; return the number removed.
 
-        ``whole``: remove the whole head node.
+        ``whole``: whether to remove all entries of the node, which must be the stream's oldest node.
         """
         entry_ids, dropped = stream.ids(first_id, last_id), 0
         if whole:

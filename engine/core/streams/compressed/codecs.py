@@ -1,10 +1,10 @@
 """The codecs of cold segments. Each chunk is compressed separately, so it can be read without the others.
 
-The zstd of ``zstandard`` compresses all chunks in one call, without the GIL, and keeps the compressor's state between
+The package ``zstandard`` compresses all chunks in one call, without the GIL, and keeps the compressor's state between
 chunks. Arrow's zstd creates a new state for each chunk, which takes longer than compressing the chunk. The reason is
 that a new state queries the CPU's features, which traps to the hypervisor on a virtual machine. Arrow also acquires and
-releases the GIL for every chunk, which delays the event loop. Earlier versions of the engine could write lz4, which
-Arrow still reads.
+releases the GIL for every chunk, which delays the event loop. Arrow still decompresses the lz4 chunks that earlier
+versions of the engine could write.
 """
 
 from __future__ import annotations

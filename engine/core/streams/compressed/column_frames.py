@@ -33,7 +33,7 @@ MOST_ID = 41
 #: Space for columns in the source, between the prefix and the heads, in bytes.
 _ROOM = 1 << 15
 _COLUMNS = MOST_ID + _ROOM
-#: Number of frames below which frames are assembled one by one.
+#: Fewer frames than this are assembled one by one.
 _FEW = 6
 
 
@@ -98,7 +98,7 @@ class FrameMaker:
         return made[2 : total + 2].tobytes(), at[:: 1 + 2 * words]
 
     def _few(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Assemble the frames one by one, and return the same as ``frames``."""
+        """Assemble the frames one by one, and return the same result as ``frames``."""
         names, found, text = self._names, [], bytes(data)
         for begins, sizes in zip(starts.T.tolist(), lengths.T.tolist(), strict=True):
             entry_id, *values = (text[begin : begin + size] for begin, size in zip(begins, sizes, strict=True))

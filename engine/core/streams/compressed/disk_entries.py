@@ -21,9 +21,9 @@ from engine.core.streams.entries import IdColumns
 from streamwire.entry_batch import EntryBatch
 
 _CODECS = ("lz4", "zstd")
-#: Added to the codec's number if the chunks are columns.
+#: Added to the codec's index in ``_CODECS`` if the chunks are columns.
 _OF_COLUMNS = len(_CODECS)
-#: Form, number of chunks, and size of ``blob`` in bytes. The index arrays and ``blob`` follow.
+#: Number from ``form_of``, number of chunks, and size of ``blob`` in bytes. The index arrays and ``blob`` follow.
 _HEAD = struct.Struct("<III")
 Buffer = bytes | memoryview
 
@@ -75,7 +75,7 @@ class Stored:
         return 0 if packed is None else len(packed.blob) + packed.cached_bytes
 
     def packed(self) -> Packed:
-        """Return the packed entries, from the cache or the disk. Raises UnreadableError."""
+        """Return the packed entries, from the cache or the disk. Raises UnreadableError if the disk read fails."""
         found: Packed | None = self.cache.block(self.number)
         if found is None:
             data = self.place.read()
@@ -116,12 +116,12 @@ class Stored:
         return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:
-        """Return the same entries, at the same place, with another cache."""
+        """Return the same entries, at the same location on disk, with another cache."""
         return Stored(self.place, self._count, self.data_size, self.last_id, cache, self.number)
 
 
 def form_of(packed: Packed) -> int:
-    """Return the number that states in files which codec the chunks have, and whether they are columns."""
+    """Return the number that represents, in files, the chunks' codec and whether they are columns."""
     return _CODECS.index(packed.codec) + (_OF_COLUMNS if isinstance(packed, PackedColumns) else 0)
 
 

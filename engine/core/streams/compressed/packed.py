@@ -51,7 +51,7 @@ from streamwire.entry_batch import EntryBatch
 #:     32 KiB   35 ns per entry   +36 to 41 %                                +3 %
 CHUNK_BYTES = 24 * 1024
 
-#: Maximum number of entries of a short read.
+#: A read of up to this many entries is a short read (see ``Packed._indexed_for``).
 SHORT_READ = 256
 #: Number of short reads of a span after which the span gets a full index.
 SHORT_READS = 3
@@ -112,7 +112,7 @@ class Packed:
         self.bind()
 
     def bind(self) -> None:
-        """Set the columns from ``column_bounds`` and ``blob``, once these are filled."""
+        """Set the columns from ``column_bounds`` and ``blob``. Call this whenever these two have been set."""
         self.sizes: _Column
         self.ms: _Column
         self.seq: _Column
@@ -339,7 +339,7 @@ class Packed:
             low = end
 
     def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # for PackedColumns
-        """Return the fields of the entries [low, high) as columns; None if stored as frames. Needs low < high."""
+        """Return None, because the entries are stored as frames."""
         return None
 
     def unpacked(self) -> Plain:

@@ -43,7 +43,7 @@ _SIZE = struct.Struct("<I")
 
 
 def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> bytes:
-    """Return the data stored before the chunks. ``most``: the maximum length of each name's values."""
+    """Return the head that is stored before the chunks. ``most``: the maximum length of each field's values."""
     rest = [b"%b%b%c" % (_SIZE.pack(len(name)), name, length) for name, length in zip(names, most, strict=True)]
     return b"".join([b"%c" % len(prefix), prefix, *rest])
 
@@ -79,7 +79,7 @@ class _Head:
 
 
 class _Words(Span):
-    """Columns of adjacent chunks."""
+    """Span with the decompressed columns of adjacent chunks."""
 
     __slots__ = ("chunks",)
 
@@ -88,7 +88,7 @@ class _Words(Span):
 
 
 class _Made(Span):
-    """Frames rebuilt from a chunk's columns."""
+    """Span with the frames rebuilt from a chunk's columns."""
 
     __slots__ = ("begins",)
 

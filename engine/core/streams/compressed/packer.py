@@ -5,8 +5,8 @@
    hold the GIL, so it runs in another thread.
 3. ``Packing.finish`` assembles the packed entries, on the event loop.
 
-Steps 1 and 3 in another thread would contend with commands for the GIL, which costs commands more than running these
-steps on the event loop.
+In another thread, steps 1 and 3 would contend with commands for the GIL. This would delay commands more than running
+these steps on the event loop.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from streamwire.entry_batch import Values
 
 #: Maximum number of fields of entries that are packed as columns.
 _MOST_FIELDS = 32
-#: Maximum share of values in the frames' bytes of such entries. Columns save only the bytes that are not values, and
-#: rebuilding frames takes time for every byte.
+#: Entries are packed as columns only if values make up at most this share of their frames' bytes. Columns save only the
+#: bytes that are not values, and rebuilding frames takes time for every byte.
 _MOST_VALUES = 0.5
 
 _Fields = tuple[tuple[bytes, ...], bytes, list[Values]]
@@ -102,7 +102,10 @@ def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
 
 
 def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
-    """Return the field names, the IDs' common prefix, and the columns of words; None if columns do not save enough."""
+    """Return the field names, the IDs' common prefix, and the columns; None if columns do not save enough.
+
+    The first column holds the IDs without their prefix, and the others hold the values of each field.
+    """
     batch = batch_of(plain.data, edges)
     if batch is None or len(batch.names) > _MOST_FIELDS:
         return None

@@ -100,7 +100,7 @@ class SpanCache:
             self._block_bytes -= freed
 
     def add_frame_maker(self, header: bytes, maker: Any) -> None:
-        """Cache a frame maker, and evict the oldest one above the maximum number."""
+        """Cache a frame maker. Evict the oldest one if the maximum number is already cached."""
         if len(self.frame_makers) == _FRAME_MAKERS:
             del self.frame_makers[next(iter(self.frame_makers))]
         self.frame_makers[header] = maker
