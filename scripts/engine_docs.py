@@ -11,7 +11,7 @@ import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
 from engine.settings.directives import DIRECTIVES, Directive, Mark
-from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, OnlyAsItIs, YesNo
+from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, OnlyOneOf, YesNo
 from engine.settings.special_kinds import VersionOfFiles
 from scripts.generated import ROOT, Part
 
@@ -66,7 +66,7 @@ def _item(text: str) -> str:
 
 
 def _values(kind: Kind) -> str:
-    if isinstance(kind, OnlyAsItIs):
+    if isinstance(kind, OnlyOneOf):
         return " ".join(f"`{kind.text(value).decode()}`" for value in kind.values) + " only"
     if isinstance(kind, YesNo):
         return ""
@@ -95,7 +95,7 @@ def directives() -> str:
     names = " ".join(
         f"{directive.name} ({directive.alias})" if directive.alias else directive.name for directive in stored
     )
-    only = [directive for directive in stored if isinstance(directive.kind, OnlyAsItIs)]
+    only = [directive for directive in stored if isinstance(directive.kind, OnlyOneOf)]
     exceptions = "".join(
         f" `{directive.name}` may only be {_values(directive.kind).removesuffix(' only')}." for directive in only
     )

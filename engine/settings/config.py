@@ -34,7 +34,7 @@ def directive(name: str) -> Directive:
 
 
 class Config:
-    """Values of all directives. Look-ups accept no aliases, and are nearly as fast as a dictionary's."""
+    """Values of all directives. Look-ups accept no aliases, and are nearly as fast as those of a dictionary."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {name: definition.default for name, definition in DIRECTIVES.items()}
@@ -161,7 +161,7 @@ class Config:
             raise ConfigError(f"{where}: {definition.name}: {error}") from None
 
     def put(self, name: str, word: bytes) -> None:
-        """Set a directive to one word, as a line of the file does. Raises ConfigError."""
+        """Set a directive to one word, as a line of the file does. Raises ConfigError if the word is rejected."""
         self._put(name, [word], name)
 
     def note(self, name: str, value: Any) -> None:

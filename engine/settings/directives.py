@@ -1,9 +1,9 @@
 """The table of redis.conf's directives: name, kind of value, default, range, and whether it can change at run time.
 
-Flags, configuration files and CONFIG read it. A directive that is not marked ``ACTS`` has no effect. It is accepted and
-shown, so that files and tools written for Redis work. Defaults are Redis's.
+Flags, configuration files and CONFIG use this table. A directive that is not marked ``ACTS`` has no effect. It is
+accepted and shown, so that files and tools written for Redis work. The defaults of Redis's directives are Redis's.
 
-To add a directive, add a row. If no kind fits its value, add one to ``engine.settings.kinds``.
+To add a directive, add a row. If no kind fits its value, add a kind to ``engine.settings.kinds``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.settings.kinds import (
     Memory,
     MemoryOrPercent,
     Octal,
-    OnlyAsItIs,
+    OnlyOneOf,
     Text,
     Words,
     YesNo,
@@ -305,7 +305,7 @@ _TABLE: tuple[Directive, ...] = (
     _integer("min-replicas-max-lag", 10, 0, I32_MAX, ACTS, alias="min-slaves-max-lag"),
     _choice("propagation-error-behavior", "ignore", "ignore panic panic-on-replicas"),
     # cluster
-    _special("cluster-enabled", OnlyAsItIs(YesNo(), (False,), settings.NO_CLUSTER), "no", FIXED),
+    _special("cluster-enabled", OnlyOneOf(YesNo(), (False,), settings.NO_CLUSTER), "no", FIXED),
     _text("cluster-config-file", "nodes.conf", FIXED),
     _integer("cluster-port", 0, 0, 65535, FIXED),
     _integer("cluster-node-timeout", 15000, 0, I64_MAX),

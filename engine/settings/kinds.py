@@ -240,7 +240,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyAsItIs:
+class OnlyOneOf:
     """A value of ``kind``, restricted to the ``values`` that the engine supports. ``why``: error for other values."""
 
     kind: Kind

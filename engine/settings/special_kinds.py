@@ -91,7 +91,10 @@ class SavePoints:
 
 
 class OutputLimit(NamedTuple):
-    """Unread bytes at which a client is disconnected: ``hard`` at once, ``soft`` after ``seconds``. 0 is no limit."""
+    """Limits of a client's unread bytes. A limit of 0 means no limit.
+
+    A client is disconnected when it reaches ``hard``, or after ``seconds`` at ``soft`` or above.
+    """
 
     hard: int
     soft: int

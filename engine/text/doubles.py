@@ -75,7 +75,7 @@ def text(value: float) -> bytes:
     if decimals == "0":
         decimals = ""
     digits = whole + decimals
-    #: The number is its digits, without zeros at either end, times ten to the power of ``last``.
+    # In the end, the number equals ``digits``, without zeros at either end, times ten to the power of ``last``.
     last = int(power or 0) - len(decimals)
     stripped = digits.rstrip("0")
     last += len(digits) - len(stripped)

@@ -95,7 +95,7 @@ def _plain(pattern: bytes) -> Matcher | None:
 
 
 def _quick(expression: re.Pattern[bytes], longest: int, otherwise: Matcher) -> Matcher:
-    """Return a matcher that uses the expression for texts of up to ``longest`` bytes, else ``otherwise``."""
+    """Return a matcher that uses the expression up to ``longest`` bytes, and ``otherwise`` for longer texts."""
     fullmatch = expression.fullmatch
 
     def matched(text: bytes) -> bool:
@@ -233,13 +233,13 @@ class _ByParts:
         if not end or end < self._least:
             return False
         (first, at), *others = self._parts
-        if not _stands(first, text, 0):
+        if not _matches_at(first, text, 0):
             return False
         if not others:
             return at == end
         last, size = others.pop()
         end -= size
-        if not _stands(last, text, end):
+        if not _matches_at(last, text, end):
             return False
         steps = _STEPS
         for part, size in others:
@@ -275,7 +275,7 @@ def _first_position(part: _Part, size: int, text: bytes, at: int, end: int, step
         steps -= len(part)
         if steps < 0:
             break
-        if _stands(part, text, at):
+        if _matches_at(part, text, at):
             return at, steps
         at += 1
     return -1, steps
@@ -291,7 +291,7 @@ def _longest_text(part: _Part) -> tuple[bytes, int]:
     return longest, offset
 
 
-def _stands(part: _Part, text: bytes, at: int) -> bool:
+def _matches_at(part: _Part, text: bytes, at: int) -> bool:
     """Return whether the part matches at this position of the text, which must be long enough."""
     for element in part:
         if isinstance(element, bytes):

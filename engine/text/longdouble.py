@@ -16,8 +16,9 @@ _MIN = Fraction(1, 1 << 16445)
 DECIMAL = re.compile(rb"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
 HEX = re.compile(rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?\d+))?")
 INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
-#: Maximum exponent: a larger one is out of range for any mantissa of up to _MAX_LENGTH digits.
+#: Maximum exponent. A greater exponent is out of range for any mantissa of up to ``_MAX_LENGTH`` digits.
 _MAX_EXPONENT = 20_000
+#: Maximum length of a number in bytes, as in Redis.
 _MAX_LENGTH = 5_119
 #: Number of digits to convert at a time: Python rejects numbers of more than 4,300 digits.
 _DIGITS_AT_ONCE = 2_000

@@ -49,7 +49,7 @@ class AddRun(XaddRun):
 
 
 def next_start(data: bytes) -> int:
-    """Return the likely start of the next XADD after the first command of ``data``; 0 without a further XADD."""
+    """Return the likely start of the first XADD after the first command of ``data``; 0 if no XADD follows."""
     name = data.find(b"\r\n$4\r\nXADD\r\n")
     line = data.rfind(b"\r\n*", 0, max(name, 0))
     return line + 2 if line > 0 else 0
@@ -62,7 +62,7 @@ class Scanner:
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
-        #: Number of commands seen without a matching expression since the last one was compiled.
+        #: Number of commands without a matching expression, counted since an expression was last compiled.
         self._seen = 0
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None

@@ -119,7 +119,7 @@ def _bulk(reply: bytes, out: Out) -> None:
 
 
 def _strings(items: Sequence[Reply]) -> bytes | None:
-    """Return the bytes of many short strings; None if the items are few, or others than short strings."""
+    """Return the bytes of many short strings; None if there are few items, or some are not short strings."""
     if len(items) <= _MANY or {*map(type, items)} != {bytes}:
         return None
     parts: list[Any] = [_CRLF] * (2 * len(items) + 1)

@@ -68,7 +68,7 @@ class Pattern(NamedTuple):
     body: int
     #: Pairs (group of the length in the header, group of the word) for words of arbitrary length.
     unverified: list[tuple[int, int]]
-    #: Bytes of a command outside key, ID and body.
+    #: Number of bytes of a command that are in none of the groups for key, ID and body.
     outside: int
     #: Words before the fields; empty for each word that is not constant.
     head: list[bytes]
@@ -115,8 +115,9 @@ def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
 
 
 def form_of(words: list[bytes], head: int) -> Form:
-    """Return the form of one command. Its ID and values may vary in length; its key and fields are constant until
-    ``joined``.
+    """Return the form of one command.
+
+    The ID and the values may vary in length. The key and the field names are constant until ``joined`` widens them.
     """
     entry_id = words[head - 1]
     body = list(map(_constant, words[head:]))

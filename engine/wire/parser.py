@@ -2,8 +2,8 @@ r"""Request parser: bytes in, split anywhere; commands out, each a list of bytes
 
 The scalar parser (``RequestParser._scalar``) defines requests. It is exactly as strict as Redis:
 
-    *N\r\n, then N times $L\r\n<L bytes> and any two bytes                    a command; N <= 0 is skipped
-    a line that does not begin with *                                         an inline command; empty is skipped
+    *N\r\n, then N times $L\r\n<L bytes> and any two bytes      a command; skipped if N <= 0
+    a line that does not begin with *                           an inline command; skipped if the line is empty
 
 A header ends at the first \r; the byte after it is skipped unchecked. Numbers are canonical decimals.
 
@@ -34,7 +34,7 @@ NO_AUTH_WORDS = 10
 #: Maximum length of a word before a client has authenticated.
 NO_AUTH_BULK = 16384
 
-#: Number of words above which parsing would delay other clients.
+#: Parsing more words than this at once would delay other clients.
 _MANY_WORDS = 1000
 
 _STAR, _DOLLAR = b"*$"
@@ -111,7 +111,10 @@ class RequestParser:
         self.at_boundary = True
 
     def takes_long(self, data: bytes) -> bool:
-        """Return whether ``data`` continues or starts a command of thousands of words."""
+        """Return whether ``data`` seems to start a command of 10,000 words or more, or continues such a command.
+
+        A command that has been parsed up to its last ``_MANY_WORDS`` words does not count.
+        """
         begins = data[:1] == b"*" and data[1:6].isdigit() and self.at_boundary
         return begins or self._left > _MANY_WORDS
 
@@ -167,10 +170,10 @@ class RequestParser:
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Parse ``data`` up to the end of the incomplete command; return a list with the command if it is complete,
-        and the rest of ``data``.
+        """Parse ``data`` up to the end of the incomplete command.
 
-        Only for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
+        Return a list with the command, which is empty if ``data`` does not complete it, and the rest of ``data``. Only
+        for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
         """
         commands: Commands = []
         if self._tail:
@@ -185,7 +188,7 @@ class RequestParser:
     # -- the definition -----------------------------------------------------------------------------------------------
 
     def _scalar(self, data: bytes, at: int, commands: Commands, only_one: bool) -> int:
-        """Parse ``data`` from ``at`` on, at most one command if ``only_one``; return where parsing stopped.
+        """Parse ``data`` from ``at`` on (one command at most if ``only_one``); return the offset where parsing stopped.
 
         An incomplete command at the end of ``data`` is kept.
         """
@@ -246,7 +249,7 @@ class RequestParser:
     def _words(self, data: bytes, at: int) -> int:
         """Parse words of the incomplete command from ``at`` on; return the position where parsing stopped.
 
-        Return -1 if a word or its header is incomplete, which is then kept, or wrong.
+        Return -1 if a word or its header is wrong, or is incomplete. Incomplete bytes are kept.
         """
         argv = self._argv
         size = len(data)
@@ -329,7 +332,7 @@ class RequestParser:
     # -- the fast path ------------------------------------------------------------------------------------------------
 
     def _by_hiredis(self, data: bytes, start: int, commands: Commands) -> int:
-        r"""Parse ``data`` from ``start``, a ``*``, on; return the start of the rest, ``start`` if nothing was parsed.
+        r"""Parse ``data`` from the ``*`` at ``start`` on; return the offset after the parsed commands.
 
         hiredis parses values of all RESP3 types. They are requests only if every value is an array whose elements are
         all bulk strings. Anything else is detected:
@@ -339,8 +342,8 @@ class RequestParser:
         * Other types that become bytes begin with ``+``, ``=`` or ``(``. If these bytes occur anywhere, the commands
           are encoded again, and must give the same bytes.
 
-        hiredis itself refuses numbers that are not canonical and headers that end in anything but \r\n. It never sees
-        arrays of 10,000 words or more, because it allocates all elements when it reads the header.
+        hiredis itself refuses numbers that are not canonical and headers that end in anything but \r\n. Arrays of
+        10,000 words or more are not passed to hiredis, because it allocates all elements when it reads the header.
         """
         if _BIG_ARRAY.search(data, start) is not None:
             return start
@@ -381,8 +384,9 @@ def _cache(data: bytes, argv: list[bytes]) -> None:
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
-    """Return the likely start of the last command of ``data[start:end]``; parsing the bytes before it verifies the
-    guess.
+    """Return the likely start of the last command of ``data[start:end]``.
+
+    Parsing the bytes before this start verifies the guess.
     """
     for _ in range(8):
         end = data.rfind(b"\r\n*", start, end)

@@ -30,7 +30,7 @@ from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 _LEAST = 1 << 16
 #: Maximum number of bytes examined together.
 _MOST = 1 << 19
-#: Number of commands below which the caller's other parsers are faster.
+#: For fewer commands than this, the caller's other parsers are faster.
 _FEW = 64
 #: Maximum number of calls to skip after failed attempts.
 _LONGEST_REST = 63
@@ -107,7 +107,7 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
 def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints, Ints, Words, Words, int] | None:
     """Return the proven commands: their starts, the ends of their IDs, the IDs, and the end of the last command.
 
-    None if there are fewer than ``_FEW``.
+    Return None if fewer than ``_FEW`` commands are proven.
     """
     data = np.frombuffer(room, np.uint8)
     limit = len(room) - _BEHIND
@@ -133,7 +133,10 @@ def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints,
 
 
 def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words]:
-    """Return the IDs. IDs that do not ascend, or whose milliseconds have another number of digits, are mismatches."""
+    """Return the IDs.
+
+    A command whose ID does not ascend, or whose milliseconds do not have ``ms_digits`` digits, counts as a mismatch.
+    """
     begins, seq_digits = entry_ids.begins, entry_ids.sizes - (ms_digits + 1)
     bad = (seq_digits < 1) | (seq_digits > _SEQ_DIGITS) | np.zeros(len(begins), np.bool_)
     behind = walker.words(begins + ms_digits)

@@ -40,7 +40,7 @@ def pieces(stream: Stream) -> Iterable[tuple[int, Segment | Stored]]:
 
 
 def segment_at(stream: Stream, number: int) -> Segment:
-    """Return a segment of a stream for reading."""
+    """Return the segment of a stream with this number, for reading."""
     return stream._at(number)
 
 
@@ -60,7 +60,7 @@ def pending_of(blocks: list[Block]) -> PendingList:
 
 
 def add_block(pending: PendingList, block: Block) -> None:
-    """Append a block to a pending list. The block's IDs must be greater than all in the list."""
+    """Append a block to a pending list. The block's IDs must be greater than all IDs in the list."""
     pending._blocks.append(block)
     pending._firsts.append(block.id_at(0))
     pending._size += len(block)

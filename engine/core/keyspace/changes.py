@@ -92,7 +92,7 @@ class Changes:
         self.on_event: OnEvent | None = None
         #: Whether due keys are removed in the background, and not only on access.
         self.expires_actively = True
-        #: Until this time (milliseconds) due keys are hidden but not removed; maintained by ``hold_expiry``.
+        #: Until this time (milliseconds since the epoch), due keys are hidden but not removed. ``hold_expiry`` sets it.
         self.expiry_held_until = 0
         self._expiry_holders: dict[str, int] = {}
         #: Time before which no key expires, in milliseconds since the epoch.
@@ -121,9 +121,9 @@ class Changes:
         self.recording = bool(self._recorders) and not held
 
     def hold_expiry(self, who: str, until: int) -> None:
-        """Hide due keys instead of removing them, until this time (milliseconds). ``until`` 0 ends the hold of ``who``.
+        """Hide due keys instead of removing them, until this time in milliseconds since the epoch.
 
-        ``who`` names the holder: a pause, or a master that will send the deletions.
+        ``who`` names the holder: a pause, or a master that will send the deletions. An ``until`` of 0 ends its hold.
         """
         self._expiry_holders[who] = until
         self.expiry_held_until = max(self._expiry_holders.values())
@@ -196,7 +196,7 @@ class Changes:
             self.on_event(kind, event, key, db)
 
     def watch(self, watcher: Watcher, db: int, key: bytes, *, expired: bool) -> None:
-        """Notify ``watcher`` when the key changes. ``expired``: whether the key is due but not yet removed."""
+        """Make the transaction of ``watcher`` fail if the key changes. ``expired``: whether the key is due already."""
         pair = db, key
         if pair not in watcher.watching:
             watcher.watching[pair] = expired

@@ -47,7 +47,7 @@ def type_name(value: Value) -> bytes:
 
 
 class Database:
-    """The keys of one database. Every lookup first removes the key if it is due."""
+    """The keys of one database. The lookup of a due key removes the key, or hides it while expiry is held."""
 
     def __init__(self, index: int, changes: Changes) -> None:
         self.index = index
@@ -332,7 +332,7 @@ class Database:
         self.changes.next_expiry = min(self.changes.next_expiry, deadline)
 
     def is_due(self, key: bytes) -> bool:
-        """Return whether the key is due but not yet removed."""
+        """Return whether the key is due but not yet removed. No key is due while effects are replayed."""
         deadline = self._expires.get(key)
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
@@ -355,7 +355,7 @@ class Database:
         self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
-        """Remove keys and hash fields that are due at ``now``, checking about ``limit`` deadlines at most.
+        """Remove keys and hash fields that are due at ``now``. Stop after approximately ``limit`` deadlines.
 
         Returns the number of removed keys plus the number of field deadlines checked.
         """
@@ -389,9 +389,9 @@ class Database:
             self.changes.next_expiry = min(self.changes.next_expiry, deadline)
 
     def _expire_fields(self, key: bytes, now: int, most: int) -> int:
-        """Remove due fields of a hash among the ``most`` earliest deadlines, and register the remaining deadlines.
+        """Check up to ``most`` deadlines of a hash's fields, the earliest first, and remove the fields that are due.
 
-        Returns the number of deadlines checked.
+        Registers the remaining deadlines, and returns the number of deadlines checked (at least 1 for a hash).
         """
         fields = self.peek(key)
         self._hashes.pop(key, None)
@@ -451,7 +451,7 @@ class Database:
                 watcher.dirty_exec = True
 
     def signal(self, key: bytes, *, replaced: bool = False) -> None:
-        """Wake clients that wait for ``key``, which may have data for them or may have been deleted.
+        """Note that clients waiting for ``key`` must be woken: it may have data for them, or may have been deleted.
 
         ``replaced``: whether the value was replaced since the clients blocked, so that all of them must check it.
         """

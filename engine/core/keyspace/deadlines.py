@@ -2,7 +2,7 @@
 
 Every new deadline is pushed onto a heap. Replaced and removed deadlines stay in the heap as stale entries, and are
 skipped when they are due. If most of the heap is stale, a new heap is started. Each new deadline then moves a few
-deadlines from the former heap to the new one, so that no command has to move all of them.
+deadlines from the former heap to the new one, so that a command rarely has to move all of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _MOVED = 4
 _TIME_BYTES = 8
 #: Number added to each entry's deadline, because deadlines can be negative.
 _OFFSET = 1 << 63
-#: Heap size up to which any number of stale deadlines is tolerated.
+#: A heap of up to this many deadlines is kept even if all of them are stale.
 _SMALL = 64
 
 #: Entries: the deadline as a big-endian number, followed by the key. The entries are not tuples, because the garbage
-#: collector tracks tuples: it counts allocations minus deallocations, so it would start late while old entries are
-#: replaced by new ones, and then take long.
+#: collector tracks tuples. It counts allocations minus deallocations. While new tuples replace old ones, it would start
+#: late, and then take long.
 Heap = list[bytes]
 
 
@@ -136,9 +136,9 @@ class Deadlines:
         return {key for key in found if self._by_key.get(key, now + 1) <= now}
 
     def pop_due(self, now: int, most: int) -> list[bytes]:
-        """Return the keys that are due at ``now``, among the ``most`` earliest deadlines in the heap.
+        """Remove up to ``most`` deadlines that are due at ``now`` from the heap; return their keys.
 
-        These deadlines are removed from the heap, but stay in ``by_key``.
+        Keys of stale deadlines are left out, and a key can occur repeatedly. ``by_key`` does not change.
         """
         due: list[bytes] = []
         end = _start(now + 1)

@@ -151,7 +151,7 @@ def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None
 
 
 def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
-    """Collect the ``parts`` made from several values in steps.
+    """Collect, in steps, the ``parts`` that are made from several values.
 
     Each part is made from about as many elements as one list of ``in_parts``. All parts show the same moment: if one of
     the values changes before the last step, all parts are made again at once. The values do not change between the last

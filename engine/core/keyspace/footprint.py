@@ -26,7 +26,8 @@ from engine.core.streams.stream import Stream
 _size_of: Callable[[object], int] = methodcaller("__sizeof__")
 #: Size of a dictionary entry: hash, key, value, and its share of an index table that is two thirds full.
 _DICT_ENTRY = 36
-#: Overhead of a key besides its bytes: its entry in the table of slots, its slot, and an element of three lists.
+#: Overhead of a key besides its bytes: its entry in the table of slots, its slot, and its element in each of three
+#: lists.
 _PER_KEY = _DICT_ENTRY + 32 + 3 * 8
 
 #: Bytes per member of a sorted set, besides the member: its score, and its positions in the order.

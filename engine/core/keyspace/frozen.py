@@ -117,7 +117,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """Freezes a large value in steps. After the last step, ``value`` is the source as it was before the first step."""
+    """Freezes a large value in steps. After the last step, ``value`` equals the source before the first step."""
 
     __slots__ = ("_copying", "value")
 
@@ -151,7 +151,7 @@ _OVER = object()
 
 
 def let_go(value: Any) -> None:
-    """Empty a frozen value in small steps, between which other threads can run."""
+    """Empty a frozen value in small steps, between which other threads can run. Other values are ignored."""
     if not isinstance(value, FrozenHash | FrozenMembers | FrozenSortedSet):
         return
     for table in value.tables():

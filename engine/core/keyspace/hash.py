@@ -106,7 +106,7 @@ class Hash(Elements[bytes]):
         return self.deadlines is not None and self.deadlines.get(field, _NEVER) <= now
 
     def pop_due(self, now: int, most: int) -> tuple[list[bytes], int]:
-        """Return the due fields among the ``most`` earliest deadlines, and the number of deadlines checked.
+        """Check up to ``most`` deadlines, the earliest first; return the fields that are due, and the number checked.
 
         The caller must remove the fields. The number includes deadlines that have been replaced.
         """
@@ -137,7 +137,7 @@ class LiveFields:
         return self.fields[name]
 
     def get(self, name: bytes, default: bytes | None = None) -> bytes | None:
-        """Return the value of a field."""
+        """Return the value of a field; ``default`` if the field is missing or due."""
         return self.fields[name] if name in self else default
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:

@@ -36,7 +36,7 @@ _KEY_US = 0.2
 _DEADLINE_US = 0.4
 #: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
-#: Number of names processed together.
+#: Maximum number of keys that one call of ``_Walk.go_on`` examines.
 _NAMES = 500
 
 #: Keys, their values, and deadlines by key in milliseconds since the epoch.
@@ -108,7 +108,7 @@ def capture(databases: Sequence[Database], config: Config, now: int, libraries: 
 class ImageBuilder:
     """An image in progress, captured in steps. It contains the keys that exist when this object is created.
 
-    The first ``step`` must run before any key changes. The image may be used once a step has returned True.
+    The first ``step`` must run before any key changes. The image may be used after a step has returned True.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ImageBuilder:
         self.cancel()
 
     def step(self) -> bool:
-        """Capture more keys; return whether the image is complete, so that the databases are no longer guarded."""
+        """Capture more keys; return whether the image is complete. The databases are then no longer guarded."""
         left: float = _AT_ONCE
         for walk in self._walks:
             while left > 0 and not walk.is_over:
@@ -153,7 +153,7 @@ class ImageBuilder:
             db.guard = self
 
     def cancel(self) -> None:
-        """Stop guarding the databases."""
+        """Stop guarding the databases, and capture no more keys."""
         for db in self._databases:
             if isinstance(db, _Guarded) and db.guard is self:
                 db.guard = None
@@ -206,7 +206,7 @@ class _Walk:
         return not self._left and not self._freezing
 
     def go_on(self, most: float) -> float:
-        """Capture keys for about ``most`` microseconds; return the estimated time in microseconds."""
+        """Capture keys for about ``most`` microseconds; return an estimate of the microseconds that were needed."""
         if self._freezing:
             return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
@@ -228,7 +228,7 @@ class _Walk:
         return work + _DEADLINE_US * (self.image.expiring - expiring)
 
     def _freeze(self, most: float) -> float:
-        """Continue copying large values."""
+        """Continue copying large values for about ``most`` microseconds; return an estimate as ``go_on`` does."""
         work = 0.0
         while self._freezing and work < most:
             key = next(iter(self._freezing))
@@ -245,7 +245,7 @@ class _Walk:
         return _copy(value, self._storage)
 
     def settle(self, key: bytes | None = None) -> None:
-        """Finish copying the value at ``key`` before its removal; all values if ``key`` is None."""
+        """Finish copying the large value at ``key``, or all large values if ``key`` is None, before their removal."""
         for frozen_key in list(self._freezing) if key is None else [key]:
             freezing = self._freezing.pop(frozen_key, None)
             if freezing is not None:

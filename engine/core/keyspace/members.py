@@ -60,7 +60,7 @@ class Members(Elements[None]):
         return True
 
     def expect(self, count: int, limits: SetLimits) -> None:
-        """Choose a new set's encoding for at least ``count`` members, as Redis does before adding them."""
+        """Choose the encoding of an empty set to which ``count`` members will be added, as Redis does."""
         if count > limits.numbers:
             self.form = Form.SMALL if count <= limits.entries else Form.TABLE
 
@@ -78,7 +78,7 @@ class Members(Elements[None]):
         self.form = Form.SMALL if fits else Form.TABLE
 
     def _put_in_order(self) -> None:
-        """Sort the integers that precede the newest member, which is the first other word."""
+        """Sort the integers that precede the newest member, which is the first member that is not an integer."""
         *numbers, newest = self
         super().clear()
         super().update(dict.fromkeys([*sorted(numbers, key=int), newest]))

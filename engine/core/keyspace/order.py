@@ -56,7 +56,7 @@ class Order:
         return made
 
     def _take(self, blocks: list[Block]) -> None:
-        #: The blocks in order; to be read only.
+        #: The blocks in order. Callers must not change them.
         self.blocks = blocks
         self._lasts: Block = array("d", [scores[-1] for scores, _ in blocks]), [members[-1] for _, members in blocks]
         self._size = sum(len(members) for _, members in blocks)
@@ -107,7 +107,7 @@ class Order:
             number, position = number + 1, 0
 
     def rank(self, score: float, member: bytes) -> int:
-        """Return the number of pairs that precede a pair, which may be missing."""
+        """Return the number of pairs that precede a pair, which need not exist."""
         number = _position(self._lasts, score, member)
         if number == len(self.blocks):
             return self._size

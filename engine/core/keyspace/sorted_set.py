@@ -16,9 +16,9 @@ from engine.core.keyspace.elements import Elements, drawn_positions
 from engine.core.keyspace.order import Block, Order, Pair
 from engine.settings.config import Config
 
-#: Minimum number of members at which the order is always maintained; smaller sets create it on demand.
+#: A set that grows to this number of members creates its order; a smaller set creates the order on demand.
 _ORDERED = 64
-#: Maximum number of members at which a range is removed without creating the order.
+#: In a set of up to this many members, a range is removed without creating the order.
 _TINY = 8
 #: Number of pairs sorted together.
 _SORTED_AT_ONCE = 2000
@@ -57,7 +57,7 @@ class SortedSet(Elements[float]):
 
     @classmethod
     def of_ordered(cls, blocks: list[Block], *, big: bool) -> SortedSet:
-        """Create a sorted set that takes over these blocks, with about a thousand pairs each at most."""
+        """Create a sorted set that takes over these blocks, each of up to about a thousand pairs."""
         made = cls(big=big)
         for scores, members in blocks:
             made.update(zip(members, scores, strict=True))

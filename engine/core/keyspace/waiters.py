@@ -21,8 +21,8 @@ W = TypeVar("W", bound=Waiting)
 class WaitingRoom(dict[bytes, dict[W, None]]):
     """Key -> its waiters in one database, in order. Change it only with the methods here.
 
-    It is a dict because most writing commands look up their key in it. The waiters of a key are also a dict, used as an
-    ordered set, from which a waiter is removed in constant time.
+    It is a dict because most writing commands look up their key here, which must be fast. The waiters of a key are also
+    a dict, used as an ordered set, from which a waiter is removed in constant time.
     """
 
     __slots__ = ()

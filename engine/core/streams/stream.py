@@ -327,7 +327,7 @@ class Stream:
         return extents(self.segments(), self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:
-        """Return the number of nodes, and of radix tree nodes that would hold them. Both are estimates if many."""
+        """Return the number of nodes, and of radix tree nodes that would hold them; see ``nodes.count_nodes``."""
         count = len(self._segments)
         first = [self._unfold(number) for number in range(min(count, COUNTED_SEGMENTS))]
         return count_nodes(first, count, self.storage.limits, self.length)
@@ -386,7 +386,7 @@ class Stream:
     def bring_in(self, entry_ids: list[int]) -> None:
         """Load the segments of these entries from disk. Raises UnreadableError if a segment cannot be read.
 
-        Callers do this before a change, so that such an error does not leave it half done.
+        Callers load the segments before a change, so that such an error does not leave the change half done.
         """
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):

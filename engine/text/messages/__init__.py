@@ -1,5 +1,5 @@
-"""Texts of errors and of some other replies to clients, in one module for each subject.
+"""Error messages and some other replies to clients, in one module for each subject.
 
-Error replies are bytes that start with the error code, without the leading ``-``. Functions return the texts that
-contain values. This package imports no other.
+Error replies are bytes that start with the error code, without the leading ``-``. Functions return the messages that
+contain values. This package imports no other package.
 """

@@ -1,4 +1,4 @@
-"""Texts of ACL: rejected rules, and commands that a user may not call."""
+"""Messages about ACLs: rejected rules, the ACL command, and commands that a user may not call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of connections: connecting, login, transactions, waiting, channels, CLIENT."""
+"""Messages about connections: connecting, login, transactions, waiting, channels, CLIENT."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXEC_ABORT = b"EXECABORT Transaction discarded because of previous errors."
 
 
 def exec_refused(reason: bytes) -> bytes:
-    """Return the error of an EXEC that was itself rejected, which discards its transaction."""
+    """Return the error of a rejected EXEC, whose transaction is discarded."""
     return b"EXECABORT Transaction discarded because of: %b" % reason.removeprefix(b"ERR ")
 
 

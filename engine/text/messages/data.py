@@ -1,4 +1,4 @@
-"""Texts of the commands for keys, expiry, DUMP and RESTORE, strings, hashes, sets, sorted sets and lists."""
+"""Messages of the commands for keys, expiry, DUMP and RESTORE, strings, hashes, sets, sorted sets and lists."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FNX_FXX = b"ERR Only one of FXX or FNX arguments can be specified"
 
 
 def several_times(last: bytes) -> bytes:
-    """Return the error of a command on fields with several expiry options; ``last``: last option in the error."""
+    """Return the error of a command on fields with several expiry options. ``last``: the last option to list."""
     return b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % last
 
 
@@ -104,7 +104,7 @@ WEIGHT = b"ERR weight value is not a float"
 
 
 def no_input_keys(command: bytes) -> bytes:
-    """Return the error of a command on several sorted sets without keys."""
+    """Return the error of a command on several sorted sets that is called without keys."""
     return b"ERR at least 1 input key is needed for '%b' command" % command
 
 

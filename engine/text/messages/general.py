@@ -1,4 +1,4 @@
-"""Texts that all packages of commands share: syntax, numbers, arity, and the layout of HELP."""
+"""Messages that all packages of commands share: syntax, numbers, arity, and the layout of HELP."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMEOUT_RANGE = b"ERR timeout is out of range"
 
 
 def wrong_arity(full_name: bytes) -> bytes:
-    """Return the error for the wrong number of arguments. ``full_name``: command, or ``container|subcommand``."""
+    """Return the error for a wrong number of arguments. ``full_name``: ``command`` or ``container|subcommand``."""
     return b"ERR wrong number of arguments for '%b' command" % full_name
 
 

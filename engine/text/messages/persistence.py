@@ -1,4 +1,4 @@
-"""Texts of saving, the log, loading, and writes that are rejected because of the disk."""
+"""Messages about snapshots, the log, loading, and writes that are rejected because of the disk."""
 
 from __future__ import annotations
 

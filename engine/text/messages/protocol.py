@@ -1,4 +1,4 @@
-"""Texts of the parser: errors for invalid input. The connection is closed after such an error."""
+"""Messages of the parser: errors for invalid input. The connection is closed after such an error."""
 
 from __future__ import annotations
 

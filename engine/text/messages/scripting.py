@@ -1,4 +1,4 @@
-"""Texts about scripts and functions."""
+"""Messages about scripts and functions."""
 
 from __future__ import annotations
 

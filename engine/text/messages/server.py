@@ -1,4 +1,4 @@
-"""Texts of the commands about the server: memory, COMMAND, DEBUG, slow commands, missing features."""
+"""Messages of the commands about the server: memory, COMMAND, slow commands, DEBUG, replication."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Texts of CONFIG, and of rejected directive values.
+"""Messages of CONFIG, and about rejected values of directives.
 
-Texts about values are str, because errors at startup quote them too.
+Messages about values are str, because errors at startup quote them too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts of the stream commands, including the extensions (PS.*)."""
+"""Messages of the stream commands, including the extensions (PS.*)."""
 
 from __future__ import annotations
 

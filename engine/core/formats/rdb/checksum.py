@@ -16,7 +16,7 @@ _Words = npt.NDArray[np.uint64]
 _POLYNOMIAL = 0x95AC9329AC4BC9B5
 #: Length of a lane in words of eight bytes.
 _LANE_WORDS = 8
-#: Number of lanes below which the data is processed byte by byte.
+#: Data of fewer lanes than this is processed byte by byte.
 _FEWEST_LANES = 16
 _LANE_BYTES = 8 * _LANE_WORDS
 #: Maximum number of parallel lanes: their words fit into the processor's cache.

@@ -71,8 +71,8 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     """Decompress strings to these sizes (in bytes) and return them joined; yield False when other tasks can run."""
     if not all(parts):
         raise ValueError("a compressed string is empty")
-    # A zero byte follows each string, where the string's walk stops. One more zero byte is for an incomplete last
-    # piece.
+    # The walk of a string stops at the zero byte that follows the string. One more zero byte is read if the last piece
+    # is incomplete.
     data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
     lengths = np.array(list(map(len, parts)))
     ends = np.cumsum(lengths + 1) - 1

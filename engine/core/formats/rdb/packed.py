@@ -91,7 +91,7 @@ def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def intset(numbers: list[int]) -> bytes:
-    """Encode integers in ascending order as an intset, all in the width of the widest."""
+    """Encode ascending integers as an intset. All take 2, 4 or 8 bytes, as required by the greatest absolute value."""
     most = max(map(abs, numbers))
     width, letter = (2, "h") if most < 1 << 15 else (4, "i") if most < 1 << 31 else (8, "q")
     return struct.pack(f"<II{len(numbers)}{letter}", width, len(numbers), *numbers)

@@ -1,7 +1,8 @@
 """The building blocks of Redis's RDB format: lengths, strings, listpacks.
 
 The written encodings are uncompressed, and every server since 7.0 can read them. All encodings that these servers write
-can be read, including compressed strings. Input is untrusted: any error in it raises ``BadFormatError``.
+can be read, including compressed strings. Input is untrusted. Damage raises ``BadFormatError``, or a built-in error of
+Python, such as ValueError, that callers handle in the same way.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ _MOST_ABOUT = 64
 
 
 class State(Enum):
-    """State of the reading."""
+    """State of a file's reading, as returned by ``Loading.step``."""
 
     #: Reading continues with the next ``Loading.step``.
     GOING = auto()
     #: Reading needs more bytes, or a call of ``Loading.end``.
     HUNGRY = auto()
-    #: The file has ended.
+    #: The whole file has been read.
     DONE = auto()
 
 
@@ -107,7 +107,7 @@ def _version(header: bytes) -> tuple[bytes, int]:
 
 
 class _Source(Reader):
-    """The bytes that were fed but not read yet."""
+    """The bytes that were fed but have not been read yet."""
 
     __slots__ = ("_pieces", "_size", "base", "is_whole", "sum", "wanted")
 
@@ -281,7 +281,7 @@ class Loading:
                 yield False
 
     def _note(self, code: int) -> None:
-        """Read an item between keys. Most such items describe the next key."""
+        """Read an item between keys, such as the deadline of the next key."""
         source = self._source
         if code == EXPIRE_MS:
             self._deadline = source.unpack("<q")

@@ -15,7 +15,7 @@ EXPIRING_SINCE = 12
 NEWEST_VERSION = 14
 #: The version of Valkey 9's own files.
 VALKEY_VERSION = 80
-#: The version of Redis's files whose encodings are the same as Valkey 9's.
+#: The version of Redis's files that has the same encodings as Valkey 9's files.
 _LIKE = 11
 
 
@@ -28,5 +28,5 @@ def forms_version(version: int) -> int:
 PLAIN = 1
 #: Encoding of a list's node with several elements in a listpack.
 PACKED = 2
-#: Elements per step.
+#: Number of elements written or read per step.
 ELEMENTS = 64

@@ -1,6 +1,6 @@
 """Decoding of values in Redis's RDB format, in steps, with the reader for each type byte.
 
-Unsupported values (data of modules) are also read, with the same checks, so that reading can continue after them.
+Values of unsupported types (data of modules) are also read, so that reading can continue after them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from engine.core.keyspace.sorted_set import SortedSetLimits, sorted_set_limits
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Types that only the files of Redis have, or only those of Valkey.
+#: Types that occur only in files of Redis, or only in files of Valkey.
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
 #: Elements per step if the elements are already in memory.
 _IN_MEMORY = 1024
@@ -67,7 +67,7 @@ class Makers:
     """Dependencies for creating values: new streams, and the settings that apply."""
 
     new_stream: Callable[[], Stream]
-    #: stream-idmp-duration and stream-idmp-maxsize.
+    #: Returns stream-idmp-duration and stream-idmp-maxsize.
     idmp_defaults: Callable[[], tuple[int, int]]
     #: Returns the maximum number of fields and the maximum length of a word of a small hash.
     hash_limits: Callable[[], tuple[int, int]]
@@ -195,7 +195,7 @@ def _expiring(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _valkey(reader: Reader) -> Steps[list[bytes]]:
-    """Read Valkey's encoding: each field with its expiry in milliseconds since the epoch; -1: no expiry."""
+    """Read Valkey's encoding: each field with its value and its deadline; -1: no expiry."""
 
     def read_field() -> tuple[bytes, bytes, int]:
         field, value, deadline = reader.string(), reader.string(), reader.unpack("<q")
@@ -217,7 +217,7 @@ def _fields(reader: Reader, count: int, read_field: Callable[[], tuple[bytes, by
 
 
 def _expiring_listpack(reader: Reader) -> Steps[list[bytes]]:
-    """Read Redis's listpack encoding: the earliest expiry, then [field, value, expiry, ...]; 0: no expiry."""
+    """Read Redis's listpack encoding: the earliest deadline, then [field, value, deadline, ...]; 0: no expiry."""
     return (yield from whole(reader, lambda: (reader.read(8), read_listpack(reader.string()))[1]))
 
 

@@ -44,7 +44,7 @@ _SET_LISTPACK_SINCE = 11
 _NODE_BYTES = 4096
 _SCORE = struct.Struct("<d")
 _DEADLINE = struct.Struct("<q")
-#: Maximum integral score that is not stored as text in a listpack.
+#: Integral scores of up to this absolute value are stored in a listpack as integers.
 _WHOLE_SCORE = 1 << 62
 
 
@@ -70,7 +70,7 @@ def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[byt
 
 
 def dumped_expiring_fields(words: list[bytes]) -> tuple[int, Iterator[bytes]]:
-    """Encode a big hash with expiring fields, given [field, value, deadline, ...]; 0: no expiry."""
+    """Encode a big hash with expiring fields, given [field, value, deadline, ...]. A deadline of 0 means no expiry."""
     return EXPIRING_SINCE, chain((bytes((EXPIRING_HASH,)),), _expiring(words))
 
 

@@ -1,8 +1,8 @@
 """Writing a whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
 
-Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in between. Parts of
-a stream and deadlines of fields that the file's version does not support are written before the key, as auxiliary
-fields of the engine. The engine restores them from there; other servers skip them.
+Each piece is made in a few milliseconds at most, so a writer on the event loop can let other tasks run in between. The
+file's version may not support some parts of a stream, or deadlines of fields. These are written before the key, as
+auxiliary fields. The engine restores them from these fields; other servers skip the fields.
 """
 
 from __future__ import annotations

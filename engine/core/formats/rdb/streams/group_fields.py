@@ -74,7 +74,7 @@ class Field(NamedTuple):
     #: Function that returns the value if a format lacks the field, given the stream and the group or consumer. None: an
     #: RDB encoding that lacks the field leaves its initial value, and a snapshot without it is invalid.
     missing: Callable[[Stream, Any], int] | None = None
-    #: The first version of the record in ``stream_writer.rest`` that has the field; 0: none.
+    #: The first version of the record in ``stream_writer.rest`` that has the field; 0: no version has it.
     rest: int = 0
     #: The field's option in XGROUP CREATE and XGROUP SETID.
     option: bytes = b""

@@ -19,6 +19,7 @@ from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, wh
 from engine.core.streams.pending import BLOCK, PendingList
 from engine.core.streams.pending_block import Block
 
+#: Sizes in bytes of an ID, and of a record whose count takes one byte.
 _ID, _RECORD = 16, 25
 #: The owner of a record whose consumer has not been read yet.
 _NOT_YET = 0xFFFF_FFFF

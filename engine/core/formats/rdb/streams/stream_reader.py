@@ -1,6 +1,6 @@
 """Decoding of streams in Redis's RDB format, in steps, so that streams of any size do not block other clients.
 
-Input is untrusted: any inconsistency raises BadFormatError.
+Input is untrusted. An inconsistency raises BadFormatError, or a built-in error that callers handle in the same way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ID_SIZE = 16
 _NODES = 64
 #: Approximate maximum total size in bytes of the nodes read at once.
 _NODES_BYTES = 1 << 17
-#: Number of nodes below which nodes are read one by one.
+#: Fewer nodes than this are read one by one.
 _FEWEST = 8
 
 Defaults = Callable[[], tuple[int, int]]
@@ -144,7 +144,7 @@ def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
 
 
 def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
-    """Decompress strings in the form that ``Reader.stored`` returns."""
+    """Return these strings without compression. ``stored`` has results of ``Reader.stored``."""
     packed = [(data, size) for data, size in stored if size > 0]
     if len(packed) < _FEWEST:
         return [data if size < 0 else lzf.decompressed(data, size) for data, size in stored]
