@@ -2,9 +2,9 @@
 
 A text is loaded as one little-endian word, with its first character in the lowest byte. Each step is an operation on
 whole arrays of words. Texts of one shape (all digits, or the same number of digits after the point) take the fewest
-steps; signs and points in any position take more. If a text is not a plain number, the whole array is declined (None),
-and the caller parses the texts in a slower way that must return the same values. `numbers` instead reports which texts
-are not numbers.
+steps; signs and points in any position take more. If a text is not a plain number, the result for the whole array is
+None, and the caller parses the texts in a slower way that must return the same values. `numbers` instead reports which
+texts are not numbers.
 
 Internally each character is XORed with `0`. So a digit becomes its value, and the zeros to the left of a short text are
 leading zeros of its number.

@@ -19,7 +19,7 @@ from streamwire.walker import Bulks, overlapping
 
 _WORD = 8
 #: `Values.varieties` does not count distinct lengths if a value has at least this many bytes: the count needs memory
-#: per length.
+#: for every length up to the largest one.
 _LONG = 1 << 16
 #: Average length in bytes above which `Values.gathered` slices each value. Shorter values use an index per byte.
 _LONG_ON_AVERAGE = 64

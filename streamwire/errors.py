@@ -15,7 +15,7 @@ from typing import NoReturn
 
 
 class PystreamsError(Exception):
-    """Base of the errors of conditions. `condition` is the condition's ID; `parameters` fill the braces of its text.
+    """Base class of errors. `condition` is the ID of the error's condition; `parameters` fill the braces of its text.
 
     `headline`: exception that Python prints before the error, in place of its cause (`spark_streams.headline`).
     """
@@ -57,7 +57,7 @@ class Condition:
 
 
 class Conditions(dict[str, Condition]):
-    """Conditions by their ids."""
+    """Conditions by their IDs."""
 
     def error(self, condition: str, **parameters: object) -> PystreamsError:
         """Return the error of this condition, for `raise ... from`. The parameters fill the braces of its text and

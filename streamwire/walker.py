@@ -82,7 +82,7 @@ class Walker:
 
     With `partial`, a mismatch drops the first item that does not have the form and all items after it; `count` is the
     number of remaining items. Otherwise a mismatch raises `Mismatch`. Results returned before a drop have more
-    elements: slice them.
+    elements than items remain, so the caller must slice them.
     """
 
     __slots__ = ("_buffer", "_partial", "at", "count")
