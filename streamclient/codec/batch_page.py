@@ -26,7 +26,7 @@ _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 228
 _MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
 _MAX_MS = np.uint64(2**63 - 1)  # larger numbers do not fit int64
 _SMALL = 10_000  # numbers below this limit have precomputed texts
-_RARE = 4  # minimum average number of consecutive entries of one millisecond that share one formatted text
+_RARE = 4  # if fewer consecutive entries on average have the same milliseconds, each number is formatted separately
 
 
 class BatchPage:
@@ -163,7 +163,7 @@ def _decimals(numbers: NDArray[np.uint64]) -> Any:
 
 
 def _ms_texts(ms: NDArray[np.uint64]) -> Any:
-    """Return the numbers as decimal texts. Fast if most numbers equal the previous one."""
+    """Return the numbers as decimal texts. This is fast if most numbers equal the number before them."""
     first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
     if first.size * _RARE > ms.size:
         return _decimals(ms)
@@ -176,5 +176,5 @@ def _small() -> Any:
 
 
 def _seq_texts(seq: NDArray[np.uint64]) -> Any:
-    """Return the numbers as decimal texts. Fast if all are below `_SMALL`."""
+    """Return the numbers as decimal texts. This is fast if all numbers are below `_SMALL`."""
     return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)

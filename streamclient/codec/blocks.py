@@ -1,11 +1,11 @@
 """Decoding of PS.COLUMNS replies: columns are used in place, and frames are decoded like replies of XRANGE.
 
-The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page; each block of frames
-makes its own. The pages equal those of `streamclient.codec.decode` for the same entries; if an entry has a field twice,
-the last one counts. Columns are not parsed: only the number of their positions is checked, and that these are within
-the values.
+The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page. Each block of frames
+makes one page. The pages equal those of `streamclient.codec.decode` for the same entries: if an entry has a field
+twice, the last one counts. Columns are not parsed. The only checks are that the number of a column's positions is
+correct, and that the positions are within the values.
 
-Does not depend on sockets, Spark, or the meaning of a column's text.
+This module does not depend on sockets, Spark, or the meaning of a column's text.
 """
 
 from __future__ import annotations

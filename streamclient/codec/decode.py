@@ -23,7 +23,7 @@ from streamwire.walker import AFTER
 
 _Ints = NDArray[np.int64]
 _MAX_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
-_FEWEST = 128  # minimum number of entries; with fewer, a parser is faster
+_FEWEST = 128  # minimum number of entries for the vectorised decoder; for fewer entries, hiredis is faster
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
@@ -83,7 +83,7 @@ class TokenPage:
         return self._tokens.take(pa.array(2 * tokens))
 
     def _by_name(self) -> tuple[dict[bytes, int], _Ints, _Ints, _Ints]:
-        """Return the code of each name, and three arrays with each field's name code, row and name token."""
+        """Return a code for each name, and three arrays: each field's name code, row, and index of the name token."""
         if self._coded is None:
             rows = np.repeat(np.arange(self.count), self._widths)
             within = np.arange(rows.size) - np.repeat(self._rows, self._widths)
@@ -114,11 +114,11 @@ class TokenPage:
         return self._tokens.take(pa.array(2 * tokens, mask=missing) if missing.any() else pa.array(2 * tokens))
 
     def integers(self, name: bytes) -> Any:
-        """Return None: the caller reads the texts."""
+        """Return None: the caller must parse the texts."""
         del name
 
     def floats(self, name: bytes) -> Any:
-        """Return None: the caller reads the texts."""
+        """Return None: the caller must parse the texts."""
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
-    """Return the page of `count` frames in `buffer[start:stop]`; ValueError for anything else.
+    """Return the page of the `count` frames in `buffer[start:stop]`. Raises ValueError for any other content.
 
     Entries without fields (`*-1`: deleted entries in a consumer's history) are omitted.
     """
@@ -64,11 +64,11 @@ class ScalarPage:
         return pa.array([fields.get(name) for fields in self._fields], pa.binary())
 
     def integers(self, name: bytes) -> Any:
-        """Return None: the caller reads the texts."""
+        """Return None: the caller must parse the texts."""
         del name
 
     def floats(self, name: bytes) -> Any:
-        """Return None: the caller reads the texts."""
+        """Return None: the caller must parse the texts."""
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -22,9 +22,9 @@ from streamwire.templates import Templates
 Column = tuple[bytes, Any]
 
 _FEWEST_ROWS = 64  # minimum number of rows for templates; with fewer rows, joining is as fast
-_MOST_LENGTHS = 64  # maximum number of distinct lengths in a column
+_MOST_LENGTHS = 64  # maximum number of distinct lengths of a column's values, for templates
 _MOST_BYTES = 2**31 - 1  # maximum size of an Arrow array with 32-bit offsets
-_LENGTH_BYTES = 16  # maximum size of a value's framing: the digits of its length, line ends
+_LENGTH_BYTES = 16  # maximum size of the digits of a value's length, and of the line ends around the value
 
 
 def encode_adds(
@@ -85,8 +85,8 @@ def encode_adds(
 def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
     """Return the commands made from templates.
 
-    Return None if a value is missing, if there are too few rows or too many distinct lengths, or if the commands would
-    exceed two gigabytes.
+    Return None if a value or an ID is missing, if there are too few rows or too many distinct lengths, or if the
+    commands might exceed two gigabytes.
     """
     if rows < _FEWEST_ROWS or any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None

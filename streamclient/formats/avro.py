@@ -118,7 +118,8 @@ def reader(writer: Any, reader: Any = None) -> Callable[[bytes], Any]:
     return value_of
 
 
-#: The least integer. The compiled reader mistakes it for zero if it is the number of a list's members.
+#: Bytes of the least integer. If it is the number of a list's members, the compiled reader mistakes it for zero, so
+#: values that contain these bytes are decoded in Python.
 _LEAST = b"\xff" * 9 + b"\1"
 _LONGEST = 10  # maximum number of bytes of an integer
 _OURS = "pystreams-decimal"
@@ -155,7 +156,7 @@ class _Choices(list[Any]):
 
 
 def _guarded(schema: Any) -> Any:
-    """Return a copy of a parsed schema whose indexes and decimals are checked."""
+    """Return a copy of a parsed schema that makes readers check decimals, and the indexes of unions and enums."""
     if isinstance(schema, list):
         return _Choices(map(_guarded, schema))
     if not isinstance(schema, dict):
@@ -302,7 +303,8 @@ class _Weights:
 def as_json(value: Any) -> Any:
     """Convert a value of Avro or MessagePack to a JSON value.
 
-    Times become ISO 8601, decimals texts with all digits, and bytes that are not text `{"base64": ...}`.
+    Times become ISO 8601. Decimals become texts with all digits. Bytes become text if they are UTF-8, and otherwise
+    `{"base64": ...}`.
     """
     for kinds, shown in _SHOWN:
         if isinstance(value, kinds):

@@ -1,9 +1,10 @@
 """Bounds of decoding, which keep its time and memory proportional to the size of a value.
 
-A value may have one item for every 8 bytes, or 65,536 items if that is more. A value may be nested in 200 levels, and
-its numbers may have 4,300 digits. Items are records, messages, maps, lists and list members of zero bytes. A value
-beyond a bound is malformed. If a decoder in C reads a format, its items are counted in advance, but only if the value's
-size allows more items than the bound.
+A value may have one item for every 8 bytes, or 65,536 items if that is more. A value may be nested in up to 200 levels,
+and its numbers may have up to 4,300 digits. Items are records, messages, maps, lists and list members of zero bytes. A
+value beyond a bound is malformed. The items of JSON and of long Protobuf messages are counted before a value is
+decoded, and those of MessagePack and Avro while it is decoded. They are not counted if an Avro value cannot exceed the
+bound.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def most_items(size: int) -> int:
 
 
 class Budget:
-    """Remaining number of items in a value. `most`: the maximum."""
+    """Number of items that may still follow in a value. `most`: maximum number of items in the value."""
 
     __slots__ = ("_left", "_most")
 

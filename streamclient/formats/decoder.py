@@ -112,7 +112,7 @@ class Decoder:
     def _asked(self, registry: Registry, schema_id: int) -> Schema | None:
         """Return the schema with this ID.
 
-        After a failure, raise the same error for ten seconds, without a request for each ID.
+        After REGISTRY_UNREACHABLE, raise the same error for ten seconds without further requests.
         """
         if self._failed is not None and time.monotonic() < self._failed[0]:
             raise self._failed[1]
@@ -207,7 +207,7 @@ def _message_pack(value: bytes) -> Any:
         return item
 
     try:
-        # Lists are allocated with their announced size, so the complete value is checked first.
+        # `unpackb` allocates a list with its announced size, so first check that the value is complete.
         unpacker = msgpack.Unpacker(max_buffer_size=len(value), strict_map_key=False, timestamp=3)
         unpacker.feed(value)
         unpacker.skip()

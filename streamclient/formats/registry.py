@@ -232,7 +232,7 @@ class _Call:
     def _request(self, path: str, body: Any) -> urllib.request.Request:
         import urllib.request  # noqa: PLC0415 - HTTP takes time to import
 
-        request = urllib.request.Request(  # noqa: S310 - `at` takes http and https alone
+        request = urllib.request.Request(  # noqa: S310 - `at` accepts only http and https
             self._url + path,
             None if body is None else json.dumps(body).encode(),
             {"Accept": f"{_TYPE}, application/json", **({} if body is None else {"Content-Type": _TYPE})},

@@ -43,7 +43,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Reference:
-    """A schema that another one refers to by this name. `subject` and `version` are empty outside of registries."""
+    """A schema to which another schema refers by `name`. Outside of registries, `subject` is empty and `version` 0."""
 
     name: str
     schema: Schema

@@ -95,9 +95,9 @@ class Delivery(Protocol):
     ) -> frozenset[str]:
         """Add ranges to the group's pending list, each for the consumer of its index.
 
-        `batches` are the ranges of each stream, in order, and the group's last-delivered ID in it: entries up to that
-        ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams that are not
-        delivered here: their task reads the entries anyway, so it delivers at a lower cost.
+        `batches` are the ranges of each stream, in order, and the group's last-delivered ID in that stream. Entries up
+        to that ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams that
+        are not delivered here. Their task delivers the entries at a lower cost, since it reads them anyway.
         """
         ...
 

@@ -19,7 +19,7 @@ from streamclient.streams.model import Counted, Cut, GroupState, Range
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
-#: The ranges of one stream, in order, and the group's last-delivered ID in it. Entries up to this ID are skipped.
+#: The ranges of one stream, in order, and the group's last-delivered ID in the stream. Entries up to it are skipped.
 Batch: TypeAlias = tuple[Sequence[Range], StreamId]
 
 PAGE = 10_000  # entries in one XREADGROUP

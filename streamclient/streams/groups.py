@@ -21,7 +21,7 @@ Pending = tuple[StreamId, dict[bytes, int], int]
 class Groups:
     """The consumer groups of streams, with the commands of any Redis.
 
-    `prefix` is the prefix of a query's consumer names; `-<number>` is appended to it.
+    `prefix` is the prefix of a query's consumer names; `-<number>` is appended to it once or twice (see `pending_of`).
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -61,7 +61,7 @@ class Groups:
     def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
         """Create these consumers of streams, without entries. Return the streams that have their consumer now.
 
-        Servers before Redis 6.2 do not have this command.
+        Servers before Redis 6.2 do not have the command; then no streams are returned.
         """
         replies = self._connection.pipeline(
             [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]
@@ -107,7 +107,10 @@ class Groups:
         return found
 
     def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
-        """Return each stream's smallest ID that any group has yet to read or acknowledge; None if it has no group."""
+        """Return each stream's smallest ID that any group has yet to read or acknowledge.
+
+        It is None for a stream without groups.
+        """
         smallest: dict[str, StreamId | None] = dict.fromkeys(streams)
         requested: list[tuple[str, bytes]] = []
         listed = self._connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])

@@ -1,4 +1,4 @@
-"""Replies about streams as values: the state of a stream, and of a group in it. Sends nothing."""
+"""Replies about streams as values: the state of a stream, and of a group in it. This module sends nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamwire.stream_id import StreamId
 
 
 def checked(connection: Connection, stream: str, reply: Any, command: str) -> Any:
-    """Return the reply; None if the key or its group does not exist. Other refusals are raised."""
+    """Return the reply; None if it says that the key or the group does not exist. Other refusals are raised."""
     if isinstance(reply, ResponseError):
         text = str(reply)
         if "no such key" in text or "requires the key to exist" in text or text.startswith("NOGROUP"):

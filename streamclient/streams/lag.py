@@ -19,7 +19,7 @@ from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_PAGE = 1000  # entries of one command: between commands the server serves other clients
+_PAGE = 1000  # maximum number of entries per command; the server serves other clients between commands
 _PIPELINE = 5000  # entries of one pipeline
 _PIPELINE_BYTES = 16 << 20  # approximate bytes of entries of one pipeline
 _SMALL = 1024  # assumed size of an entry unless it is known to be larger
@@ -34,8 +34,8 @@ Asked = tuple[bytes, StreamState, StreamId]
 class Budget:
     """Remaining cost limit of counting: number of entries to examine, and their bytes.
 
-    Each call of `backlogs` spends about half of what remains, so that later calls also get a share. `enough`: number of
-    entries above which counting stops, for callers that compare with a limit.
+    Each call of `backlogs` spends at most about half of the remaining budget, so that later calls also get a share.
+    `enough`: number of entries above which counting stops, for callers that compare with a limit.
     """
 
     entries: int = 100_000
@@ -88,7 +88,7 @@ class _Count:
     def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
         """Return the command for the next page, its number of entries, and their approximate size in bytes.
 
-        The page is in the direction in which fewer entries were counted.
+        The page is in the direction in which fewer entries were counted, unless the server has refused that direction.
         """
         name = self.stream.decode("utf-8", "surrogateescape")
         size = known.large.get(name, _SMALL)

@@ -1,4 +1,4 @@
-"""Leases of queries. A lease is a key in the slot of the stream that expires unless the query renews it."""
+"""Leases of queries. A lease is a key in the slot of its stream. The key expires unless the query renews it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plain data about a server's streams: the state of a stream, of a consumer group, and ranges of entries.
 
-Imports nothing but stream IDs, so planning can be tested on values alone.
+Imports only stream IDs, so planning can be tested with plain values.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Cut = tuple[StreamId, int | None]
 
 @dataclass(frozen=True)
 class Counted:
-    """Counted entries after a position: the ID of every `grid`-th entry, including the last.
+    """Result of counting entries after a position: the ID of every `grid`-th entry (`marks`).
 
-    `cuts`: the parts into which they were already cut, if any.
+    The last counted entry is one of these. `cuts`: the parts into which the entries were already cut, if any.
     """
 
     marks: Sequence[StreamId]
@@ -36,8 +36,8 @@ class Range:
     """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
 
     `index` numbers the ranges of that stream within a batch, from 0. `count` is the number of entries at planning time;
-    None if they were not counted. `about` is an estimate of `count`. `head`: ID of the first entry, if entries were not
-    counted; None if it is unknown.
+    None if they were not counted. `about` is an estimate of `count`. `head` is the ID of the first entry at planning
+    time; None if it is unknown.
     """
 
     stream: str
@@ -74,7 +74,7 @@ class StreamState:
     """A stream that exists, in the terms of XINFO STREAM.
 
     `last_id` is the last ID ever generated. `first_id` is the ID of the first existing entry; None if the stream is
-    empty. `entries_added` is None if the server does not count (before Redis 7). `max_deleted_id` is the largest ID
+    empty. `entries_added` is None if the server does not report it (before Redis 7). `max_deleted_id` is the largest ID
     removed by XDEL. `group` is the requested group; None if the stream does not have it.
     """
 
@@ -86,9 +86,10 @@ class StreamState:
     max_deleted_id: StreamId = ZERO
 
     def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """Return the number of entries after `after`, and whether it is certain. If not, it is an estimate.
+        """Return the number of entries after `after`, and whether it is exact. If not, it is an estimate.
 
-        A certain number from a group's lag may include entries that were added after the stream's state was read.
+        Even an exact number, if it comes from a group's lag, may include entries added after the stream's state was
+        read.
         """
         at_group = self.group is not None and self.group.last_delivered_id == after
         known = self.exact_backlog(after, self.group.lag if self.group is not None and at_group else None)
@@ -101,8 +102,9 @@ class StreamState:
     def exact_backlog(self, after: StreamId, lag: int | None = None) -> int | None:
         """Return the number of entries after `after`; None if they would have to be counted.
 
-        `lag`: the server's number for a group at this position. It includes trimmed entries after the position, so it
-        is used only if the position is not before the first entry, and limited to the stream's length.
+        `lag`: the lag that the server reports for a group at this position. It may include entries after the position
+        that were trimmed. So it is limited to the stream's length, and not used if the position is before the first
+        entry.
         """
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0

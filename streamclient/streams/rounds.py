@@ -3,7 +3,7 @@
 The work on one stream is written as a generator (`Steps`) that yields its questions, using the functions here, and gets
 their answers. `for_each` runs the generators of all streams concurrently: it collects a question of each generator,
 asks them together, and continues. So a thousand streams take as many round trips as one. Questions of one stream are
-asked in order; questions of different streams in any order.
+asked in order. Questions of different streams are asked in any order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T
     """Return the results of all steps, in their order.
 
     If steps raise a `StreamError`, the steps of all other streams are completed first. Then the first error is raised,
-    with the number of errors. Other errors are raised immediately.
+    with the number of other streams that have errors. Errors of other types are raised immediately.
     """
     results: dict[str, T] = {}
     problems: dict[str, PystreamsError] = {}

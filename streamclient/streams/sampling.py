@@ -1,8 +1,8 @@
-"""Cutting a range into parts of equal size, from marks (counted) or windows (sampled). Pure.
+"""Cutting a range into parts of equal size, from marks (counted) or windows (sampled). All functions are pure.
 
-*Marks* are the IDs of every grid-th entry. A *window* is the first few entries at or after a probe, which is an ID. The
-distance of their IDs gives the density of the stream at the probe. The densities give the numbers of entries between
-probes.
+*Marks* are the IDs of every grid-th entry. A *probe* is an ID, and its *window* is the first few entries at or after
+this ID. The distances of a window's IDs give the density of the stream at the probe. The densities give the numbers of
+entries between probes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
 def grid_of(count: int) -> int:
     """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits.
 
-    Also returns `count` if marks do not pay off: for few entries, and for limits far above a stream's length.
+    Also returns `count` if marks do not pay off: for few entries, and for a `count` so large that it is only a limit.
     """
     if count < _MANY or count > _MANY * _MANY:
         return count

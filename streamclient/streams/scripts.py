@@ -2,7 +2,7 @@
 
 XINFO STREAM replies with a stream's first and last entry, and XRANGE with all entries of a range. A script replies with
 only the IDs. Scripts are used if the entries are large and the server allows `EVAL`; everything works without them.
-Owns the scripts and their replies; sends nothing itself.
+This module owns the scripts and the parsing of their replies. It sends nothing.
 """
 
 from __future__ import annotations

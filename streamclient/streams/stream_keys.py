@@ -36,10 +36,11 @@ class StreamKeys:
 
     def changed(self, streams: Mapping[str, StreamState | None], group: str | None, wait: int) -> set[str] | None:
         """Return the streams to which entries were added, or from which entries were removed, since they had these
-        states. With a group, also return the streams in which its state has changed. Waits up to `wait` milliseconds
-        for an entry, unless the streams are in different slots of a cluster. Returns None if the server rejects the
-        commands. A stream that was recreated with as many entries and no larger ID is not noticed, so also read states
-        from time to time.
+        states. With a group, also return the streams in which the group's state has changed.
+
+        Waits up to `wait` milliseconds for an entry, unless the streams are in different slots of a cluster. Returns
+        None if the server rejects the commands. A stream that was recreated with as many entries and no larger ID is
+        not noticed, so callers must also read the states from time to time.
         """
         known = self._connection.capabilities
         if not known.finds_changes:
@@ -72,7 +73,7 @@ class StreamKeys:
         return found
 
     def missing(self, entries: Mapping[str, StreamId]) -> set[str]:
-        """Return the streams that do not have the entry with that ID."""
+        """Return the streams that do not have the entry with the ID given for them."""
         replies = self._connection.pipeline([("XRANGE", stream, str(at), str(at)) for stream, at in entries.items()])
         found = zip(entries, replies, strict=True)
         return {stream for stream, reply in found if not checked(self._connection, stream, reply, "XRANGE")}

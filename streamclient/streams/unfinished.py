@@ -1,6 +1,7 @@
 """Existing entries that consumer groups have not read or acknowledged, which would be lost if a stream were emptied.
 
-The numbers of XINFO GROUPS also include entries that were trimmed before they were read or acknowledged.
+The numbers of XINFO GROUPS also include entries that were trimmed before they were read or acknowledged. Here only
+existing entries are counted, if the server allows it.
 """
 
 from __future__ import annotations

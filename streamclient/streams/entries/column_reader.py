@@ -1,4 +1,4 @@
-"""Reading a range of a stream as columns if the server has PS.COLUMNS; otherwise by XRANGE.
+"""Reading a range of a stream: as columns if the server has PS.COLUMNS and is no cluster, otherwise by XRANGE.
 
 The rows are the same either way. A reply ends after about a megabyte (up to eight for entries with many fields), and
 the next request starts after the reply's last entry, even after a failover to another server or a refusal.

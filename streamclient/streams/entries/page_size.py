@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-FIRST_PAGE = 8  # number of entries of unknown size: each may have many megabytes
+FIRST_PAGE = 8  # number of entries in the first page; few, because an entry may have many megabytes
 TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
 _GROWTH = 100  # maximum ratio of a page's number of entries to the previous page's
 _WIDE = 100  # minimum number of fields of a wide entry
-# A page has a cost per column, so pages of wide entries are larger than others.
+# Each page has a cost per column, so pages of wide entries may be larger than other pages.
 _ENOUGH = 256  # number of wide entries that a page should have
 _MOST_BYTES = 8 << 20  # maximum size of a page of wide entries
 
 
 class PageSize:
-    """Number of entries to request: about a megabyte, estimated from the previous page, at most `most`.
+    """Number of entries for a page of about a megabyte, estimated from the previous page; at most `most`.
 
     Pages of entries with many fields may have up to eight megabytes, since few such entries fit into a megabyte.
     """

@@ -1,9 +1,9 @@
 """Reading ranges of many streams: small ranges are requested together, by several XRANGE, and decoded together.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
-covers as many ranges as make about a megabyte, and the next request is in flight while a reply is decoded. In all other
-cases (an error, a large range, or more entries than expected) `column_reader` reads the range. So the entries are the
-same either way, and in the order of their stream.
+covers ranges of about a megabyte in total, and the next request is in flight while a reply is decoded. In all other
+cases (an error, a large range, or more entries than expected) `column_reader` reads the range. The entries are the same
+either way, in the order of their stream.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request
 
 
 def joined(bodies: Sequence[bytes], count: int) -> Page:
-    """Return the page of the `count` entries that follow the first line of these replies."""
+    """Return the page of the `count` entries in `bodies`, which are replies without their first line."""
     body = b"".join((_LINE, *bodies, _SPARE))
     return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
 

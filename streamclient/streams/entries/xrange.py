@@ -5,7 +5,7 @@ state of the group. Delivery is separate bookkeeping: XREADGROUP with the number
 the group's position. The reply of XREADGROUP is suppressed if the server supports this. Keep reading and delivery
 apart: the group's position must never decide which rows a partition yields.
 
-Depends on the codec's pages and a connection; not on Spark or offsets.
+This module depends on the codec's pages and a connection, but not on Spark or offsets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_ONCE = 8  # number of streams counted at a time
 _HEAD_BYTES = 80  # maximum number of bytes before an entry's first field
 _HEAD = b"*2\r\n$"  # start of an entry in a reply
 
-#: A question to `marks`: (stream, after, upto, grid, counted, most).
+#: A request to `marks`: (stream, after, upto, grid, counted, most).
 #:
 #: `counted`: number of entries already counted up to `after`. The result and the limit `most` include them.
 Counting = tuple[str, StreamId, StreamId, int, int, int]
@@ -222,7 +222,7 @@ def short_ids(
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
     """Return the average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
 
-    At most `sample` of them are read: one, then increasing numbers up to some hundred kilobytes in total.
+    At most `sample` entries are read: first one, then increasing numbers, until they have 256 KiB in total.
     """
     found = size = 0
     requested = 1
@@ -306,8 +306,9 @@ def _with_delivery(
 def _resumption(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> Resume | None:
-    """Return the continuation of a request that delivers the page. According to the group's position, it returns the
-    commands that must still be sent. Return None if the position cannot be requested.
+    """Return the continuation of a request that delivers the page; None if the group's position cannot be requested.
+
+    The continuation requests the position, and returns the commands that must still be sent.
     """
     current = delivery.current_position
     if current is None:

@@ -1,7 +1,7 @@
 """Reading entries for consumers of groups: new ones within a transaction, or a consumer's history.
 
-Replies are cut into pages of entries without being parsed. Depends on the codec's pages and a connection; not on the
-purpose of a transaction or on other readers of the group.
+Replies are cut into pages of entries without being parsed. This module depends on the codec's pages and a connection,
+but not on the purpose of a transaction or on other readers of the group.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_new(
     """Claim entries and read `count` new ones, in one transaction with the command `first`. Return pages of the claimed
     entries and of the new ones.
 
-    `also`: a further XREADGROUP, whose entries are not in the result. Returns None, and executes nothing, if a key that
+    `also`: another XREADGROUP, whose entries are not in the result. Returns None, and executes nothing, if a key that
     is watched on the link was changed. Raises `BROKEN` and the errors of `refuse`.
     """
     commands = Read(consumer, count, first, claims).commands
