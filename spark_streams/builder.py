@@ -23,8 +23,8 @@ class Options(TypedDict, total=False):
     """Options of a read or a write."""
 
     url: str
-    """Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. By default
-    the environment variable `PYSTREAMS_URL`, else the embedded engine."""
+    """Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. By default,
+    the environment variable `PYSTREAMS_URL` or, if it is not set, the embedded engine."""
     embedded_dir: str
     """Data directory of the embedded engine: an absolute path, or a name below `PYSTREAMS_HOME` (by default `pystreams`
     in the user's state directory). Without it, data is in memory only."""

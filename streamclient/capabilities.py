@@ -1,8 +1,8 @@
 """Capabilities of a server and its user, as observed by one connection and cached only there.
 
 Each connection has its own `Capabilities`, since another connection may reach another server, or have other rights on
-the same server. Whether the server has a command that is not Redis's own is requested once (COMMAND INFO). Other
-capabilities are tested once before their first use, or assumed until a command is refused.
+the same server. Before a command that Redis does not have is first used, COMMAND INFO is sent to find out whether the
+server has it. Other capabilities are tested once before their first use, or assumed until a command is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamclient.commands import Command
 LARGE = 1024
 _SCRIPT_BYTES = 1 << 24  # approximate maximum number of bytes that a script loads
 _SCRIPT_ENTRIES = 1000  # maximum number of entries that a script reads
-_MOST_SMALL = 200_000  # maximum number of streams in `small`, which is then cleared
+_MOST_SMALL = 200_000  # maximum number of streams in `small`; when it is reached, `small` is cleared
 
 
 class Capabilities:
@@ -72,7 +72,7 @@ class Capabilities:
         return self.runs_scripts
 
     def learn_size(self, stream: str, size: int) -> None:
-        """Record the size of the stream's entries in bytes."""
+        """Record the size of one of the stream's entries, in bytes."""
         if size > LARGE:
             self.large[stream] = size
             self.small.discard(stream)

@@ -1,7 +1,8 @@
 """Table of the commands that are sent to servers.
 
 A row has the position of the key, whether the command may be sent again, and its purposes, which determine the user's
-ACL rules. It also has the consequence of a missing permission, and arguments to test the permission. Sends nothing.
+ACL rules. It also has the consequence of a missing permission, and arguments to test the permission. This module sends
+nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ Command = tuple[bytes | str | int, ...]
 
 
 class Need(StrEnum):
-    """Purpose of commands. Without those marked "(not needed)", the connector works, but is slower or checks less."""
+    """Purpose of commands.
+
+    If the commands for a purpose marked "(not needed)" are not permitted, the connector works, but is slower, checks
+    less or reports less.
+    """
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
@@ -66,7 +71,8 @@ class Sent:
 
     `key`: the index of its first key among the words; 0 if it has no key. `again`: whether executing it twice has the
     same effect as once. `needs`: its purposes; if empty, only the command line sends it. `without`: the consequence of
-    a missing permission; empty if that is an error. `probe`: arguments without effect, to test the permission.
+    a missing permission; empty if it is an error, or if `needs` describes it. `probe`: arguments without effect, to
+    test the permission; None if it is not tested.
     """
 
     key: int
@@ -208,7 +214,7 @@ COMMANDS: dict[str, Sent] = {
     "UNLINK": Sent(1, True),
     "XREVRANGE": Sent(1, True),
 }
-#: The engine's own commands. They are used only if a server has all of them.
+#: The engine's own commands for states, positions and deliveries. They are used only if a server has all of them.
 EXTENSIONS = tuple(name for name, sent in COMMANDS.items() if sent.needs == (Need.ENGINE,))
 
 
@@ -224,7 +230,7 @@ RULES: dict[Need, str] = {
 ENGINE_RULES = " ".join(map(rule_of, EXTENSIONS))
 _BY_WORD = {
     name.partition(" ")[0]: sent for name, sent in COMMANDS.items()
-}  # subcommands of a command have the same properties
+}  # the subcommands of a command do not differ in `key` and `again`
 
 
 def is_idempotent(command: Command) -> bool:
@@ -263,7 +269,8 @@ def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
 
 
 def streams_at(command: Command) -> int:
-    """Return the index of the word STREAMS in an XREAD or XREADGROUP. A group or consumer before it may have the same
-    name.
+    """Return the index of the word STREAMS in an XREAD or XREADGROUP.
+
+    The search starts after the names of the group and the consumer, since these may also be STREAMS.
     """
     return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)

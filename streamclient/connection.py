@@ -2,7 +2,7 @@
 
 Owns the links to the address's nodes and their replacement. Commands go to the node that has their key. Redirections
 (MOVED, ASK) are followed. Temporary refusals (LOADING, TRYAGAIN, CLUSTERDOWN, READONLY after a failover) are retried,
-and broken links replaced, until the address's retry time ends. Callers need not distinguish clusters.
+and broken links replaced, until the address's retry time ends. Callers need no special code for clusters.
 
 Invariant: a command whose link broke may have been executed. Only idempotent commands are sent again
 (`commands.is_idempotent`). For other commands the failure is raised, unless the caller provides a continuation
@@ -292,7 +292,7 @@ class Connection:
         return sorted(again), failure
 
     def _not_sent(self, cause: BaseException) -> None:
-        """Forget the servers' addresses after a failed connection, so that the next attempt looks them up again.
+        """Drop the known addresses of servers after a failed connection. The next attempt looks them up again.
 
         Raises the errors of `raise_permanent`.
         """

@@ -1,7 +1,7 @@
 """Source of a connection's user and password: the login itself, a file, or a provider in Python.
 
-Owns the lookup of a secret when a connection logs in, in any process: only the name of the file or function is sent to
-workers. Files and providers are read again for each connection, so a secret may change.
+Owns the lookup of a secret when a connection logs in. The process that connects reads the file or calls the provider,
+since workers receive only their names. This is repeated for each connection, so a secret may change.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _ask(provider: Any, answer: Future[Any]) -> None:
 
 
 def _checked(values: Any) -> Any:
-    """Return the login that a provider returned. Raises TypeError if it is not a login, without showing its text."""
+    """Return a provider's result. Raises TypeError if it is not a login; the error does not contain the result."""
     if not isinstance(values, tuple | list):
         raise TypeError(f"the result of get_credentials ({type(values).__name__}) is not a tuple of user and password")
     kinds = ", ".join(type(word).__name__ for word in values)
@@ -90,7 +90,7 @@ def _checked(values: Any) -> Any:
 
 
 def provider_of(login: Login) -> Provider | None:
-    """Return the provider of user and password for a login; None if the login contains them.
+    """Return the provider of user and password for a login; None if the login has neither a file nor a provider.
 
     Raises CREDENTIALS_MISSING. The provider's `get_credentials` raises the same error.
     """

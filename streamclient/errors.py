@@ -82,7 +82,7 @@ _TABLE: dict[str, Condition] = {
         OptionsError,
         "The schema registry at {registry} has no matching schema for the subject '{subject}'.",
         "Correct the option schemaRegistry.subject (by default the stream's name and '-value'), or register a schema "
-        "for that subject. Alternatively, give a read a schema of columns, and a write valueSchema or "
+        "for that subject. Alternatively, give a read a schema of columns, and a write the option valueSchema or "
         "schemaRegistry.register.",
     ),
     "VALUE_NOT_WRITABLE": Condition(
@@ -163,7 +163,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "NOT_A_SENTINEL": Condition(
         ServerError,
-        "{address} names Sentinels, but the server is not one: {reason}.",
+        "{address} names Sentinels, but the server is not a Sentinel: {reason}.",
         "Set the option 'url' to {url} to connect to that server, or name the Sentinels' port (26379 by default).",
     ),
     "TLS_NEEDED": Condition(
@@ -185,8 +185,8 @@ _TABLE: dict[str, Condition] = {
     "NO_REPLICAS_TOLD": Condition(
         ServerError,
         "The option readFrom asks for replicas, but {address} does not list any: {reason}",
-        "Allow the user to run INFO and ROLE (on Sentinels: SENTINEL REPLICAS), or name the cluster or the Sentinels in "
-        "the option url, or set readFrom to primary.",
+        "Allow the user to run INFO and ROLE (on Sentinels: SENTINEL REPLICAS), or name the cluster or the Sentinels "
+        "in the option url, or set readFrom to primary.",
     ),
     "NOT_A_STREAM": Condition(
         StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
@@ -219,9 +219,9 @@ error, fail = CONDITIONS.error, CONDITIONS.fail
 
 
 def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """Return the first of these errors, which are given by stream.
+    """Return the first of these errors, whose keys are the names of their streams.
 
-    If there are several errors, the text also has their number and the names of some streams.
+    If there are other errors, the text also has their number and the names of up to three of their streams.
     """
     first, *others = problems.values()
     if not others:

@@ -31,7 +31,7 @@ from streamclient.sockets import check_protocol, open_socket, tls_alert
 from streamclient.wire_errors import HandshakeError, LinkError, LoginRefusedError, ResponseError
 from streamwire.lazy import ssl
 
-_packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub says tuples of one
+_packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # the stub allows only one word
 _log = logging.getLogger("spark_streams")
 _SMALL = 1 << 16  # bytes that are received at once, and minimum size of a buffer
 _NOTHING = object()
@@ -39,7 +39,7 @@ _CLOSED = "the server closed the connection"
 _TOO_MANY = "max number of clients"
 _LOGIN_CODES = ("WRONGPASS", "ERR", "NOAUTH", "NOPERM")
 _TIMEOUT_SECONDS = 60.0  # default timeout of a reply
-_RETRY_SECONDS = 10.0  # interval of calls to a provider after a failed renewal
+_RETRY_SECONDS = 10.0  # time after a failed renewal, before the provider is called again
 _RENEW_SECONDS = 300.0  # interval at which a used connection logs in with its provider's current credentials
 
 
@@ -153,10 +153,10 @@ class Link:
             raise _refusal(f"SELECT {self._login.database}", selected[0])
 
     def renew(self) -> None:
-        """Log in with the provider's current credentials every five minutes, before the old login expires.
+        """Log in with the provider's current credentials if the last login was five minutes ago or more.
 
-        If the provider fails, the connection keeps its login, and the provider is called again after ten seconds.
-        Raises LoginRefusedError if the server refuses the new credentials.
+        This prevents the login from expiring. If the provider fails, the connection keeps its login, and the provider
+        is called again after ten seconds. Raises LoginRefusedError if the server refuses the new credentials.
         """
         if self._provider is None or time.monotonic() - self._logged_in < _RENEW_SECONDS:
             return

@@ -86,7 +86,7 @@ def login_refused(address: Address, reason: Any) -> PystreamsError:
 
 
 def tls_mismatch(address: Address, *, encrypted: bool) -> PystreamsError:
-    """Return the error if only one side uses TLS. `encrypted`: whether the server uses it."""
+    """Return the error for a connection with TLS on only one side. `encrypted`: whether the server uses TLS."""
     condition = "TLS_NEEDED" if encrypted else "TLS_NOT_SPOKEN"
     scheme, _, rest = address.shown.partition("://")
     plain = scheme.replace("rediss", "redis")

@@ -119,7 +119,9 @@ def exclude(replica: Address) -> None:
 
 
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
-    """Return the replicas in any order. `node`: their master in a cluster; None for a single server.
+    """Return the replicas that are not excluded, in random order.
+
+    `node`: their master in a cluster; None for a single server.
 
     Raises NO_REPLICAS_TOLD if no server lists the replicas, and SERVER_UNREACHABLE.
     """

@@ -69,8 +69,9 @@ class TransactionResult:
 
 
 def transaction_result(buffer: bytes | bytearray, stop: int, adds: int, others: int) -> TransactionResult:
-    """Return the result of MULTI, `adds` XADDs, `others` other commands and EXEC, from `buffer[:stop]` with their
-    replies.
+    """Return the result of a transaction, given its replies in `buffer[:stop]`.
+
+    The transaction consists of MULTI, `adds` XADDs, `others` other commands, and EXEC.
     """
     queued = adds + others
     head = b"+OK\r\n" + b"+QUEUED\r\n" * queued + b"*%d\r\n" % queued

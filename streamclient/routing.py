@@ -161,10 +161,10 @@ class Topology:
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
     ) -> list[tuple[Endpoint, Any]]:
-        """Ask each endpoint until one answers. Return a list with one pair: that endpoint and its answer. Raises the
-        last failure if none answers.
+        """Ask each endpoint until one answers. Return a list with one pair: that endpoint and its answer.
 
-        A permanent refusal raises an error that no retry can avoid, such as NOT_A_CLUSTER.
+        If none answers, raise the last failure. After a permanent refusal, this is an error that no retry can avoid,
+        such as NOT_A_CLUSTER.
         """
         failure: BaseException | None = None
         for endpoint in dict.fromkeys(endpoints):

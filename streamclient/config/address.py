@@ -38,7 +38,8 @@ class Embedded:
 class Tls:
     """TLS settings. Files are given as paths. Without `ca_file`, the system's certificates are trusted.
 
-    `verify`: "full" checks the server's certificate and host name, "ca" checks only the certificate, "none" nothing.
+    `verify`: "full" checks the server's certificate and host name; "ca" checks only the certificate; "none" disables
+    the checks.
     """
 
     ca_file: str | None = None
@@ -170,7 +171,7 @@ class Address:
 
     @property
     def _connect_seconds(self) -> float:
-        """Timeout of one attempt to connect, in seconds: shorter than the time for retries, but at least a second."""
+        """Timeout of one attempt to connect: half the time for retries, but at least one and at most ten seconds."""
         return min(Login.seconds, max(1.0, self.retry_ms / 2000))
 
     def __repr__(self) -> str:
@@ -181,7 +182,10 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """Return the address of a URL. `InvalidTextError` shows only its scheme, since the rest may contain a password."""
+    """Return the address of a URL.
+
+    Raises InvalidTextError, which shows at most the URL's scheme, since the rest may contain a password.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:

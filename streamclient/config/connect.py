@@ -33,7 +33,7 @@ class ConnectOptions:
         Kind(address.parse),
         None,
         "Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. "
-        "By default the environment variable `PYSTREAMS_URL`, else the embedded engine.",
+        "By default, the environment variable `PYSTREAMS_URL` or, if it is not set, the embedded engine.",
     )
     embedded_dir: str | None = option(
         "embedded.dir",

@@ -28,7 +28,7 @@ _SECRET = "..."  # noqa: S105 - shown in place of a secret value
 class Option:
     """One option. `default_text` documents a default that depends on more than the option itself.
 
-    `aliases`: further names. `batch_only`: refused in streaming reads and writes unless it has its default value;
+    `aliases`: its other names. `batch_only`: refused in streaming reads and writes unless it has its default value;
     `streaming_only` is the reverse. `secret`: the value is never shown.
     """
 
@@ -81,7 +81,7 @@ def option(
     streaming_only: bool = False,
     secret: bool = False,
 ) -> Value | Default:
-    """Return the declaration of a dataclass field that is this option; see `Option` for the arguments."""
+    """Return the declaration of a dataclass field for this option; see `Option` for the arguments."""
     made = Option(name, kind, default, meaning, default_text, aliases, batch_only, streaming_only, secret)
     declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
     return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type
@@ -93,7 +93,7 @@ def options_of(section: type[Any]) -> dict[str, Option]:
 
 
 def name_of(options: object, field: str) -> str:
-    """Return the name of the option that fills this field."""
+    """Return the name of the option whose value this field stores."""
     return options_of(type(options))[field].name
 
 

@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     ),
     "Sentinels' URL for a single server": (
         lambda actions: actions.batch(stream="s", url=_with_scheme(actions, "redis+sentinel") + "/master"),
-        r"\[NOT_A_SENTINEL\] .* names Sentinels, but the server is not one",
+        r"\[NOT_A_SENTINEL\] .* names Sentinels, but the server is not a Sentinel",
         r"Set the option 'url' to redis://127\S+ to connect to that server, or name the Sentinels' port",
     ),
     "TLS to a plain port": (
