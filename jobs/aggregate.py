@@ -114,7 +114,7 @@ def aggregate(
 
 
 def _alerts(events: DataFrame) -> DataFrame:
-    """Rename the columns of an entry's origin, because `_id` and `_stream` would set the ID and stream of the alert."""
+    """Rename `_id` and `_stream`, which would set the alert's ID and stream. Drop `_timestamp` and `_deliveries`."""
     return events.withColumnsRenamed({"_id": "source_id", "_stream": "source_stream"}).drop("_timestamp", "_deliveries")
 
 

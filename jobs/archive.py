@@ -6,7 +6,7 @@ Each entry becomes a row with its ID, its stream, the time in its ID, and its fi
 Each row is stored exactly once, in the directory of the UTC day of that time: ARCHIVE/day=2024-06-01/. Small files of a
 day are merged (--compact). With --trim-behind, the job removes entries from the stream once their batch is stored and
 committed. It keeps entries that another group has yet to read, and entries of a batch that a restart would repeat.
-Delta and Iceberg tables are written by their own sinks, if the session has the package.
+Delta and Iceberg tables are written by Spark sinks, whose packages the session must have.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def archive(
         )
     directory = directory.rstrip("/")
     check_directory(directory)
-    if form != "iceberg":  # the target is a table in a catalog, not a directory
+    if form != "iceberg":  # an Iceberg target is a table in a catalog, not a directory
         run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
     entries = run.stream_of(
         replace(reading, group=reading.group or ("archive" if trim_behind else None)),

@@ -16,7 +16,7 @@ Two queries read the stream, rather than one query with two outputs, so each has
 The statistics are exact even if a batch is repeated: Spark's state counts each entry once, and hashes are overwritten
 with absolute figures. Each alert is written once.
 
-Owns the pipeline. The data, the check by pandas and the table are in `pystreams.jobs.flights`.
+This module contains the pipeline. `pystreams.jobs.flights` has the data, the check by pandas and the table.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQ
     )
 
 
-# Runs.
+# One run of the job.
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,10 @@ def verdict(wrong: list[str]) -> int:
 
 @contextmanager
 def checkpoint_directory(job: Run) -> Iterator[str]:
-    """Yield the directory of the checkpoints, temporary if none is given. Raises LEFTOVERS if another run left keys."""
+    """Yield the directory of the checkpoints: --checkpoint, or a temporary directory.
+
+    Raises LEFTOVERS if another run left keys.
+    """
     given = job.checkpoint
     continued = given is not None and job.files.exists(f"{given}/{STATISTICS_GROUP}")
     pairs = ((airport, band) for airport in AIRPORTS for band in report.BANDS)

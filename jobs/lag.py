@@ -5,7 +5,7 @@
 Reports for each group the number of undelivered entries (`lag`), the age of the first of these, the number of delivered
 and unacknowledged entries (`pending`), and a status: ok, warning, stall, stop or rewind. `metrics:FILE`
 atomically replaces FILE, for node_exporter (--collector.textfile), with the group metrics of `pystreams metrics`. With
---above, a single report ends with status 3 if a group's lag is, or may be, larger.
+--above N, a single report exits with status 3 if a group's lag is, or may be, above N.
 """
 
 from __future__ import annotations

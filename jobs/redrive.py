@@ -1,10 +1,11 @@
-"""Dead letters back to streams: entries that a query gave up are added to their stream again.
+"""Dead letters back to streams: entries that a query gave up on are added to their stream again.
 
     spark-submit jobs/redrive.py --stream orders-failed --reason timeout --limit 1000 --dry-run
 
 Only letters that exist when the job starts are put back. An entry that fails again becomes a new letter for the next
-run. Each letter is added to its stream once and removed once, even if the job is killed. In a cluster, if the two
-streams are in different slots, a killed job may leave a letter in both streams until the next run.
+run. Each letter is added to its stream once and removed once, even if the job is killed. In a cluster, the
+stream of dead letters and the target can be in different slots. Then a killed job may leave a letter in both streams
+until the next run.
 """
 
 from __future__ import annotations

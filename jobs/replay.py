@@ -3,9 +3,9 @@
     spark-submit jobs/replay.py --from s3a://lake/orders --since 2024-06-01 --speed 60 --checkpoint s3a://lake/replays/1
 
 Entries are written in the order of their IDs, with their own IDs or new ones, to their original streams or to another
-stream. The first run records the chunks of entries to replay in the checkpoint. Each chunk is one write with its own
-`writeId`. A run with the same checkpoint continues after the last finished chunk, and does not repeat entries of a
-partly written chunk. Entries that are added to the archive after the start of the first run are not replayed.
+stream. The first run divides the entries into chunks, which it records in the checkpoint. Each chunk is one write with
+its own `writeId`. A run with the same checkpoint continues after the last finished chunk, and does not repeat entries
+of a partly written chunk. Entries that are added to the archive after the start of the first run are not replayed.
 """
 
 from __future__ import annotations

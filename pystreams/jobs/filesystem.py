@@ -1,6 +1,6 @@
 """Files in any file system that Spark supports (`s3a://`, `hdfs://`, local paths), by Hadoop's FileSystem.
 
-Owns the calls to the JVM and the meaning of their failures (FILE_UNUSABLE).
+The calls to the JVM are only here. Their failures become FILE_UNUSABLE.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Reading:
-    """Selection of streams and how they are read: either `streams` by name, or all that match `pattern`."""
+    """Selection of streams and how they are read: either `streams` by name, or all streams that match `pattern`."""
 
     streams: tuple[str, ...]
     pattern: str | None

@@ -38,7 +38,7 @@ _PLAN = "=== Streaming Query ==="
 
 
 class Job(click.Command):
-    """A command that shows each `PystreamsError` as one line, also those that its flags raise.
+    """A command that shows each `PystreamsError` as one line, including errors that its flags raise.
 
     Errors in the syntax of flags keep click's form.
     """
@@ -133,7 +133,8 @@ def _causes(thrown: Any) -> list[str]:
 def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
     """Show a failure in Spark, and return the exit status.
 
-    Shows an error of the connector or of a job if there is one, else Spark's message and its cause.
+    If a message contains an error of the connector or of a job, shows only this error. Otherwise shows Spark's message
+    and its cause.
     """
     known = {**CONNECTORS, **CONDITIONS}
     text = text.partition(_PLAN)[0]

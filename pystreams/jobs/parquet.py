@@ -1,4 +1,4 @@
-"""Parquet files to which a streaming query adds its batches, each exactly once, and which are merged later.
+"""Parquet files that contain each batch of a streaming query exactly once. Small files are merged later.
 
     ARCHIVE/day=2024-06-01/<query>-b0000000012-00000.parquet   a file of batch 12
     ARCHIVE/day=2024-06-01/<query>-c0000000031-00000.parquet   merged from files of batches up to 31

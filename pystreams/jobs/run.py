@@ -48,7 +48,7 @@ class Run:
     """A run of the job `name`.
 
     `options`: options of the connector. `checkpoint`, `trigger`: only for a streaming query. The session starts when it
-    is first used, so jobs that only connect to a server start none.
+    is first used, so jobs that only connect to a server start no session.
     """
 
     def __init__(
@@ -229,10 +229,10 @@ class Run:
     def follow_sink(self, frame: DataFrame, form: str, target: str, partition_by: str) -> None:
         """Append to a table in the format `form`. Spark's sink for this format writes each batch once.
 
-        `target`: its directory; for Iceberg the name of the table, which is created if missing.
+        `target`: the table's directory; for Iceberg the table's name. A missing table is created.
         """
         writer = self._writer(frame).format(form).outputMode("append").partitionBy(partition_by)
-        if form == "iceberg":  # a batch's rows are not sorted by day
+        if form == "iceberg":  # the rows of a batch are not sorted by day, as Iceberg requires without fan-out
             self._follow(writer.option("fanout-enabled", "true").toTable(target))
         else:
             self._follow(writer.start(target))

@@ -43,8 +43,8 @@ def session(name: str) -> tuple[SparkSession, bool]:
     if not configured.contains(_SHUFFLES):
         spark.conf.set(_SHUFFLES, max(2, spark.sparkContext.defaultParallelism))
     _quiet(spark)
-    # Register the source even if only --py-files provides it. A registration of the session's own also avoids the
-    # failure of queries that start at the same moment (docs/guides/reading.md).
+    # Register the source even if only --py-files provides it. With a registration in this session, queries that start
+    # at the same moment also do not fail (docs/guides/reading.md).
     register(spark)
     return spark, not running
 

@@ -39,7 +39,7 @@ Alert = tuple[Any, ...]
 
 
 def joined(limit: int | None = None) -> pd.DataFrame:
-    """Return the first `limit` departures in order of time, or all if it is None, each with its airport's weather."""
+    """Return the first `limit` departures (None: all) in order of time, each with its airport's weather."""
     directory = data.data_directory()
     flights = pd.read_csv(directory / data.FLIGHTS_FILE)
     flights = flights.sort_values(["time_hour", "minute"], kind="stable").head(len(flights) if limit is None else limit)
