@@ -246,10 +246,10 @@ def changes(log: Audit) -> None:
             "grace",
             "seek",
             "orders",
-            "Move warehouse of orders to 1732255436789-0.",
+            "Move the group warehouse of orders to 1732255436789-0.",
             {"Position": "1732251836789-0", "Lag": "5,420"},
             {"Position": "1732255436789-0", "Lag": "180"},
-            "Moved warehouse to 1732255436789-0.",
+            "Moved the group warehouse to 1732255436789-0.",
         ),
         (
             "grace",

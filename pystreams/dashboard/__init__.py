@@ -1,5 +1,5 @@
 """The dashboard: streams, groups, pending entries and dead letters of servers, inspected and managed in a browser.
 
 Owns the HTTP application, its security and its pages. `pystreams.streams` sends the requests to the server. One sampler
-requests the data that all browsers share. Never imports the command line's verbs, its output, or the engine.
+per server requests the data that all browsers share. Never imports the command line's verbs, its output, or the engine.
 """

@@ -1,7 +1,8 @@
-"""Changes in two steps: the first request returns a plan with a number, and a request with this number carries it out.
+"""Changes in two steps: the first request returns a plan with a number; a second request with this number makes the
+change.
 
 A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change.
-Changes of many entries are made in parts: if `more` is true, the request must be repeated.
+Changes of many entries are made in parts: if the reply has a true `more`, the second request must be repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _SECONDS = 3.0  # time limit of one request, after which a long change stops and reports `more`
-_MOST_FIELDS = 500
+_MOST_FIELDS = 500  # maximum number of fields of an added entry
 _COUNTED = 20_000  # number of entries after which a plan stops counting and says "at least"
 
 
@@ -109,7 +110,7 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
         notes.append(f"Pending entries stay pending: {group.pending:,}.")
     notes += [text for text in (move.warning, seeks.consequence(move)) if text]
     return Plan(
-        f"Move {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
+        f"Move the group {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
         tuple(notes),
         (
             ("Position", str(group.position), str(move.position)),
@@ -123,7 +124,7 @@ def _seek(connection: Connection, asked: Asked) -> Done:
     move = _move(connection, asked)
     for problem in seeks.carry_out(connection, [move]):
         raise problem
-    return Done(f"Moved {names.shown(move.group.name)} to {move.position}.", 1)
+    return Done(f"Moved the group {names.shown(move.group.name)} to {move.position}.", 1)
 
 
 def _at(connection: Connection, asked: Asked) -> StreamId | None:
@@ -146,7 +147,7 @@ def _plan_create(connection: Connection, asked: Asked) -> Plan:
 
 def _create(connection: Connection, asked: Asked) -> Done:
     seeks.create(connection, asked.key("stream"), asked.key("group"), _at(connection, asked), make=False)
-    return Done(f"Created {names.shown(asked.key('group'))}.", 1)
+    return Done(f"Created the group {names.shown(asked.key('group'))}.", 1)
 
 
 def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
@@ -434,7 +435,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
 def _record_start(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
     """Record the start of a change unless it is already recorded, and return the facts for its records.
 
-    Raises AUDIT_UNWRITABLE if the record cannot be written, so that no change is made without a record.
+    Raises AUDIT_UNWRITABLE if the record cannot be written: then the change is not made.
     """
     named = {name: names.shown(key) for name in ("stream", "group", "consumer") if (key := asked.key_or_none(name))}
     record = {

@@ -30,7 +30,7 @@ MOST_EXPORTS = 2  # maximum number of concurrent exports from a server, in all s
 MOST_ENTRIES = 1_000_000
 MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
 _MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other
-_CHUNK = 1 << 16
+_CHUNK = 1 << 16  # maximum bytes read from the file and sent at a time
 _NAME_CHARACTERS = 60  # maximum number of characters of up to four bytes each: file systems allow 255 bytes
 _TYPES = {
     "parquet": b"application/vnd.apache.parquet",
@@ -68,7 +68,7 @@ class Export:
         self._closed = False
 
     def write(self) -> None:
-        """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server; no file is left then."""
+        """Write the file. Raises NotExportedError, FILE_UNUSABLE and refusals of the server. Errors leave no file."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as directory:

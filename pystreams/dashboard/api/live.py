@@ -104,7 +104,7 @@ class Tail:
         self._reader = asked.reader(self._name)
 
     def read_new(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return a document with the new entries, or None if there are none; and whether there may be more already.
+        """Return a document with the new entries (None if there are none), and whether more may already be waiting.
 
         If the request has no `after`, the document of the first call has only the end of the stream.
         """

@@ -23,7 +23,7 @@ TOKEN_USER = "token"  # noqa: S105 - a user name, not a secret
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules for logins. `open_here`: whether users without a password may log in, if the server requires none."""
+    """Rules for logins. `open_here`: whether users may log in whose passwords the server does not check."""
 
     address: Address
     token: str
@@ -87,7 +87,9 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
     if not let_in:
         raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
     if not rules.open_here and _needs_no_password(rules.address, user):
-        message = "The server accepts any password for this user, so it proves nothing. Log in with the token."
+        message = (
+            "The server accepts any password for this user, so the password proves nothing. Log in with the token."
+        )
         raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
     sessions.succeeded(host, user)
     dashboard_user = rules.address.login.username or "default"

@@ -97,7 +97,7 @@ def _behind(asked: Asked, status: str = "") -> tuple[list[GroupRow], int | None]
 
 
 def _curve(asked: Asked, name: str) -> Curve:
-    """Return a curve; empty if the session's user may not see these totals."""
+    """Return the curve `name`. It is empty if the session's user may not see the totals over all streams."""
     hidden = name in _SUMS and not asked.access.session.whole
     return Curve([], []) if hidden else asked.sampler.curve(name, span_ms=asked.span())
 

@@ -14,7 +14,7 @@ from pystreams.streams import paged_calls
 from streamclient.connection import Command
 from streamclient.reply_maps import info_lines, line_fields, pairs
 
-# Maximum numbers: rows of each table, and of a slow command its words and the bytes of a word.
+# Maximum number of rows of each table, of words of a slow command, and of bytes of such a word.
 _MOST_CLIENTS = 100
 _SLOW = 50
 _COMMANDS = 25
@@ -185,7 +185,7 @@ class Cached:
 
     def __call__(self, asked: Asked) -> dict[str, Any]:
         session = asked.access.session
-        # An ACL user and a session by token may have the same name, but only the session by token is `whole`.
+        # An ACL user may have the name of sessions by token. `whole` tells the two apart if their rights differ.
         user = (session.user, session.whole, asked.text("node"))
         at, found = self._cache.get(user, (-1e9, {}))
         if time.monotonic() - at > self._SECONDS:

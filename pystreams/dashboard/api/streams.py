@@ -31,8 +31,8 @@ _STEP_SECONDS = 0.5  # time limit of one step of a search
 _SCANNED = 5_000  # maximum number of entries examined per request with a condition
 _SAMPLE = 1_000  # maximum number of last entries in field statistics
 _CONDITION = 1_000  # maximum number of characters of a condition
-_ENTRY_BYTES = 1 << 20  # maximum size of an entry's values that are sent untruncated
-_LEAST_BYTES = 2_000  # number of bytes that are still sent of each value beyond that size
+_ENTRY_BYTES = 1 << 20  # maximum total bytes of an entry's values that are sent untruncated
+_LEAST_BYTES = 2_000  # bytes that are sent of each further value once `_ENTRY_BYTES` is used up
 _MOST_FIELDS = 100
 _MOST_FREQUENT = 5  # number of most frequent values shown per field
 _BARS = 16  # number of bars of a histogram
@@ -115,7 +115,7 @@ def _share(begin: StreamId, end: StreamId, now: StreamId) -> float:
 def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> StreamId:
     """Return the ID of a position: an ID, a time, a duration ago, `start` or `end`.
 
-    A position before the first possible entry, such as `start`, is `least` or 0-1, whichever is smaller.
+    If no entry can be before the position, as for `start`, the ID is the smaller of `least` and 0-1.
     """
     position = positions.parse(text, "at")
     if position.kind == "end":
@@ -165,8 +165,8 @@ def _step(
 def entry(asked: Asked) -> dict[str, Any]:
     """Return one entry.
 
-    Values are truncated after a mebibyte in total. `sources`: the text of each value without escapes, or None if the
-    value is truncated or not UTF-8. `more`: number of fields that are omitted.
+    After a mebibyte of values in total, at most 2,000 bytes of each value are sent. `sources`: the text of each value
+    without escapes, or None if the value is truncated or not UTF-8. `more`: number of fields that are omitted.
     """
     name, wanted = asked.key("stream"), asked.id("id") or ZERO
     with asked.access.lend() as connection:

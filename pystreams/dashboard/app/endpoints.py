@@ -26,7 +26,8 @@ from streamclient.errors import PystreamsError
 
 _log = logging.getLogger("pystreams.dashboard")
 
-_THREADS = 24
+_THREADS = 24  # maximum number of threads that handle requests for one server
+#: HTTP status of an error, by the exit status of the command line. The HTTP status of all other errors is 409.
 _STATUS = {
     Status.USAGE: 400,
     Status.MISSING: 404,
@@ -61,7 +62,7 @@ class Endpoints:
     """The endpoints of one server. `path`: URL prefix of its pages and API; `every`: the endpoints of all servers.
 
     Each server has its own rules, sessions, connections, sampler, listeners and threads, so that an unresponsive server
-    does not affect the others.
+    does not affect the other servers.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Endpoints:
         self._metrics = metrics
         self.sessions = Sessions(time.monotonic, self._ended)
         self.news = live.News(sampler)
-        self._ways: dict[int, Access] = {}
+        self._accesses: dict[int, Access] = {}
         self._threads: anyio.CapacityLimiter | None = None
         self._listeners = self._tails = self._exports = 0
 
@@ -86,23 +87,23 @@ class Endpoints:
         return self.sessions.find(number) if number else None
 
     def _access(self, session: Session) -> Access:
-        return self._ways.setdefault(id(session), Access(session))
+        return self._accesses.setdefault(id(session), Access(session))
 
     def _ended(self, session: Session) -> None:
-        way = self._ways.pop(id(session), None)
-        if way is not None:
-            way.close()
+        access = self._accesses.pop(id(session), None)
+        if access is not None:
+            access.close()
 
     def close(self) -> None:
         """Close all connections to the server."""
         self.news.stop()
-        for way in list(self._ways.values()):
-            way.close()
+        for access in list(self._accesses.values()):
+            access.close()
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Run work in one of a few threads, and return its result.
+        """Run `work` in one of a few threads, and return its result.
 
-        The work may wait for the server. The event loop is not blocked, so pages always load.
+        The work may wait for the server without blocking the event loop, so pages still load.
         """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(_THREADS)
@@ -122,7 +123,7 @@ class Endpoints:
         return {**facts, "oidc": self.oidc, "servers": servers}
 
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
-        """Return the servers that the browser may see, each with the browser's session there, if any.
+        """Return the servers that the browser may see, each with the browser's session or None.
 
         A session of the dashboard's own user may see all servers, other sessions only the servers with a login.
         `session`: a new session of this server, which no cookie of the request names yet.

@@ -32,11 +32,11 @@ with warnings.catch_warnings():
 _log = logging.getLogger("pystreams.dashboard")
 
 _MOST_STARTED, _STARTED_SECONDS = 1_000, 600.0  # maximum number of unfinished logins, and their maximum duration
-_LEEWAY_SECONDS = 30
-_PROVIDER_SECONDS = 10.0
+_LEEWAY_SECONDS = 30  # tolerated difference between the clocks of the provider and of this machine
+_PROVIDER_SECONDS = 10.0  # timeout of a request to the provider
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _NAMES = ("preferred_username", "email", "sub")  # claims that name a user; the first claim that exists is shown
-_MOST_CHARACTERS = 200
+_MOST_CHARACTERS = 200  # maximum length of a user's name
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Oidc:
         try:
             metadata = await self._client.load_server_metadata()
             if metadata.get("issuer") != provider.issuer:
-                return _refused("provider", f"its metadata name the issuer {metadata.get('issuer')!r}")
+                return _refused("provider", f"the provider's metadata name the issuer {metadata.get('issuer')!r}")
             signed = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
             metadata["id_token_signing_alg_values_supported"] = [each for each in signed if each in _ALGORITHMS]
             token = await self._client.authorize_access_token(
@@ -151,7 +151,7 @@ class Oidc:
             return _refused("refused", f"{type(failure).__name__}: {failure}")
         claims = token.get("userinfo")
         if not claims:
-            return _refused("refused", "it sent no ID token")
+            return _refused("refused", "the provider sent no ID token")
         found = roles(claims, provider.claim)
         if provider.operator not in found and provider.viewer not in found:
             return _refused("role", f"the claim {provider.claim} has neither the viewer's nor the operator's role")

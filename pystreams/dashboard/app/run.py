@@ -68,7 +68,7 @@ class Settings:
     key: Path | None = None
     #: Existing state directory; None for no audit log and a history only in memory.
     state: Path | None = None
-    #: Period of the history on disk, in milliseconds; 0 for none.
+    #: Period of the history on disk, in milliseconds; 0 for a history only in memory.
     history_ms: int = 86_400_000
     #: OIDC provider for logins.
     provider: Provider | None = None
@@ -96,7 +96,10 @@ class Watch:
         self._silent: dict[Any, int] = {}
 
     def check(self, connections: Collection[Any]) -> None:
-        """Close connections that have not read since the last call, or sent no request for several calls."""
+        """Close connections whose clients have read none of the waiting data since the last call.
+
+        Also close connections without a request in several successive calls.
+        """
         unread: dict[Any, tuple[int, int]] = {}
         silent: dict[Any, int] = {}
         for connection in connections:
@@ -295,7 +298,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 def is_open(settings: Settings) -> bool:
     """Return whether the dashboard is reachable only from this machine, and not through a proxy.
 
-    If so, users may log in without a password if the server requires none.
+    If so, users may log in whose passwords the server does not check (`Rules.open_here`).
     """
     return settings.bind in LOOPBACK and not settings.proxies
 

@@ -80,19 +80,19 @@ class Site(NamedTuple):
     end: Callable[[], None]
 
 
-def _api(shared: Endpoints) -> list[BaseRoute]:
+def _api(endpoints: Endpoints) -> list[BaseRoute]:
     """Return the API of one server."""
     return [
-        Route("/session", shared.session),
-        Route("/servers", shared.servers),
-        Route("/login", shared.log_in, methods=["POST"]),
-        Route("/logout", shared.log_out, methods=["POST"]),
-        Route("/events", shared.events),
-        Route("/tail", shared.tail),
-        Route("/export", shared.export),
-        Route("/server", shared.question(server_status.Cached())),
-        Route("/changes/{action}", shared.change, methods=["POST"]),
-        *(Route(f"/{path}", shared.question(question)) for path, question in QUESTIONS.items()),
+        Route("/session", endpoints.session),
+        Route("/servers", endpoints.servers),
+        Route("/login", endpoints.log_in, methods=["POST"]),
+        Route("/logout", endpoints.log_out, methods=["POST"]),
+        Route("/events", endpoints.events),
+        Route("/tail", endpoints.tail),
+        Route("/export", endpoints.export),
+        Route("/server", endpoints.question(server_status.Cached())),
+        Route("/changes/{action}", endpoints.change, methods=["POST"]),
+        *(Route(f"/{path}", endpoints.question(question)) for path, question in QUESTIONS.items()),
     ]
 
 

@@ -2,8 +2,8 @@
 
 All lines of a change have the same `id`. The first, `begun`, is written before anything is sent to the server, so a
 change that cannot be recorded is refused. Each further line, `done` or `failed`, has the result of one request; a long
-change takes several requests. The file is opened for every
-line, so a program that rotates the file only has to rename it. Values of entries are never recorded.
+change takes several requests. The file is opened for every line, so a program that rotates the file only has to rename
+it. Values of entries are never recorded.
 """
 
 from __future__ import annotations

@@ -30,9 +30,8 @@ class Curve:
 class History:
     """Series of numbers by key.
 
-    `span_ms`: retention of values in milliseconds. `step_ms`: minimum interval of values in milliseconds.
-
-    `budget`: maximum size of the table in bytes.
+    `span_ms`: retention of values in milliseconds. `step_ms`: minimum time between two values of a series, in
+    milliseconds. `budget`: maximum size of the table in bytes.
     """
 
     def __init__(self, span_ms: int = 3_600_000, step_ms: int = 5_000, budget: int = 48 << 20) -> None:

@@ -85,7 +85,7 @@ class Store:
     # --- the sampler's side -------------------------------------------------------------------------------------------
 
     def add(self, at: int, values: Values) -> None:
-        """Add the values of one sample. `at`: its time in milliseconds. Never waits."""
+        """Add the values of one sample, without waiting. `at`: time of the sample in milliseconds since 1970."""
         minute = at - at % STEP_MS
         if self._minute is not None and minute != self._minute:
             self._hand_over()

@@ -1,7 +1,7 @@
 """The sampler: a thread that samples the server periodically for all browsers.
 
 Sampling takes at most a fifth of the thread's time, with at most 250 commands per second on average. So the pause is
-longer after a sample that was slow or had many commands. An unreachable server is retried every second. Meanwhile the
+longer after a sample that was slow or sent many commands. An unreachable server is retried every second. Meanwhile the
 last sample stays available, with the reason for the failure.
 """
 
@@ -55,7 +55,7 @@ class Sampler:
     """Samples the server until `stop`.
 
     `state`: the last state, which any thread may read; `on_sample`: function called after each change of `state`.
-    `also_sent`: function that returns the number of this process's other commands to the server.
+    `also_sent`: function that returns the number of commands that this process has sent on other connections.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """One sample of a server: its streams, their groups, and INFO, with facts kept from earlier samples.
 
-New streams are searched every few samples. Each sample requests sizes in bytes for one page of streams, and details for
-groups with unread or pending entries. So a sample costs a few commands per stream, in pipelines.
+The server is searched for new streams every few samples. Each sample requests the sizes in bytes of one page of
+streams, and details of groups with unread or pending entries. So a sample sends a few commands per stream, in
+pipelines.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from streamclient.reply_maps import info_lines
 from streamclient.streams.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # number of samples between two searches
-_SAMPLE_EVERY_MS = 10_000  # minimum interval of the lags that determine a group's status
-_SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
-_SAMPLES_FOR_GROWTH = 4
-_SIZES_PER_SAMPLE = 200
+_SAMPLE_EVERY_MS = 10_000  # minimum time between two stored samples of a group; its status is judged from these
+_SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1  # maximum number of stored samples of a group
+_SAMPLES_FOR_GROWTH = 4  # minimum number of stored samples that show whether a lag grows
+_SIZES_PER_SAMPLE = 200  # number of streams whose sizes one sample requests
 _COUNTED = 10_000  # maximum number of entries counted per sample, for lags that the server does not report
 
 
@@ -51,7 +52,7 @@ def info(connection: Connection) -> dict[str, str]:
         return info_lines(connection.pipeline([("INFO",)])[0])
     found: list[dict[str, str]] = []
     for endpoint in connection.topology.masters():
-        with suppress(*BROKEN):  # use the other masters
+        with suppress(*BROKEN):  # use only the masters that reply
             found.append(info_lines(paged_calls.ask_server(connection, endpoint, [("INFO",)])[0]))
     facts = dict(found[0]) if found else {}
     for line in _SUMS:
@@ -64,7 +65,7 @@ def info(connection: Connection) -> dict[str, str]:
 class ServerSamples:
     """Successive samples of one server.
 
-    `also_sent`: function that returns the number of this process's other commands.
+    `also_sent`: function that returns the number of commands that this process has sent on other connections.
     """
 
     def __init__(self, also_sent: Callable[[], int] = lambda: 0) -> None:
@@ -132,7 +133,7 @@ class ServerSamples:
         return [replace(each, rate=rates.get(each.name)) for each in streams]
 
     def _with_delivery(self, now: int, groups: Sequence[Group]) -> dict[Name, Group]:
-        """Return the groups by name, with their recent rates of delivered entries."""
+        """Return the groups by the names of stream and group, with their recent rates of delivered entries."""
         counts = {(each.stream.name, each.name): each.delivered for each in groups if each.delivered is not None}
         rates = self._delivered.of(now, counts)
         return {
@@ -151,7 +152,7 @@ class ServerSamples:
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]
-        # With fewer stored samples, a lag that grows for only a few seconds would be a warning.
+        # Pass only the first of fewer samples: a lag that has grown for a few seconds is not a warning yet.
         before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
         status = judge([*before, group.sample])
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:

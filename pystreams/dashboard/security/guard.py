@@ -40,8 +40,8 @@ HEADERS = {
 
 TOO_LARGE = f"A request may have at most {BODY_BYTES // 1024} KiB."
 _HOST = re.compile(r"(?:\[([^\]]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
-#: Value of Strict-Transport-Security. Sent only for configured names: browsers apply it to all ports of a name, and
-#: localhost has other programs.
+#: Value of Strict-Transport-Security. Sent only for configured names: browsers apply the header to all ports of a name,
+#: and other programs may use HTTP on localhost.
 STRICT_TRANSPORT = "max-age=31536000"
 
 

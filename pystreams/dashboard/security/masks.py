@@ -1,4 +1,4 @@
-"""Masking: fields whose values never leave this process. Pure.
+"""Masking, without I/O: fields whose values never leave this process.
 
 A rule is `FIELD` or `STREAM:FIELD`, with `*` and `?` as wildcards; the stream ends at the last colon. A rule matches a
 field's name. In a value that is JSON or was decoded, it also matches the name of a nested field, or the end of its path
@@ -81,7 +81,7 @@ class Mask:
             first = value.lstrip(_BEFORE_JSON)[:1]
             if first == b'"' and decode is not json.loads:
                 return self._value(name, value, json.loads)  # other decoders do not parse a JSON string
-            # An object that cannot be parsed may contain a masked field, and so may any value that is not text.
+            # Mask an object that cannot be parsed, and any value that is not text: both may contain a masked field.
             return _MASKED if first in (b"{", b"[") or not _is_text(value) else value
 
     def _nested(self, path: str, value: Any) -> tuple[Any, bool]:

@@ -24,8 +24,8 @@ MOST_SESSIONS = 500
 _FAILURES = 8  # maximum number of failed logins of one user from one address
 _FAILURES_OF_ADDRESS = 100  # maximum number of failed logins of all users from one address
 _FAILURES_SECONDS = 60.0  # period within which failed logins are counted
-_MOST_FAILURES = 20_000
-_MOST_PLANS, _PLAN_SECONDS = 20, 600.0
+_MOST_FAILURES = 20_000  # maximum number of failed logins that are counted, of all users and addresses
+_MOST_PLANS, _PLAN_SECONDS = 20, 600.0  # maximum number of a session's unconfirmed changes, and maximum age of each
 
 
 @dataclass
@@ -86,7 +86,8 @@ class Session:
     def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Planned | None:
         """Return the plan that was shown with this number.
 
-        Returns None if the number belongs to another change, or if the plan is older than ten minutes.
+        Returns None if the number is unknown, belongs to a change with another action or other parameters, or belongs
+        to a plan older than ten minutes.
         """
         plan = self.plans.get(number)
         if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
@@ -167,7 +168,7 @@ class Sessions:
 def _hidden(number: str) -> str:
     """Return the key under which a number is stored.
 
-    It is a hash, so that lookup times reveal nothing about numbers.
+    The key is a hash, so that lookup times reveal nothing about numbers.
     """
     return hashlib.sha256(number.encode()).hexdigest()
 

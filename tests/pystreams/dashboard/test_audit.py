@@ -50,7 +50,7 @@ def test_every_kind_of_change_is_recorded(instance: servers.Running, client: red
     assert all(row["changes"] and row["plan"] and row["result"] and row["time"].endswith("Z") for row in rows)
     seek = next(row for row in rows if row["action"] == "seek")
     assert seek["changes"] == [["Position", "6-0", "0-0"], ["Lag", "5", "11"]]
-    assert (seek["stream"], seek["group"], seek["result"]) == ("orders", "billing", "Moved billing to 0-0.")
+    assert (seek["stream"], seek["group"], seek["result"]) == ("orders", "billing", "Moved the group billing to 0-0.")
     path = tmp_path / "audit.jsonl"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     records = [json.loads(line) for line in path.read_text().splitlines()]

@@ -37,7 +37,7 @@ def test_a_group_is_moved_to_the_previewed_position(client: redis.Redis, dashboa
     assert plan["notes"][0] == "Pending entries stay pending: 6."
     client.xreadgroup("g", "alice", {"s": ">"}, count=1)
     done = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
-    assert done.json()["done"] == "Moved g to 8-0."
+    assert done.json()["done"] == "Moved the group g to 8-0."
     (info,) = client.xinfo_groups("s")
     assert info["last-delivered-id"] == b"8-0"
     again = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])

@@ -78,7 +78,7 @@ class Access:
         connection.mark_idle()
         self._idle.append(connection)
         if self._closed:
-            # Another thread may have closed the access meanwhile.
+            # Another thread closed the access while the connection was lent, so it has not closed this connection.
             self.close()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Streamed responses: chunks are sent until they end or the browser disconnects.
 
-The HTTP server (`app.run.Watch`) disconnects a browser whose count of sent chunks (`SENT`) does not grow.
+The HTTP server (`app.run.Watch`) disconnects a browser if its unread data does not become less and the number of sent
+chunks (`SENT`) does not grow.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ SENT = "pystreams.sent"
 
 
 class Streamed(Response):
-    """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is always called.
+    """A response that is sent until the browser disconnects or the chunks end. Afterwards `left` is called.
 
-    `counted`: whether to count sent chunks. Set it for long responses, because unread data alone does not show that the
-    browser has stopped reading.
+    `counted`: whether to count sent chunks. Set it for long responses: while a browser reads, new chunks replace the
+    data that it has read, so the amount of unread data does not show whether the browser reads.
     """
 
     def __init__(

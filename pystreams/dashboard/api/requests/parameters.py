@@ -17,7 +17,7 @@ from pystreams.errors import fail
 from pystreams.values import times
 from streamwire.stream_id import StreamId
 
-PAGE, MOST = 50, 200
+PAGE, MOST = 50, 200  # default and maximum number of rows of a page
 _MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # maximum page number
 _MOST_DIGITS = 18  # maximum number of digits, including leading zeros

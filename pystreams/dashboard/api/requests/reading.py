@@ -28,7 +28,7 @@ _FORMATS: dict[str, Format] = {each: each for each in get_args(Format) if each !
 
 
 class Decoders:
-    """Decoders for one server's streams. Schemas are read once. Raises INVALID_VALUE and SCHEMA_UNUSABLE."""
+    """Decoders for streams, chosen by rules. Schemas are read once. Raises INVALID_VALUE and SCHEMA_UNUSABLE."""
 
     def __init__(self, rules: Sequence[str] = (), registry: Registry | None = None) -> None:
         self._other = Decoder("auto", registry)

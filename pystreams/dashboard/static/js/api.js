@@ -8,7 +8,7 @@ export class Failure extends Error {
   }
 }
 
-// URL prefix of this page's server; empty for the first one. Links are hashes, so they keep the prefix.
+// URL prefix of this page's server; empty for the first server. Links are hashes, so following a link keeps the prefix.
 export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
 export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, spanMs: 0, columns: {} };
 const NAMES = ["stream", "group"]; // parameters that may be empty

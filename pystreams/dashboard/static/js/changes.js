@@ -16,7 +16,7 @@ export function dialog(title, inside, actions, wide = false) {
   return element;
 }
 
-// Requests the plan, shows it, and carries it out if confirmed. Returns whether anything was changed.
+// Requests the plan, shows it, and carries it out if the user confirms. Returns whether anything was changed.
 export async function change(action, given, { title, word, danger = false }) {
   const body = h("div", {}, h("p", { class: "muted" }, "Preparing a preview…"));
   const progress = h("p", { class: "muted", role: "status" });

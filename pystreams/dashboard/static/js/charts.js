@@ -119,7 +119,7 @@ function last(values) {
   return null;
 }
 
-// Returns a curve's values, one for each of these times. The curve's own times are the last of them; earlier values are null.
+// Returns a curve's value at each of `times`. The times end like the curve's times; values before the curve's start are null.
 function aligned(curve, times) {
   const missing = Math.max(0, times.length - curve.at.length);
   return [...new Array(missing).fill(null), ...curve.values];

@@ -1,4 +1,4 @@
-// Columns of streams, groups, consumers and queries. The server describes them. The command line shows the same measures.
+// Columns of streams, groups, consumers and queries. The server describes the columns. The command line shows the same measures.
 
 import { state } from "./api.js";
 import { h } from "./dom.js";

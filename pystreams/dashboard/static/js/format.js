@@ -67,7 +67,7 @@ export function moment(ms) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
 }
 
-// Returns a typed position for the server. Dates and times without a zone are in the browser's zone, and are converted to UTC.
+// Returns a position that a user typed, as the server accepts it. Dates and times without a zone are in the browser's zone, and are converted to UTC.
 export function position(text) {
   const given = text.trim();
   if (!/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(given)) return given;

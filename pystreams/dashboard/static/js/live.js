@@ -1,5 +1,5 @@
 // Server-sent events: samples of the server, and the entries of a followed stream.
-// A hidden page closes its connection, since browsers allow only a few per host.
+// A hidden page closes its connection, since browsers allow only a few connections per host.
 
 import { address, HERE } from "./api.js";
 

@@ -57,7 +57,7 @@ class Frame {
     this.sample = null;
     this.lost = 0;
     this.busy = false;
-    this.missed = false; // whether a sample arrived while the screen was loading; the next one may be a minute away
+    this.missed = false; // whether a sample arrived while the screen was loading; the next sample may arrive a minute later
     this.route = () => this.show();
     window.addEventListener("hashchange", this.route);
     this.samples = new LiveSamples((sample) => this.handle(sample));
@@ -166,7 +166,7 @@ function isDark() {
 function switchTheme() {
   const theme = isDark() ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
-  try { localStorage.setItem("theme", theme); } catch { /* it applies only to this page */ }
+  try { localStorage.setItem("theme", theme); } catch { /* the theme then applies only to this page */ }
   themeChanged();
 }
 

@@ -15,7 +15,7 @@ export function panelWith(title, right, ...children) {
 const MEANINGS = {
   ok: "No entry has been pending for more than a minute, and the group advances or keeps up.",
   warning: "The group advances, but its lag grew with every sample.",
-  stall: "Consumers call, but entries stay pending, or the position unchanged, for more than a minute.",
+  stall: "Consumers call, but for more than a minute entries stay pending or the position does not change.",
   stop: "Entries have waited for more than a minute, and no consumer has called for a minute.",
   rewind: "The position moved back.",
 };
@@ -70,7 +70,7 @@ export function bars(rows, show) {
     h("span", { class: "count" }, show(value)))));
 }
 
-// A note for histograms of a sample.
+// Returns a note for histograms of a sample; null if the sample has all entries.
 export function sampled(sample, total, which = "a sample of") {
   return sample < total ? h("p", { class: "hint" }, `Based on ${which} ${count(sample)} of ${things(total, "entry")}.`) : null;
 }

@@ -1,4 +1,4 @@
-// The period of the charts: an hour, or a longer one if the dashboard keeps a history on disk.
+// The period of the charts: an hour, or a longer period if the dashboard keeps a history on disk.
 
 import { state } from "./api.js";
 import { h } from "./dom.js";

@@ -1,5 +1,5 @@
 // Tables. Rows are matched by their keys, and a cell is redrawn only if its value has changed, so that updates keep the
-// focus and the selection. Headers sort on the server; the pager requests other pages.
+// focus and the selection. A click on a header makes the server sort the rows.
 
 import { h, replace, text } from "./dom.js";
 import { count } from "./format.js";

@@ -1,4 +1,4 @@
-/* Sets the theme before the first rendering: the user's choice, else the system's. */
+/* Sets the theme before the first rendering: the user's choice, or else the system's theme. */
 "use strict";
 (() => {
   let chosen = null;

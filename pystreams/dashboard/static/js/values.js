@@ -1,4 +1,4 @@
-// One value of an entry, and the tools for it: its text with limited height and a copy button; a tree if it is JSON or was decoded.
+// One value of an entry: its text in a box of limited height, a copy button, and a tree if the value is JSON or was decoded.
 
 import { h, replace } from "./dom.js";
 import { things } from "./format.js";

@@ -60,10 +60,10 @@ def test_a_change_appears_in_the_audit_log(opened: Opened, dashboard: str) -> No
     page.goto(f"{dashboard}#/group/orders/billing")
     page.get_by_role("button", name="Skip one").click()
     page.get_by_role("dialog").get_by_role("button", name="Move it").click()
-    expect(page.get_by_text("Moved billing to 7-0.")).to_be_visible()
+    expect(page.get_by_text("Moved the group billing to 7-0.")).to_be_visible()
     page.get_by_role("navigation", name="Screens").get_by_role("link", name="Changes").click()
-    change = row(page, "Move billing of orders to 7-0.")
-    for text in ("token", "6-0 → 7-0", "Moved billing to 7-0."):
+    change = row(page, "Move the group billing of orders to 7-0.")
+    for text in ("token", "6-0 → 7-0", "Moved the group billing to 7-0."):
         expect(change).to_contain_text(text)
     page.get_by_label("Search changes").fill("no such change")
     expect(page.get_by_text("No change matches the search.")).to_be_visible()

@@ -25,7 +25,7 @@ export async function audit() {
   const note = h("p", { class: "hint" });
   const walker = new Walker(() => load());
   const table = new Table({ label: "Changes", columns: COLUMNS, key: (row) => row.id,
-    empty: () => (search.value ? nothing("No change matches the search.", "Older ones may be on the next page.") : nothing("No changes are recorded.", "A change made in this dashboard appears here.")) });
+    empty: () => (search.value ? nothing("No change matches the search.", "Older changes may be on the next page.") : nothing("No changes are recorded.", "A change made in this dashboard appears here.")) });
   let number = 0;
 
   async function load() {

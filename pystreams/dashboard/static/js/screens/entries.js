@@ -11,7 +11,7 @@ import { valueView } from "../values.js";
 
 const SIZE = 50;
 
-// `more`: further facts, as pairs.
+// `more`: additional facts to show, as pairs of a name and a value.
 export async function open(stream, id, more = []) {
   const body = h("div", { class: "screen" });
   const element = dialog(id, body, button("Close", () => element.close()), true);

@@ -1,4 +1,4 @@
-// Forms for changes of a stream: add an entry, create a group, trim. Each shows a plan before anything is done.
+// Forms for changes of a stream: add an entry, create a group, trim. Each form shows a plan before it changes anything.
 
 import { change } from "../changes.js";
 import { h } from "../dom.js";

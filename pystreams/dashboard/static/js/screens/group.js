@@ -78,5 +78,5 @@ function seek(given, refresh) {
   };
   const presets = PRESETS.map(([value, title]) => button(title, () => { to.value = value; send(); }));
   return panel("Move the group", h("div", { class: "body" }, h("form", { class: "form", onsubmit: send }, field("To", to, true), h("button", { type: "submit", class: "button primary" }, "Preview…")),
-    h("div", { class: "row" }, presets), h("p", { class: "hint" }, "The next entry that the group reads is the first at or after the position. Pending entries stay pending.")));
+    h("div", { class: "row" }, presets), h("p", { class: "hint" }, "The next entry that the group reads is the first entry at or after the position. Pending entries stay pending.")));
 }

@@ -7,7 +7,7 @@ import { count, rate, short } from "../format.js";
 import { nothing, panel, status } from "../parts.js";
 import { Table } from "../table.js";
 
-const SILENT = "No report for more than a minute and five times the usual interval: the query has stopped, or has nothing to read. The numbers are from its last report.";
+const SILENT = "No report for more than a minute and more than five usual intervals: the query has stopped, or has nothing to read. The numbers are from its last report.";
 const CELLS = {
   name: (row) => h("span", { title: row.id }, row.query),
   state: (row) => (row.silent ? h("span", { class: "badge warning", title: SILENT }, "silent") : h("span", { class: "badge accent" }, "reporting")),

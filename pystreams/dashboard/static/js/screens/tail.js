@@ -1,4 +1,4 @@
-// New entries of a stream as they arrive. The page keeps the last few hundred.
+// New entries of a stream as they arrive. The page keeps the last `KEPT` entries.
 
 import { replace, h, text } from "../dom.js";
 import { things } from "../format.js";
