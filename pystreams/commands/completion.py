@@ -2,7 +2,7 @@
 
 Bash splits words at each colon, which most stream names and all URLs contain. So the script for bash passes the whole
 line. Completions for bash are escaped here, since a stream may be called `a; reboot`. The other shells escape
-completions themselves. Fish has a script of its own, because the script of click cuts names at a comma.
+completions themselves. This module has its own script for fish, because click's script cuts names at a comma.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def _targets(
 
 def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
     """Return the decoders of values, by stream."""
-    from pystreams.dashboard.api.requests.reading import Decoders  # noqa: PLC0415 - an extra, as above
+    from pystreams.dashboard.api.requests.reading import Decoders  # noqa: PLC0415 - an extra, which other verbs do without
 
     if url is None:
         return Decoders(rules)

@@ -32,9 +32,10 @@ from streamwire import bootstrap
 def doctor(run: Run, address: str | None) -> None:
     """Check a server's capabilities, security and durability, and the user's permissions, and give advice.
 
-    Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. Security checks are
-    passwords, encryption, the permission for each command, and rights of the default user. Files are checked only on
-    the server's machine. Nothing is changed. Ends with status 3 if there is a problem.
+    Checks the release, clocks, scripts, databases, eviction, memory, persistence and replicas. The security checks
+    cover passwords, encryption, the permission for each command, and rights of the default user. The server's files are
+    checked only if this command runs on the server's machine. Nothing is changed. Ends with status 3 if there is a
+    problem.
     """
     if address is not None:
         run.use(address)
@@ -150,9 +151,9 @@ def serve(
     """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
     With --data, changes are logged to an append-only file in that directory. Without --data, data exists only in memory
-    and is lost when the engine stops, unless --config sets persistence. All directives of the engine are flags;
-    'conf/engine.conf' explains them. --dashboard is short for --dashboard-port 8379. With --dashboard-allow-changes
-    yes, users of the dashboard can make the changes that their ACL rules permit.
+    and is lost when the engine stops, unless --config sets persistence. Each directive of the engine can be given as a
+    flag; 'conf/engine.conf' explains the directives. --dashboard is short for --dashboard-port 8379. With
+    --dashboard-allow-changes yes, users of the dashboard can make the changes that their ACL rules permit.
     """
     settings = [] if config is None else [str(config.absolute())]
     for name, value in (("port", str(port)), ("bind", bind)):

@@ -96,7 +96,8 @@ def path(run: Run, name: str, example: bool) -> None:
 def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: tuple[str, ...]) -> None:
     """Run a job with spark-submit. Arguments after the job's name are passed to the job.
 
-    The job uses the server of 'pystreams --url', --profile and --option, unless flags of the job name another server.
+    The job uses the server that --url, --profile or --option name before 'jobs', unless the job's own flags name
+    another server.
     """
     if helps or name is None:
         click.echo(ctx.get_help())
@@ -140,7 +141,8 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
 def _quiet(submit: str) -> list[str]:
     """Return the arguments that set Spark's log level to WARN: the default INFO would hide the job's output.
 
-    Returns none if `submit` sets the level, or if SPARK_CONF_DIR or SPARK_HOME is set: their configuration may set it.
+    Returns an empty list if `submit` sets the level, or if SPARK_CONF_DIR or SPARK_HOME is set: the configuration in
+    these directories may set the level.
     """
     configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]

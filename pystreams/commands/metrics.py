@@ -45,7 +45,11 @@ PORT = 9121
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Name or glob of streams. Repeatable.")
 @click.option(
-    "--limit", type=click.IntRange(0), default=1000, show_default=True, help="Maximum number of streams; 0 for none."
+    "--limit",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    help="Maximum number of streams; 0 omits all streams.",
 )
 @click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of individual consumers.")
 @click.option(

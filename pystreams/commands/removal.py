@@ -15,7 +15,7 @@ from pystreams.streams.groups import group_states as of_groups
 from pystreams.streams.groups import seeks
 from pystreams.values import names, numbers
 
-_SHOWN = 20  # rows of a preview
+_SHOWN = 20  # maximum rows of a preview
 
 
 @verb(

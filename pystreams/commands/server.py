@@ -386,7 +386,7 @@ def _change_users(
 def replication(run: Run, failover: bool, timeout: str) -> None:
     """Show each master and its replicas, with their lag in bytes; or make a replica the master.
 
-    A failover pauses writes until the replicas have all data, so no acknowledged write is lost.
+    A failover pauses writes until the new master has all data, so no acknowledged write is lost.
     """
     seconds = times.duration(timeout, "--timeout") / 1000
     if failover:

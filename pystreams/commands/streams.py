@@ -56,7 +56,7 @@ def _row(stream: Stream, now: int) -> StreamRow:
 @click.option(
     "--over",
     metavar="DURATION",
-    help="Period of the rate.  [default: since the first entry]",
+    help="Period over which to measure the rate.  [default: since the first entry]",
 )
 def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -> None:
     """List streams that match the glob PATTERN: length, size, rate, age, groups.

@@ -93,7 +93,7 @@ def _release(home: Path) -> int:
 
 
 def check_server(job: str, submit: Sequence[str], words: Sequence[str], secrets: Mapping[str, str]) -> None:
-    """Raise the errors that the job would: MISSING_SERVER, INVALID_OPTION, SERVER_UNREACHABLE or LOGIN_REFUSED.
+    """Raise the errors that the job would raise: MISSING_SERVER, INVALID_OPTION, SERVER_UNREACHABLE or LOGIN_REFUSED.
 
     A driver on another machine (--deploy-mode cluster) may reach another network, so its server is not checked.
     """

@@ -34,7 +34,7 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
           /     filter by name         r      reverse the order
           space pause                  q      quit
 
-    RATE: entries added to the stream. DELIVERED: entries delivered to the group.
+    RATE: entries added to the stream per second. DELIVERED: entries delivered to the group per second.
 
     Sampling uses at most a fifth of the time, so samples are less frequent with thousands of streams.
     """
@@ -43,7 +43,7 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
         fail("PACKAGE_MISSING", what="pystreams top", package="textual", extra="top")
     if run.out.structured or not (sys.stdin.isatty() and sys.stdout.isatty()):
         fail("NO_TERMINAL", what="pystreams top")
-    from pystreams.dashboard.sampling.sampler import Sampler  # noqa: PLC0415 - only this verb needs them
+    from pystreams.dashboard.sampling.sampler import Sampler  # noqa: PLC0415 - needed by few verbs
     from pystreams.top.screen import Top  # noqa: PLC0415
 
     address = address_of(run.wanted, f"+echo {_NEEDS}")

@@ -86,7 +86,7 @@ class Run:
         return self._now
 
     def warn_of_forbidden(self, streams: Collection[bytes]) -> None:
-        """Warn that results do not include these streams, because the user may not read them; once per stream."""
+        """Warn, once per stream, that results do not include these streams, because the user may not read them."""
         new = sorted({*streams} - self._forbidden)
         if new:
             self._forbidden.update(new)
@@ -98,7 +98,8 @@ class Run:
         """Return whether the change is confirmed, by --yes or at the terminal. --dry-run only shows the plan.
 
         `plan`: the change as a clause ("remove 3 entries"). `document`: the change for programs, with `records` as for
-        `Output.document`. Raises NOT_CONFIRMED without a terminal and for structured output.
+        `Output.document`. Raises NOT_CONFIRMED if --yes is missing and the user cannot be asked: standard input is not
+        a terminal, or the output is structured.
         """
         if self.dry_run:
             if self.out.structured:
@@ -152,7 +153,7 @@ class EntryId(click.ParamType[bytes]):
 
 
 def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
-    """Return the first names that are found on the server, or none if the server is unreachable."""
+    """Return the first names that `found` yields, or an empty list if the server is unreachable."""
     try:
         with closing(connect(wanted_of(ctx), "")) as connection:
             some = itertools.islice(found(connection), _COMPLETIONS)
@@ -295,7 +296,7 @@ def remember(ctx: click.Context, **given: Any) -> None:
 def wanted_of(ctx: click.Context) -> Wanted:
     """Return the server that the command line names, by options after or before the verb's name.
 
-    Shell completion also calls this, with an unfinished command line.
+    Shell completion also calls this function, with an unfinished command line.
     """
     level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
     for each in (ctx.find_root(), ctx):

@@ -39,7 +39,7 @@ def path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def read(file: Path, name: str | None) -> dict[str, str] | None:
-    """Return the options of the profile `name`, or if it is None, of the default profile.
+    """Return the options of the profile `name`, or of the default profile if `name` is None.
 
     Returns None if the file has no default profile. Raises NO_PROFILE and PROFILES_MALFORMED.
     """

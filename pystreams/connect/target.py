@@ -88,7 +88,7 @@ def _embedded() -> str:
 def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
     """Return advice for the error that the default server does not reply.
 
-    Empty if the user chose another server, or if no embedded engine is running.
+    The advice is empty if the user chose another server, or if no embedded engine is running.
     """
     if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
         return ""

@@ -125,7 +125,10 @@ class Output:
         self.write(text + "\n")
 
     def document(self, value: dict[str, Any], records: str = "") -> None:
-        """Write a document as one record. `records`: key of the list whose records JSON lines and CSV write instead."""
+        """Write a document as one record.
+
+        `records`: key of a list in the document. As JSON lines or CSV, each item of this list is a record instead.
+        """
         if records and self.form in (Form.JSONL, Form.CSV):
             for each in value[records]:
                 self.record(each)

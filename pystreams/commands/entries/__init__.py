@@ -1,4 +1,4 @@
 """Verbs about entries: reading and adding them, copying them to files and servers, dead letters, and trimming.
 
-May import the common parts of verbs (`verbs`, `selection`), the queries of `pystreams.streams`, and files.
+May import the common parts of verbs (`verbs`, `selection`), the requests of `pystreams.streams`, and files.
 """

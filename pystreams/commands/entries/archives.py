@@ -61,7 +61,8 @@ def export(
     """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
 
     JSON lines are lossless. CSV and Parquet have a text column for each field of --columns, by default for each field
-    of the first entries. The column _other has all other fields, and _id the ID. The file '-' is standard output.
+    of the first entries. The column _other contains all other fields, and the column _id the ID. The file '-' is
+    standard output.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -211,7 +212,7 @@ def _parsed(text: bytes, file: Path, row: int | str) -> StreamId:
 
 
 def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, int]:
-    """Add the rows that are not counted yet. Return the numbers of added and skipped rows."""
+    """Add the rows that no earlier import of the file has added. Return the numbers of added and skipped rows."""
     about = file.stat()
     name = f"{file.absolute()}|{about.st_size}|{about.st_mtime_ns}"
     counted = transfer.Counted(run.connection, stream, hashlib.sha256(name.encode()).hexdigest()[:16].encode())

@@ -1,4 +1,4 @@
-"""`dlq ls, show, replay, move, purge` and `trim`: removal of dead letters and of entries that are no longer needed."""
+"""`dlq ls, show, replay, move, purge` and `trim`: dead letters, and removal of a stream's first entries."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
-    Each letter is replayed and removed atomically, unless the two streams are in different slots of a cluster.
+    Each letter is replayed and removed atomically, unless STREAM and the target are in different slots of a cluster.
     Letters without the fields of an original entry are not replayed.
     """
 

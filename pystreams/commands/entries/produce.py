@@ -22,7 +22,7 @@ from pystreams.files.read_ahead import ReadAhead
 from pystreams.streams.producer import Producer, Target, paced
 from pystreams.values import names, numbers
 
-_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum number and bytes of rows that are read ahead
+_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum rows to read ahead, and their bytes
 _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
 
 
@@ -77,7 +77,7 @@ def produce(
     partitions: int | None,
     maxlen: int | None,
 ) -> None:
-    """Add entries: one from the command line, the rows of a file, or generated ones.
+    """Add entries: one from the command line, the rows of a file, or generated entries.
 
     Files are CSV with a header, JSON lines, Parquet, or plain lines. Rows get new IDs; 'pystreams import' can keep the
     IDs of a file. Partitions are chosen as with the connector's option keyColumn.
@@ -141,8 +141,8 @@ def _pairs(fields: tuple[str, ...]) -> list[bytes]:
 def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[list[bytes] | None]:
     """Yield `count` generated entries, each with a number and the time in milliseconds; endlessly if `count` is None.
 
-    `payload`: number of random letters in a further field, the same in every entry; 0 omits the field. Yields None when
-    the buffered entries should be sent.
+    `payload`: number of letters in an additional field; 0 omits the field. The letters are random, but the same in
+    every entry. Yields None when the buffered entries should be sent.
     """
     letters = "".join(random.choices(string.ascii_letters, k=payload)).encode()
     number = 0
@@ -180,10 +180,10 @@ def _standard_input() -> BinaryIO:
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
-    """Yield the words of rows, at most `rate` rows per second if it is given.
+    """Yield the field names and values of each row, at most `rate` rows per second (None: no limit).
 
-    Yields None when the buffered rows should be sent: after a pause of the input, and with a `rate` after the rows that
-    were due.
+    Yields None when the buffered rows should be sent: after a pause of the input, and each time that the rows due at
+    the `rate` have been yielded.
 
     A thread reads the rows, since a read from a pipe may block for a long time.
     """

@@ -46,7 +46,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "--from",
     "start",
     metavar="POSITION",
-    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: -10; with -n: -N]",
+    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: -10, or the limit: see --limit]",
 )
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
@@ -56,7 +56,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "-n",
     "--limit",
     type=click.IntRange(1),
-    help="Maximum number of entries. Without --from, -f and --where, the last N entries of each stream.",
+    help="Maximum number of entries. Without --from, -f and --where, the last N entries of each stream are shown.",
 )
 @click.option(
     "--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, which are shown as JSON."
@@ -64,7 +64,12 @@ def _fields(text: str | None) -> list[bytes] | None:
 @click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")
 @click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
 @click.option("--message", metavar="NAME", help="Message type of the Protobuf schema.  [default: the first one]")
-@click.option("--registry", envvar="PYSTREAMS_REGISTRY", metavar="URL", help="Schema registry: https://user:word@host.")
+@click.option(
+    "--registry",
+    envvar="PYSTREAMS_REGISTRY",
+    metavar="URL",
+    help="URL of the schema registry, such as https://user:password@host.",
+)
 def tail(
     run: Run,
     streams: tuple[str, ...],
@@ -169,7 +174,12 @@ def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) 
 )
 @stream_argument
 @click.option("-g", "--group", required=True, type=GROUP, help="Consumer group.")
-@click.option("-c", "--consumer", type=NAME, help="Name of the consumer.  [default: a new one, removed at the end]")
+@click.option(
+    "-c",
+    "--consumer",
+    type=NAME,
+    help="Name of the consumer.  [default: a new consumer, removed at the end if no entry is pending for it]",
+)
 @click.option("--ack", is_flag=True, help="Acknowledge entries after writing them.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new entries until Ctrl-C, reconnecting if needed.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Stop after N entries.")

@@ -1,4 +1,4 @@
-"""`groups ls, describe, lag`: consumer groups and their lag; the other verbs are in `changes`."""
+"""`groups ls, describe, lag`: consumer groups and their lag. `changes` has the other verbs about groups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right
 def ls(run: Run, pattern: str, limit: int) -> None:
     """List the groups of the streams that match PATTERN, a name or a glob.
 
-    LAG is in entries; '~' marks an estimate, if the server does not report the lag. 'groups lag' also shows seconds.
+    LAG is a number of entries. '~' marks an estimate, which is shown if the server does not report the lag. 'groups
+    lag' also shows the lag in time.
     """
     every = of_groups.groups(run.connection, matching(run, pattern), run.now, details=False)
     shown = list(itertools.islice(every, limit + 1)) if limit else list(every)
@@ -150,7 +151,7 @@ def lag(
       ok       no entry has been pending for more than a minute, and the group advances or keeps up
       warning  the group advances, but its lag grew at every sample (--watch)
       stop     entries have waited for more than a minute, and no consumer has called for a minute
-      stall    consumers call, but entries stay pending, or the position unchanged, for more than a minute
+      stall    consumers call, but for more than a minute entries stay pending or the position does not change
       rewind   the position moved back (--watch)
     """
     # A single function, because each sample determines the output, the warnings and the exit status together.

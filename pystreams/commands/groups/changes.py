@@ -31,7 +31,7 @@ from pystreams.values.globs import is_glob
 from streamwire.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"
-_SHOWN = 20  # rows of a preview
+_SHOWN = 20  # maximum rows of a preview
 
 _all_groups = click.option("--all-groups", is_flag=True, help="Select all groups of the streams.")
 _force_future = click.option(
@@ -111,7 +111,7 @@ def seek(
     from_file: Path | None,
     force_future: bool,
 ) -> None:
-    """Move groups: the next entry that a group reads is the first at or after the position.
+    """Move groups: the next entry that a group reads is the first entry at or after the position.
 
     STREAM and GROUP are names or globs. A signed number counts from each group's position. In a file, the position is
     the last entry that the group has read. Pending entries stay pending. A position beyond the end of a stream is
@@ -242,7 +242,7 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
 @click.option("--make-stream", is_flag=True, help="Create the stream if it is missing.")
 @_force_future
 def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
-    """Create a group; the first entry that it reads is the first at or after the position.
+    """Create a group. The first entry that it reads is the first entry at or after the position.
 
     A position beyond the stream's end is replaced by the end, unless --force-future is given.
     """

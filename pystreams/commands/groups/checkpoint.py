@@ -159,8 +159,8 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Comparison], empty: str) 
 def show(run: Run, directory: str, group: bytes | None) -> None:
     """Show the offsets of a Spark query's checkpoint next to its streams and its group.
 
-    COMMITTED: end of the last finished batch. PLANNED: end of the last batch. A restarted query repeats
-    that batch unless it is committed. LEFT: entries after COMMITTED. DIRECTORY is a path, or the URL of a store that
+    COMMITTED: end of the last finished batch. PLANNED: end of the last batch. A restarted query repeats that batch
+    unless it is committed. LEFT: number of entries after COMMITTED. DIRECTORY is a path, or the URL of a store that
     fsspec supports, such as s3://bucket/checkpoint.
     """
     checkpoint = checkpoints.read(locations.at(directory))

@@ -76,7 +76,8 @@ def ls(
 ) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
 
-    Entries that were given back ('pending nack') have neither consumer nor IDLE. --json writes one line per entry.
+    Entries that were given back by XNACK ('pending nack') have neither consumer nor IDLE. --json writes one line per
+    entry.
     """
     total = pending.total(run.connection, stream, group)
     shown, more = 0, False
