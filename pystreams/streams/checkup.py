@@ -112,7 +112,7 @@ def _clocks(connection: Connection) -> Iterator[Finding]:
         try:
             (reply,) = ask_server(connection, node, [("TIME",)])
         except (*BROKEN, PystreamsError):
-            yield Finding("servers", Verdict.WARNING, f"{node} does not answer", "See its log.")
+            yield Finding("servers", Verdict.WARNING, f"{node} does not answer", "See the log of that server.")
             continue
         if not isinstance(reply, ResponseError):
             offsets[str(node)] = int(reply[0]) + int(reply[1]) / 1e6 - (start + time.time()) / 2

@@ -2,7 +2,8 @@
 `deadLetterStream`.
 
 A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
-the fields of the original entry. A letter that is put back or moved is added once and removed once (`letter_transfer`).
+the fields of the original entry. A letter that is moved, or put back without `keep`, is added once and removed once
+(`letter_transfer`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
-#: Number of words of a letter before the words of the original entry.
+#: Number of field names and values that a letter has before those of the original entry.
 HEAD = 2 * len(_ORIGIN)
 _CHUNK = 500
 
@@ -51,7 +52,7 @@ class Letter:
 class Which:
     """Selection of letters: by ID, by original stream, by a part of the reason, and by age.
 
-    Empty criteria select all.
+    An empty criterion selects all letters.
     """
 
     ids: tuple[bytes, ...] = ()

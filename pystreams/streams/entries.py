@@ -12,7 +12,7 @@ from streamclient.connection import Connection
 from streamclient.streams.entries.page_size import PageSize
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-_LARGEST_PAGE = 2000
+_LARGEST_PAGE = 2000  # maximum number of entries of a page
 
 
 def pages(

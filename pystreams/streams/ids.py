@@ -1,9 +1,9 @@
 """Stream states and first entries without values, for streams with large entries.
 
 XINFO STREAM sends the first and the last entry of a stream completely. For two hundred streams, these may be gigabytes.
-So XINFO STREAM and XRANGE are used only for streams whose entries are known to be small. For other streams, PS.STATE
-and PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO STREAM
-is sent for a few streams at a time.
+So XINFO STREAM and XRANGE are used at once if the entries of a stream are known to be small. For other streams,
+PS.STATE and PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO
+STREAM is sent for a few streams at a time.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
 def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
     """Return the IDs of the last entries.
 
-    The last generated ID is tried first: its entry is rarely deleted. None if the user may not call PS.NTH.
+    The last generated ID is tried first: its entry is rarely deleted. Returns None if the user may not call PS.NTH.
     """
     filled = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)

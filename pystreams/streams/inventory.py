@@ -26,8 +26,8 @@ class Stream:
     """State of a stream at one moment. `first`, `last`: IDs of existing entries; `generated`: the last ID ever
     generated; `deleted`: the largest ID of a deleted entry, or 0-0.
 
-    `added` is None before Redis 7. `bytes` is the server's estimate, None if not requested or not permitted. `rate`:
-    entries per second, if measured.
+    `added` is None before Redis 7. `bytes` is the server's estimate; None if it was not requested or not permitted.
+    `rate`: entries per second; None if it was not measured.
     """
 
     name: bytes

@@ -1,4 +1,4 @@
-"""Transfer of dead letters to another stream: each is added once and removed once, even if the work is interrupted.
+"""Transfer of dead letters to another stream: each letter is added once and removed once, even after an interruption.
 
 A letter is removed only after its entry is known to be in the target. If the server refuses the XADD, the letter stays.
 A transaction alone does not ensure this, since it continues after a failed command. So there are two ways:
@@ -11,7 +11,7 @@ A transaction alone does not ensure this, since it continues after a failed comm
   An existing note means that a program added the letter and was interrupted before it removed the letter. A note is
   removed after its letter, and letters are looked up after notes, so that only one of two programs adds a letter.
 
-If the user may not run scripts, or an entry has more words than a script can pass on, the target is watched as well.
+If the user may not run scripts, or an entry is too large for a script (`_SCRIPT_WORDS`), the target is watched as well.
 The reasons for which XADD may be refused are checked first, and the transaction is repeated if another program has
 changed the target meanwhile. On a busy target this may fail with WRITE_CONTENDED.
 """
@@ -34,7 +34,8 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 #: Maximum number of letters in one transaction or pipeline.
 _AT_ONCE = 100
-#: Maximum number of words of an entry in a script. Lua 5.1 limits a call to about 8,000 values.
+#: Maximum number of field names and values of an entry that a script transfers. Lua 5.1 limits a call to about 8,000
+#: values.
 _SCRIPT_WORDS = 4000
 
 #: Moves a letter from the first key to the second, without the words before the index ARGV[2]. Skips a letter that no
@@ -182,7 +183,7 @@ class _Between(Generic[L]):
     def _digest(self, letter_id: bytes) -> bytes:
         """Return a digest of letter and target.
 
-        It differs for another letter with the same ID in a recreated stream.
+        The digest differs for another letter with the same ID in a recreated stream.
         """
         words = [self._target, *self._page[letter_id].whole[self._skip :]]
         made = hashlib.blake2b(digest_size=16)

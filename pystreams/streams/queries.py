@@ -1,6 +1,6 @@
 """Spark queries: reads the reports that `StreamMonitor` writes to a stream.
 
-`spark_streams.reports` defines their form. Bounded: one call reads at most a few hundred reports, and a query without
+`spark_streams.reports` defines the fields of a report. One call reads at most a few hundred reports. A query without
 reports for a day is dropped.
 """
 
@@ -15,9 +15,9 @@ from streamclient.connection import Connection
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_COUNT = 200
-_QUERIES = 1000
-_FORGET_MS = 86_400_000
+_COUNT = 200  # maximum number of reports read per call
+_QUERIES = 1000  # maximum number of queries in `latest`
+_FORGET_MS = 86_400_000  # age of a query's last report after which the query is dropped
 
 
 @dataclass(frozen=True)

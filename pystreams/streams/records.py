@@ -28,7 +28,7 @@ def find(connection: Connection, stream: bytes) -> list[bytes]:
 
 
 def copy(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
-    """Copy records with their remaining time to live, replacing existing ones.
+    """Copy records with their remaining time to live, replacing existing records of the target.
 
     Yields the number of processed records per page. Records that have expired are not copied.
     """

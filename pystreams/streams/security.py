@@ -106,7 +106,7 @@ def _files(facts: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Fi
 
 
 def _is_closed(directory: Path) -> bool:
-    """Return whether other users cannot enter the directory."""
+    """Return whether the directory is closed to other users: they have no permission to enter it."""
     return not directory.stat().st_mode & stat.S_IXOTH
 
 

@@ -197,8 +197,8 @@ class Replica:
     """A server in a replication tree. `behind`: number of bytes that its master has written and the replica has not
     processed.
 
-    `lag`: seconds since the replica and its master last communicated. Both are None for a master. `behind` is also None
-    for a replica that reports only itself.
+    `lag`: seconds since the replica and its master last communicated. `behind` and `lag` are None for a master.
+    `behind` is also None for a replica that reports only itself.
     """
 
     node: str
@@ -242,8 +242,9 @@ def fail_over(connection: Connection, seconds: float) -> Endpoint:
     """Make a replica the master without losing a write, and return the new master.
 
     Under Sentinel, writes are paused until every replica has all of the master's data and the former master follows the
-    new one, because SENTINEL FAILOVER waits for neither. Without Sentinel, FAILOVER itself does this. Raises
-    FAILOVER_UNFINISHED if the failover takes longer than `seconds`; the pause ends after twice that time at the latest.
+    new one, because SENTINEL FAILOVER waits for neither. Without Sentinel, FAILOVER itself pauses writes until a
+    replica has all data and becomes the master. Raises FAILOVER_UNFINISHED if the failover takes longer than `seconds`.
+    Under Sentinel, the pause ends after twice that time at the latest.
     """
     address, topology = connection.address, connection.topology
     before = topology.endpoint(None)

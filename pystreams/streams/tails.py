@@ -23,8 +23,8 @@ Found = tuple[bytes, Entry]
 
 _WAIT_MS = 1000  # time for which a request blocks, and thus the maximum delay of Ctrl-C
 _POLL_SECONDS = 0.2  # interval of requests in a cluster, where one request cannot wait for streams of several slots
-_COUNT = 500
-_PAUSE_SECONDS = 0.5
+_COUNT = 500  # maximum number of entries of each stream per request
+_PAUSE_SECONDS = 0.5  # pause after a failure
 _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
 
 

@@ -58,5 +58,5 @@ def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[i
         yield removed
         if not removed:
             break
-    # The remaining entries to remove are in the stream's first node.
+    # XTRIM with `~` removes only whole nodes. Remove the last entries exactly, which are in the stream's first node.
     yield int(ask(connection, "XTRIM", stream, kind, "=", value))

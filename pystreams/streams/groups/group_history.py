@@ -1,6 +1,6 @@
 """The last samples of each group, since some statuses need several samples (`pystreams.streams.groups.status`).
 
-Bounded: about a dozen samples per group, over a little more than a minute. A group without recent samples is dropped.
+About a dozen samples per group are kept, from a little more than a minute. A group without recent samples is dropped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 from pystreams.streams.groups.group_states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
-_APART_MS = 5_000  # minimum interval of stored samples; a sample that follows sooner is only judged
+_APART_MS = 5_000  # minimum time between stored samples; a sample that follows sooner is judged, but not stored
 _FORGET_MS = 10 * LIMIT_MS  # age of a group's last sample after which the group is dropped
 
 

@@ -43,10 +43,11 @@ class Consumer:
 class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
-    `lag`: number of undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown.
-    `behind_ms`: age of the first undelivered entry; 0 if there is none. `oldest`: ID of the first pending entry;
-    `oldest_idle_ms`: time since that entry's last delivery (None if the entry was given back). `consumers`: None if
-    they were not requested. `rate`: entries delivered to the group per second, if measured.
+    `lag`: number of undelivered entries; None if unknown. If it is not `exact`, it is an estimate between `least` and
+    `most`. `behind_ms`: age of the first undelivered entry; 0 if all entries are delivered. `oldest`: ID of the first
+    pending entry. `oldest_idle_ms`: time since that entry's last delivery; None if the entry was given back.
+    `consumers`: None if they were not requested. `rate`: entries delivered to the group per second; None if it was not
+    measured.
     """
 
     stream: Stream
@@ -110,7 +111,7 @@ class Group:
     @property
     def sample(self) -> Sample:
         """The sample from which its status is computed."""
-        unknown = self.consumers is None and self.consumer_count > 0
+        unknown = self.consumers is None and self.consumer_count > 0  # then assume that a consumer has just called
         idle_ms = 0 if unknown else self.idle_ms
         return Sample(
             self.at,

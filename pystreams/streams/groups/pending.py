@@ -41,7 +41,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Which:
-    """Selection of entries: by ID, consumer, minimum idle time and minimum deliveries. Empty criteria select all."""
+    """Selection of entries: by ID, consumer, minimum idle time and number of deliveries."""
 
     ids: tuple[bytes, ...] = ()
     consumer: bytes | None = None

@@ -88,7 +88,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 
 
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """Return the move to an ID. Its `read` is known only before the first entry, and from the stream's last ID on."""
+    """Return the move to an ID. Its `read` is None if the ID is after the first entry and before the last ID."""
     stream = group.stream
     stopped_before = target if target > stream.generated and not beyond else None
     if stopped_before is not None:
@@ -141,7 +141,7 @@ def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> No
 
 
 def owner(group: Group) -> tuple[str, str] | None:
-    """Return the consumer prefix and the mode ("range" or "shared") of the Spark query that uses the group, if any."""
+    """Return the consumer prefix and the mode ("range" or "shared") of the Spark query that uses the group, or None."""
     for consumer in group.consumers or ():
         for pattern, consume in ((_QUERY, "range"), (_SHARED, "shared")):
             found = pattern.fullmatch(consumer.name)

@@ -1,6 +1,6 @@
 """Status of a consumer group, judged by changes of position and lag over a period, as Burrow does for Kafka.
 
-    ok        none of the others: no entry has been pending for too long, and the group advances or keeps up
+    ok        no other status applies: no entry has been pending for too long, and the group advances or keeps up
     warning   the group advances, but its lag grew at every sample
     stop      no consumer has called for longer than the limit, although entries wait for delivery or acknowledgement
     stall     consumers call, but undelivered entries wait and the position has not changed for longer than the limit;
@@ -8,8 +8,7 @@
               stream's end, so that entries are never delivered
     rewind    the position went back
 
-Warning, rewind, and stall by an unchanged position need several samples; all else needs one. Pure: numbers in, a status
-out.
+Warning, rewind, and stall by an unchanged position need several samples. All other statuses need one sample.
 """
 
 from __future__ import annotations
