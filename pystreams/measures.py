@@ -1,7 +1,7 @@
 """Measures of streams, groups, consumers and queries: one table for columns, JSON keys, the dashboard and metrics.
 
 The command line, `top`, the dashboard, Prometheus, OpenTelemetry and the reference all use this table. To add a
-measure, add a record and name it in the views that show it. Pure.
+measure, add a record and name it in the views that show it.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _average_bytes(stream: Stream) -> int | None:
 _STATUSES = ", ".join(f"{number} {status}" for status, number in STATUS_NUMBERS.items())
 _OF_ESTIMATES = (
     ("pystreams_group_lag_estimate", "Estimated undelivered entries, if they are too many to count."),
-    ("pystreams_group_lag_min", "Lower bound of the lag, if it is an estimate. Use it for alerts."),
+    ("pystreams_group_lag_min", "Lower bound of the lag, if it is an estimate. Use this bound for alerts."),
     ("pystreams_group_lag_max", "Upper bound of the lag, if it is an estimate."),
 )
 

@@ -66,7 +66,10 @@ class Collector:
         self.failure: PystreamsError | None = None
 
     def collect(self, seconds: float) -> list[Sample]:
-        """Return current samples. After `seconds`, no further streams are requested. Never raises."""
+        """Return current samples. After `seconds`, no further streams are requested.
+
+        An error of the server or the connection is not raised, but stored in `failure`.
+        """
         begin = time.monotonic()
         self._scrapes += 1
         found: list[Sample] = []
@@ -168,7 +171,7 @@ class Collector:
 
 
 class _Names:
-    """Names of the chosen streams. The search takes a limited time in each scrape, and continues in the next one."""
+    """Names of the chosen streams. The search takes a limited time in each scrape, and continues in the next."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._limit = chosen.limit

@@ -99,7 +99,7 @@ class _Page:
         self._samples = samples
 
     def describe(self) -> list[Family]:
-        """Return no families, since the registry has no other collector that could have duplicates."""
+        """Return no families, since the registry has no other collector with which they could collide."""
         return []
 
     def collect(self) -> Iterator[Family]:

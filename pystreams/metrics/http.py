@@ -12,7 +12,7 @@ from pystreams.metrics.exporter import Exporter
 
 PATH = "/metrics"
 _SECONDS = 10.0  # timeout for a client to send its request, and to read the answer
-_CLIENTS = 16  # maximum number of concurrent clients; further ones are disconnected
+_CLIENTS = 16  # maximum number of concurrent clients; further clients are disconnected
 _INDEX = b'<!doctype html><title>pystreams metrics</title><a href="/metrics">Metrics</a>\n'
 
 

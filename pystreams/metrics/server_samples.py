@@ -1,4 +1,4 @@
-"""Samples of a server from the texts of INFO and the slow log. Pure."""
+"""Conversion of the replies to INFO and SLOWLOG to samples, without I/O."""
 
 from __future__ import annotations
 

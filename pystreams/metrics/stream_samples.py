@@ -1,4 +1,4 @@
-"""Samples of streams, groups, consumers and Spark queries. Pure: facts in, samples out."""
+"""Conversion of the facts of streams, groups, consumers and Spark queries to samples, without I/O."""
 
 from __future__ import annotations
 
