@@ -1,7 +1,8 @@
 """Files of an export. An interrupted export can continue after the last complete entry.
 
-JSON lines and CSV are one file, which is appended to after removing an incomplete last line. Parquet is a directory of
-files, each renamed to `part-<number>_<last ID>.parquet` when it is complete, or one file that is written in one run.
+An export to JSON lines or CSV is one file. Before entries are appended to an existing file, an incomplete last line is
+removed. An export to Parquet is a directory of files, each renamed to `part-<number>_<last ID>.parquet` when it is
+complete, or one file, which cannot be continued.
 `pystreams.files.rows` reads the files and describes the formats.
 """
 
@@ -225,7 +226,7 @@ class Parquet(_ParquetRows):
     """A directory of Parquet files."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
         super().__init__(columns)
         if path.exists() and not path.is_dir():
@@ -239,7 +240,7 @@ class Parquet(_ParquetRows):
             self._table = Table(pq.read_schema(parts[-1]).names[1:-1])
 
     def _finish_part(self) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
         if not self._rows:
             return
@@ -269,7 +270,7 @@ class ParquetFile(_ParquetRows):
         self._writer: Any = None
 
     def _finish_part(self) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
         if not self._rows:
             return

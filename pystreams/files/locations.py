@@ -1,6 +1,6 @@
 """Directories to read from: local paths, and URLs that fsspec supports (s3://, gs://, abfs://, hdfs://, ...).
 
-fsspec needs a package for each store, such as `s3fs`; its error names a missing package. Credentials come from
+fsspec needs a package for each store, such as `s3fs`; an error of fsspec names a missing package. Credentials come from
 the environment variables and files that these packages read.
 """
 

@@ -17,7 +17,7 @@ _NEEDED = ("stream", "group", "position")
 
 
 def read(file: Path) -> dict[tuple[bytes, bytes], StreamId]:
-    """Return the last entry that each group has read, by stream and group. Raises MALFORMED_ROW."""
+    """Return the ID of the last entry that each group has read, by stream and group. Raises MALFORMED_ROW."""
     found: dict[tuple[bytes, bytes], StreamId] = {}
     number = 0
     with file.open(encoding="utf-8", errors="surrogateescape", newline="") as source:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ReadAhead:
-    """A queue of at most `most` items and `most_bytes` bytes. A single item may be larger."""
+    """A queue of at most `most` items and `most_bytes` bytes. An empty queue accepts an item of any size."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -42,7 +42,7 @@ class ReadAhead:
             return item
 
     def end(self) -> None:
-        """End the queue: the consumer has stopped, and a waiting `put` returns False."""
+        """End the queue, because the consumer has stopped. A waiting or later `put` returns False."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

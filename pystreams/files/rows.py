@@ -144,7 +144,7 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
 def read_parquet(path: Path) -> Iterator[Row]:
     """Yield the rows of a Parquet file, or of all files in a directory by name. Raises MALFORMED_ROW."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import; only Parquet needs it
-    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
     path.stat()  # raises an error that names the file, unlike pyarrow's error
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]

@@ -34,5 +34,6 @@ class Clock:
         self._write()
 
     def _write(self) -> None:
-        with self.file.open("r+b" if self.file.exists() else "wb") as file:  # in place: the engine has mapped it
+        # Write in place, because the engine has mapped the file.
+        with self.file.open("r+b" if self.file.exists() else "wb") as file:
             file.write(self._offset_us.to_bytes(_BYTES, "little", signed=True))

@@ -25,7 +25,7 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def pystreams_engine_process() -> Iterator[Running]:
     """The engine as a process, for the whole run."""
-    from pystreams.testing.servers import engine  # noqa: PLC0415 - tests that do not use it do not pay for it
+    from pystreams.testing.servers import engine  # noqa: PLC0415 - only for tests that use it
 
     with engine(movable=True) as running:
         yield running
@@ -34,7 +34,7 @@ def pystreams_engine_process() -> Iterator[Running]:
 @pytest.fixture(scope="session")
 def pystreams_redis_process() -> Iterator[Running]:
     """A real redis-server as a process, for the whole run. Tests are skipped if redis-server is not on PATH."""
-    from pystreams.testing.servers import redis  # noqa: PLC0415 - as above
+    from pystreams.testing.servers import redis  # noqa: PLC0415 - only for tests that use it
 
     if shutil.which("redis-server") is None:
         pytest.skip("no redis-server on PATH")
@@ -43,7 +43,7 @@ def pystreams_redis_process() -> Iterator[Running]:
 
 
 def _emptied(running: Running) -> Iterator[Server]:
-    from pystreams.testing.streams import Server  # noqa: PLC0415 - as above
+    from pystreams.testing.streams import Server  # noqa: PLC0415 - only for tests that use it
 
     server = Server(running.url, running.port, running.clock)
     server.client.flushall()
@@ -68,7 +68,7 @@ def pystreams_redis(pystreams_redis_process: Running) -> Iterator[Server]:
 @pytest.fixture
 def pystreams_proxy(pystreams_engine: Server) -> Iterator[FaultProxy]:
     """A proxy in front of the engine that can delay, cut and refuse connections."""
-    from pystreams.testing.proxy import proxy  # noqa: PLC0415 - as above
+    from pystreams.testing.proxy import proxy  # noqa: PLC0415 - only for tests that use it
 
     with proxy(pystreams_engine.port) as made:
         yield made
@@ -82,7 +82,7 @@ def pystreams_spark(
 
     PYSTREAMS_URL is set meanwhile, so that tests never reach the server of the surrounding environment.
     """
-    from pystreams.testing.session import session  # noqa: PLC0415 - as above
+    from pystreams.testing.session import session  # noqa: PLC0415 - only for tests that use it
 
     url = pystreams_engine_process.url
     with pytest.MonkeyPatch.context() as patched:

@@ -1,7 +1,7 @@
 """Servers as processes, for tests: the engine, and a real redis-server.
 
-Each is a context manager that yields the process once it is ready. At the end it stops the process (kills it, if
-necessary) and removes its directory.
+Each context manager yields the process once it is ready. At the end of the block, it stops the process (kills it, if
+necessary) and removes the directory of the process.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def redis(*flags: str, program: str = "redis-server") -> Iterator[Running]:
-    """Run a real ``redis-server`` on a free port, without persistence unless ``flags`` say otherwise.
+    """Run a real ``redis-server`` on a free port, without persistence unless ``flags`` enable it.
 
     ``flags`` are added unchanged to its command line (``"--appendonly", "yes"``).
     """

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from spark_streams import register
 
-# On a local disk Spark's default checkpoint file manager starts about twenty processes per trigger, this one four.
+# On a local disk, Spark's default checkpoint file manager starts about twenty processes per trigger. The manager
+# that is set below starts four.
 _PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
 SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
@@ -63,11 +64,14 @@ def session(
 
 @contextmanager
 def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
-    """Register the data source while PYSTREAMS_URL is set to `url`, so that Spark's worker processes get it."""
+    """Register the data source while PYSTREAMS_URL is set to `url`.
+
+    Spark saves the variable with the source, so its worker processes get the URL.
+    """
     environment = spark.sparkContext.environment
     if url is not None:
         environment["PYSTREAMS_URL"] = url
-    register(spark)  # Spark saves the environment with the source
+    register(spark)
     try:
         yield
     finally:

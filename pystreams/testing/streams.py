@@ -22,7 +22,7 @@ class Server:
 
     @cached_property
     def client(self) -> redis.Redis:
-        """A redis-py client with texts."""
+        """A redis-py client that returns text."""
         made: redis.Redis = redis.Redis.from_url(self.url, decode_responses=True)
         return made
 

@@ -22,7 +22,7 @@ from pystreams.values import numbers, times
 from pystreams.values.names import printable
 
 _SHOWN = 300  # maximum number of rows
-_WIDEST = 60  # maximum width of a name; longer ones are truncated
+_WIDEST = 60  # maximum width of a name; longer names are truncated
 _POLL_SECONDS = 0.2
 
 

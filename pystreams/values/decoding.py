@@ -12,7 +12,7 @@ from streamclient.formats.schemas import UndecodableError
 
 
 class Decoding:
-    """Decodes the fields with these names, or all of them. Values that cannot be decoded stay unchanged."""
+    """Decodes the fields `chosen`, or all fields if it is None. Values that cannot be decoded stay unchanged."""
 
     def __init__(self, decoder: Decoder, chosen: Collection[bytes] | None = None) -> None:
         self._decoder = decoder

@@ -44,7 +44,10 @@ def as_json(value: bytes) -> Any:
 
 
 def from_cell(text: str) -> bytes:
-    """Return the value of a CSV cell: a text, or JSON from `as_json` for other bytes. Raises ValueError."""
+    """Return the bytes of a CSV cell, which contains text or, for bytes that are not UTF-8, the JSON of `as_json`.
+
+    Raises ValueError.
+    """
     return from_json(json.loads(text)) if text.startswith('{"base64": ') else from_shell(text)
 
 

@@ -24,8 +24,8 @@ EXPECTED = (
 class Position:
     """Parsed position. `id`: the ID, or the smallest ID of a time, for the kind "id".
 
-    `ago`: age in milliseconds, for "ago". `entries`: signed number of entries, for "entries"; the caller decides from
-    where it counts.
+    `ago`: age in milliseconds, for "ago". `entries`: signed number of entries, for "entries"; the caller decides at
+    which entry the counting starts.
     """
 
     kind: Literal["start", "end", "id", "ago", "entries"]
