@@ -66,7 +66,7 @@ class MasterLink(asyncio.Protocol):
             transport.write(data)
 
     def pause(self, wanted: bool) -> None:
-        """Pause reading while ``wanted``."""
+        """Pause reading if ``wanted``, otherwise resume reading."""
         transport = self._transport
         if transport is not None and wanted != self.is_paused and not transport.is_closing():
             self.is_paused = wanted
@@ -77,11 +77,11 @@ class MasterLink(asyncio.Protocol):
 
     @property
     def address(self) -> tuple[bytes, bytes]:
-        """Address of the master and of this end, in the form of CLIENT LIST."""
+        """Addresses of the master and of this server on the link, in the form of CLIENT LIST."""
         if self._transport is None:
             return b"", b""
         found = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
-        peer, local = (f"{address[0]}:{address[1]}".encode() if address else b"" for address in found)
+        peer, local = (_shown(*address[:2]) if address else b"" for address in found)
         return peer, local
 
     # -- the transport's calls ----------------------------------------------------------------------------------------
@@ -108,3 +108,7 @@ class MasterLink(asyncio.Protocol):
         self._transport = None
         if owner is not None:
             owner.lost(why)
+
+
+def _shown(host: str, port: int) -> bytes:
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()

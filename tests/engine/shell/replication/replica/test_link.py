@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
 import uvloop
 
 from engine.shell.replication.replica.link import MasterLink
@@ -61,5 +62,30 @@ def test_sending_on_a_lost_link_is_harmless() -> None:
         assert not link.is_paused
         link.drop()
         link.send(b"REPLCONF ACK 2\r\n")
+
+    uvloop.run(body())
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", b"127.0.0.1"), ("::1", b"[::1]")])
+def test_addresses_are_shown_as_in_client_list(host: str, shown: bytes) -> None:
+    """The master's address and the local address have the form of CLIENT LIST, with brackets around an IPv6 host."""
+
+    async def body() -> None:
+        server = await asyncio.start_server(lambda _, writer: writer.close(), host, 0)
+        port = server.sockets[0].getsockname()[1]
+        found: list[tuple[bytes, bytes]] = []
+
+        class First(Owner):
+            def connected(self) -> None:
+                found.append(link.address)
+
+        async with server:
+            owner = First()
+            link = MasterLink(owner, asyncio.get_running_loop().time)
+            link.open(host, port, None, "")
+            await asyncio.wait_for(owner.is_lost.wait(), _DEADLINE)
+        [(peer, local)] = found
+        assert peer == b"%b:%d" % (shown, port)
+        assert local.startswith(shown + b":")
 
     uvloop.run(body())
