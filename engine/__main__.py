@@ -8,10 +8,10 @@ import signal
 import sys
 from pathlib import Path
 
-# Ignored during the imports below, which take a while: the default action of SIGHUP would end the process.
+# SIGHUP is ignored until the event loop handles it, because its default action would end the process.
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-from engine.settings.config import Config  # noqa: E402 - as said above
+from engine.settings.config import Config  # noqa: E402 - the imports take a while
 from engine.settings.kinds import ConfigError  # noqa: E402
 from engine.shell import check  # noqa: E402
 from engine.shell.network.server import Server  # noqa: E402
@@ -23,7 +23,7 @@ usage: python -m engine [FILE] [--directive value ...]
 
 FILE is a configuration file in the form of redis.conf (conf/engine.conf lists the directives, with comments). Any
 directive can also be a flag, which overrides the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. With --port 0
-the system chooses a free port; if --tls-port or --unixsocket is also given, the server has no plain TCP port.
+the system chooses a free port. If --tls-port or --unixsocket is also given, --port 0 means: no plain TCP port.
 When the server accepts clients, it prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port), or
 "ready on unix:PATH pid N" if it listens only on a Unix socket. SIGTERM and SIGINT stop the server; SIGHUP reloads
 the TLS files and the ACL file. After an internal error that may have left a change to the data incomplete, the server
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
-        # The event loop replaces these handlers once the data is loaded.
+        # The event loop replaces these handlers after the data has been loaded.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_loading)
         return _run(Server(config, _announce))

@@ -1,10 +1,11 @@
 """``python -m engine check PATH [--fix]``: find damage in a log, a snapshot or an RDB file.
 
-PATH is a file, the manifest of an append-only log, its directory, or a data directory (``dir`` of the configuration).
+PATH is a file, the manifest of an append-only log, a log's directory, or a data directory (``dir`` of the
+configuration).
 A log with its manifest is loaded as the engine would load it, into this process's memory. A single file of a log is
 only parsed, because the effect of its commands depends on the files before it. If a log or a snapshot refers to
-segment files (``stream-storage disk``), every referenced record is read; a segment file on its own is read record by
-record from its start.
+segment files (``stream-storage disk``), every referenced record is read. If PATH is a segment file, it is read record
+by record from its start.
 
 Nothing is changed without ``--fix``. With ``--fix``, a damaged log is truncated at its last good position. Before a
 file changes, it is copied to ``NAME.backup-1`` (or the next free number). Files of the log after the damaged one are
@@ -46,7 +47,7 @@ damaged file, and keeps a copy of each file that it changes. Segment files are n
 running engine writes to.
 Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
 """
-#: Number of databases in the core: more than any real configuration has.
+#: Number of databases in which a log is loaded. A real configuration has fewer.
 _DATABASES = "256"
 _STAR = ord("*")
 
@@ -59,9 +60,10 @@ class CannotCheckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """First damage in a file. The file may be truncated to ``good`` bytes; -1 if truncation cannot repair it.
+    """First damage in a file.
 
-    ``begin``: offset of the first command, which is 0 unless the file starts with RDB data.
+    ``good``: size in bytes to which the file can be truncated; -1 if truncation cannot repair the file. ``begin``:
+    offset of the first command, which is greater than 0 if the file starts with RDB data.
     """
 
     path: Path
@@ -86,7 +88,7 @@ def main(arguments: list[str], say: Say) -> int:
 
 
 class _Check:
-    """One run of the tool."""
+    """Check of one path."""
 
     def __init__(self, say: Say, *, fix: bool) -> None:
         self._say = say
@@ -139,12 +141,12 @@ class _Check:
         return None
 
     def _check_stored(self, path: Path, core: Core) -> _Fault | None:
-        """Return the fault in the segment files that a loaded snapshot or log refers to."""
+        """Return the first fault, if any, in the segment files that a loaded snapshot or log refers to."""
         found = check_stored(path, core.databases, self._say)
         return found and _Fault(*found)
 
     def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> tuple[_Fault | None, int]:
-        """Return the fault, and the offset where the RDB data ends."""
+        """Return the fault, or None, and the offset where the RDB data ends (0 after a fault)."""
         rdb = RdbFiles(core)
         try:
             end = rdb.load(data, expire=expire)
@@ -168,7 +170,10 @@ class _Check:
     # -- logs ---------------------------------------------------------------------------------------------------------
 
     def _single(self, path: Path, data: memoryview, begin: int = 0) -> int:
-        """Check the commands from ``begin`` on in one file of a log, without the log's other files."""
+        """Check the commands of one log file, from offset ``begin`` to the end. With --fix, truncate a damaged file.
+
+        Return the exit status.
+        """
         fault, commands = _read(path, data, begin)
         if fault is None:
             self._say(f"{path}: append-only file, {len(data) - begin} bytes, {commands} commands: intact")
@@ -181,7 +186,10 @@ class _Check:
         return WHOLE
 
     def _log(self, path: Path) -> int:
-        """Check a manifest and its files by loading them into an empty core."""
+        """Check the files of a manifest by loading them into an empty core. With --fix, truncate a damaged file.
+
+        Return the exit status.
+        """
         try:
             manifest = manifests.decode(self._files.read(path))
         except manifests.ManifestError as error:
@@ -231,7 +239,7 @@ class _Check:
         try:
             replay.run(behind)
         except DamagedError as error:
-            # A command failed although its syntax is valid: the file is good up to the end of the previous command.
+            # The file is good up to the last command, block or transaction that ends before the damage.
             good = begin + _last_end(behind, error.offset)
             return _Fault(path, begin + error.offset, error.reason, good, begin)
         except TornError:
@@ -259,7 +267,7 @@ class _Check:
     def _locked(self, folder: Path) -> Iterator[None]:
         """Hold the locks of a folder and its parent, because either can be an engine's data directory.
 
-        Raises CannotCheckError if an engine is running there.
+        Raises CannotCheckError if a running engine uses one of the two.
         """
         locks: list[int] = []
         try:
@@ -299,7 +307,7 @@ class _Check:
         self._say(f"{path}: {len(later)} files were renamed to backups; the original manifest is {backup.name}")
 
     def _backup(self, path: Path) -> Path:
-        """Copy a file, and sync the copy to the disk."""
+        """Copy a file, and sync the copy to the disk; return the copy's path."""
         backup = _free_name(path)
         shutil.copyfile(path, backup)
         fd = self._files.open_append(backup)
@@ -316,7 +324,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _core() -> Core:
-    """Return an empty core that accepts any log."""
+    """Return an empty core in replay mode, which skips keys of unsupported types instead of rejecting a file."""
     config = Config()
     config.load(["--databases", _DATABASES, "--load-unknown", "skip"])
     core = Core(config, lambda choices: 0)  # noqa: ARG005 - replay needs no random numbers
@@ -329,7 +337,9 @@ def _core() -> Core:
 
 
 def _read(path: Path, data: memoryview, begin: int = 0) -> tuple[_Fault | None, int]:
-    """Return the first syntax fault from ``begin`` on in a log's file, and the number of intact commands."""
+    """Return the first syntax fault after offset ``begin`` of a log's file, or None, and the number of commands before
+    the fault.
+    """
     written = written_size(data[begin:])
     good = commands = 0
     try:
@@ -347,7 +357,7 @@ def _read(path: Path, data: memoryview, begin: int = 0) -> tuple[_Fault | None, 
 
 
 def _last_end(data: memoryview, offset: int) -> int:
-    """Return the last position up to ``offset`` at which the file may end."""
+    """Return the last position up to ``offset`` at which the file can be truncated."""
     good = 0
     try:
         for end, _ in _end_offsets(data):
@@ -360,8 +370,8 @@ def _last_end(data: memoryview, offset: int) -> int:
 
 
 def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield the positions where a log's file may end, outside blocks and transactions, and the number of commands
-    before each.
+    """Yield the positions at which a log's file can be truncated, outside blocks and transactions, and the number of
+    commands before each.
 
     Raises DamagedError or TornError, as `pieces_from` does.
     """

@@ -63,8 +63,9 @@ def server_context(config: Config) -> ssl.SSLContext:
 def client_context(config: Config) -> ssl.SSLContext:
     """Return the context for the link to a master. Raises a ConfigError that names the faulty directive or files.
 
-    A known authority must have issued the master's certificate. The name in it is not checked, because replicas know
-    their master by address. If tls-client-cert-file is empty, this server presents its certificate for clients.
+    An authority of tls-ca-cert-file or tls-ca-cert-dir must have issued the master's certificate. The name in the
+    certificate is not checked, because replicas know their master by address. If tls-client-cert-file is empty, this
+    server presents the certificate that it presents to clients.
     """
     text = _texts(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -83,7 +84,10 @@ def client_context(config: Config) -> ssl.SSLContext:
 
 
 def common_name(certificate: Mapping[str, Any]) -> bytes:
-    """Return the first common name of the subject of a certificate (of ``getpeercert``), b"" if it has none."""
+    """Return the first common name in a certificate's subject, or b"" if there is none.
+
+    ``certificate``: result of ``getpeercert``.
+    """
     for part in certificate.get("subject", ()):
         for field, value in part:
             if field == "commonName":
@@ -125,7 +129,7 @@ def _protocols(context: ssl.SSLContext, words: str) -> None:
     order = list(_VERSIONS)
     indexes = sorted({order.index(name) for name in names})
     if indexes[-1] - indexes[0] != len(indexes) - 1:
-        raise ConfigError("tls-protocols: versions between two others cannot be left out")
+        raise ConfigError("tls-protocols: a version between two enabled versions cannot be left out")
     context.minimum_version = _VERSIONS[order[indexes[0]]]
     context.maximum_version = _VERSIONS[order[indexes[-1]]]
 

@@ -68,7 +68,10 @@ def start_accounts(config: Config, accounts: Accounts) -> None:
 
 
 def reload_accounts(accounts: Accounts) -> None:
-    """Reload the users from ``aclfile``, as ACL LOAD does. Raises ConfigError, without changes, on failure."""
+    """Reload the users from ``aclfile``, if it is set, as ACL LOAD does.
+
+    On failure, raise ConfigError and leave the users unchanged.
+    """
     if accounts.file is None:
         return
     try:
