@@ -11,7 +11,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def connection_options(config: Config, host: str, port: int, tls_port: int) -> dict[str, str]:
-    """Return the options for the Unix socket if there is one, else the plain port, else the TLS port.
+    """Return the options for the Unix socket. Without one, use the plain port; without a plain port, use the TLS port.
 
     `host`, `port`: address that accepts clients without TLS; port 0 means that there is no such address. `tls_port`:
     port with TLS. The certificate is not verified, because it is the engine's own and rarely names a local address.

@@ -31,7 +31,7 @@ class Companion(Enum):
     RESTING = auto()
     #: The process was asked to end, or the pause before its restart was ended.
     ENDING = auto()
-    #: The same, and a new process will be started.
+    #: As ENDING, but a new process will be started afterwards.
     RENEWING = auto()
 
 
@@ -64,5 +64,5 @@ TABLE = {
 
 
 def companion() -> Machine[Companion, CompanionEvent]:
-    """Return the state machine of a companion without a process."""
+    """Return a new state machine, in the state OFF."""
     return Machine("the companion", TABLE, Companion.OFF)

@@ -1,9 +1,9 @@
 """Supervision of companions: starting their processes, passing settings, logging output, restarting.
 
-Each companion has a thread that waits for its process, so that the event loop never does. The process starts without a
-copy of the engine's memory (`subprocess` uses vfork if possible). Its settings, including the password, go through its
-standard input, and appear neither in its arguments nor in its environment. The engine keeps its end of that pipe open.
-If the engine ends, even if it is killed, the pipe closes, and the companion exits.
+Each companion has a thread that starts its process and waits for it, instead of the event loop. The process starts
+without a copy of the engine's memory (`subprocess` uses vfork if possible). Its connection options, including the
+password, go through its standard input, and appear neither in its arguments nor in its environment. The engine keeps
+its end of that pipe open. If the engine ends, even if it is killed, the pipe closes, and the companion exits.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.log_lines import LOG
 from streamwire import bootstrap
 
-#: Seconds before a process that ended by itself is restarted. The pause doubles each time.
+#: Seconds before a process that ended by itself is restarted. The pause doubles with each restart. It is reset to this
+#: value after a process has run for longer than `_LONGEST_REST`.
 _FIRST_REST = 1.0
 #: Maximum of this pause in seconds.
 _LONGEST_REST = 60.0
+#: Maximum length in bytes of a logged line; the rest of a longer line is logged as another line.
 _LINE_BYTES = 1000
 _LINES = 100  # maximum number of logged lines per process
 _STOP_SECONDS = 2.0
@@ -86,7 +88,7 @@ class Supervisor:
             self._end(self._process)
 
     def wait(self) -> None:
-        """Wait a short time for the process to end, then kill it."""
+        """Wait `_STOP_SECONDS` for the process to end. If it is still running then, kill it."""
         thread = self._thread
         if thread is None:
             return
@@ -106,7 +108,7 @@ class Supervisor:
         rest = _FIRST_REST
         while True:
             begin = time.monotonic()
-            reason = self._one_run()
+            reason = self._run_process()
             with self._lock:
                 self._process = None
                 self._changed.clear()
@@ -122,7 +124,7 @@ class Supervisor:
             if state is Companion.OFF:
                 return
 
-    def _one_run(self) -> str:
+    def _run_process(self) -> str:
         """Start the process and wait for its end; return the reason for its end, as words for a log line."""
         try:
             with self._lock:
@@ -172,6 +174,6 @@ class Supervisors:
             supervisor.request_stop()
 
     def wait(self) -> None:
-        """Wait a short time for each companion to end, then kill it."""
+        """Wait a short time for each companion to end, and kill it if it is still running then."""
         for supervisor in self._supervisors:
             supervisor.wait()

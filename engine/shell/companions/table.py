@@ -17,8 +17,8 @@ class Row:
     """One companion. It runs while the directive `port` is not 0, and listens on that port of the address `bind`.
 
     `port`, `bind`, `user` and `password` are names of directives. If the directive `user` is empty, the companion logs
-    in as `default`. If the directive `password` is empty too, it uses the password of `requirepass`. A companion
-    without a directive `user` receives no login.
+    in as `default`. If the directive `password` is empty too, the companion uses the password of `requirepass`. A
+    companion without a directive `user` receives no login.
     """
 
     name: str

@@ -72,7 +72,10 @@ class Shelf(Protocol):
     """Storage of segments on disk."""
 
     def write(self, bodies: Sequence[Packed]) -> Sequence[Place]:
-        """Write packed entries; return their places. Raises OSError if the disk rejects them. Call this in a thread."""
+        """Write packed entries; return the location of each. Raises OSError if the disk rejects them.
+
+        Call this in a thread.
+        """
 
 
 class State(Enum):
@@ -122,8 +125,8 @@ class ColdPacker:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
         self._machine = Machine("the cold packer", TABLE, State.STOPPED)
-        #: Length of the queue at each of the last searches. Segments that were in the queue ``stream-cold-age`` ago are
-        #: cold.
+        #: Length of the queue of sealed segments at each search within the last ``stream-cold-age`` seconds. Segments
+        #: that were in the queue at the first of these searches are cold.
         self._queued: deque[int] = deque()
         #: Whether `_queued` covers ``stream-cold-age``, so that the age of segments is known.
         self._knows_age = False
@@ -136,7 +139,7 @@ class ColdPacker:
         storage.sealed.relieve = self._pack_at_once
         #: Packed segments to be stored.
         self._unstored: deque[weakref.ref[Segment]] = deque()
-        #: Number of searches until the next attempt to store them.
+        #: Number of searches until the next attempt to store packed segments.
         self._rest = 0
 
     @property
@@ -203,7 +206,7 @@ class ColdPacker:
         return bool(batch)
 
     def _took(self, number: int) -> None:
-        """Subtract the segments that were taken from the front of the queue from its recorded lengths."""
+        """Reduce the recorded lengths of the queue by the number of segments that were taken from its front."""
         self._queued = deque(max(queued - number, 0) for queued in self._queued)
 
     def _pack_at_once(self) -> None:
@@ -283,7 +286,9 @@ class ColdPacker:
 
 
 def _write_to_shelf(shelf: Shelf, bodies: Sequence[Packed]) -> Sequence[Place] | None:
-    """Return the places of packed entries on the shelf; None if the disk rejects them, which the shelf logs."""
+    """Write packed entries to the shelf and return the location of each; None if the disk rejects them, which the shelf
+    logs.
+    """
     try:
         return shelf.write(bodies)
     except OSError:

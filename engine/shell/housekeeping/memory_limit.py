@@ -1,13 +1,13 @@
 """``maxmemory``: whether the process uses more memory than allowed.
 
 The limit applies to the resident size of the whole process, with the interpreter and its libraries: the memory that the
-machine or container has to provide. The size is measured at most every tenth of a second, because a measurement takes
-microseconds. In between, the bytes received from clients since the last measurement are added. Above the limit, the
-cache of decompressed entries is emptied, and unused memory of the allocators is returned to the system, at most once
-per second. If that does not help, commands that add data are rejected.
+machine or container has to provide. The size is measured at most once every tenth of a second, because a measurement
+takes microseconds. In between, the bytes received from clients since the last measurement are added. Above the limit,
+the cache of decompressed entries is emptied, and unused memory of the allocators is returned to the system, at most
+once per second. If the size is still above the limit, commands that add data are rejected.
 
-No key is ever evicted: data stays until it is deleted. Other values of ``maxmemory-policy`` than ``noeviction`` are
-accepted and reported, for tools that read it, but have no effect. A log line says so.
+No key is ever evicted: data stays until it is deleted or expires. Other values of ``maxmemory-policy`` than
+``noeviction`` are accepted and reported, for tools that read the directive, but have no effect. A log line says so.
 """
 
 from __future__ import annotations

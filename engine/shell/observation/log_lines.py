@@ -26,7 +26,7 @@ class JsonLines(logging.Formatter):
     """One JSON object per line: `time` (UTC), `level`, `pid`, `logger`, `message`, and `exception` if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line of JSON, whatever its message contains."""
+        """Return the record as one line of JSON. Line breaks in its message are escaped."""
         found = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -19,7 +19,7 @@ _PAGE = resource.getpagesize()
 
 
 class Facts:
-    """Collector of the facts. Between requests, it stores only the samples for rates, and the peak."""
+    """Collector of the facts. It measures only in `collect`: the peak is the largest size that `collect` has found."""
 
     def __init__(self, config: Config, traffic: Traffic, telemetry: Telemetry, loop: type, port: int) -> None:
         self._config = config
@@ -82,8 +82,8 @@ class Facts:
         )
 
     def _rate(self, now: int) -> tuple[int, float, float]:
-        """Return the commands, KiB received and KiB sent per second between the last two samples, which are at least a
-        tenth of a second apart.
+        """Return the commands per second, KiB received per second and KiB sent per second between the last two samples,
+        which are at least a tenth of a second apart.
         """
         since, commands, bytes_in, bytes_out = self._sample
         seconds = (now - since) / 1e6

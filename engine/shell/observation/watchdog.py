@@ -1,10 +1,10 @@
 """Event-loop watchdog: reports iterations that took at least ``latency-monitor-threshold``, and their cause.
 
 An iteration serves only the clients whose commands it runs, so a long iteration delays all other clients. While the
-threshold is set, code calls `Watchdog.note_work` after it has worked in the loop, and the telemetry reports single long
-commands. At the first report of an iteration, the watchdog schedules a callback that marks the end of the iteration: it
-runs after everything else that was received. An iteration that took too long becomes a LATENCY event, and is logged at
-most once per second.
+threshold is set, code that works in the loop calls `Watchdog.note_work` afterwards, and the telemetry reports single
+long commands. The first report of an iteration schedules a callback, which runs after all work that was scheduled
+before, and marks the end of the iteration. An iteration that took too long becomes a LATENCY event. At most one such
+iteration per second is logged.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.core.table.registry import called_by
 from engine.shell.clock import now_us
 from engine.shell.observation.log_lines import LOG
 
-#: Maximum number of command names to report of one iteration.
+#: Maximum number of command names in the report of one iteration.
 _NAMES = 3
 _SECOND_US = 1_000_000
 
 
 class _Piece(NamedTuple):
-    """Part of an iteration: its duration, its kind of event, and its commands, or a text about other work."""
+    """Work in an iteration: its duration, the name of its LATENCY event, and its commands or a text about the work."""
 
     microseconds: int = 0
     event: bytes = b""
@@ -80,12 +80,12 @@ class Watchdog:
         if 2 * command.microseconds >= longest.microseconds:
             longest = command
         cause = _describe(longest.done)
-        # The start of the iteration is also the time stored for its long command: both are one event.
+        # Use the time at which the iteration began, as its long command does: samples of the same second are merged.
         self._telemetry.keep_latency(longest.event, cause, milliseconds, began // 1000)
         if 0 <= now - self._logged_at < _SECOND_US:
             self._left_out += 1
             return
-        more = f"; {self._left_out} others since the last line" if self._left_out else ""
+        more = f"; {self._left_out} other long iterations since the last line" if self._left_out else ""
         LOG.warning("an iteration of the event loop took %d ms: %s%s", milliseconds, cause.decode(), more)
         self._logged_at, self._left_out = now, 0
 
