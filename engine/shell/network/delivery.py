@@ -35,7 +35,7 @@ class Delivery:
         self.is_over = False
         #: Receives effects, for the log and the replicas, before the replies of their commands are sent.
         self.on_effects: Callable[[Effects], None] | None = None
-        #: Work to do once the reply of the current command has been encoded. The list is never replaced.
+        #: Work to do after the reply of the current command has been encoded. The list is never replaced.
         self.after_reply: list[Callable[[], None]] = []
 
     def flush(self, connection: Connection, out: Out) -> None:
@@ -55,7 +55,7 @@ class Delivery:
         if self.on_effects is not None:
             try:
                 self.on_effects(effects)
-            except Exception as error:  # noqa: BLE001 - the log and the data may differ after it
+            except Exception as error:  # noqa: BLE001 - the log and the data may differ after this error
                 self.is_over = True
                 self._fail(error)
 
@@ -86,7 +86,7 @@ class Delivery:
 
     def _unblocked(self, session: Session) -> None:
         if session.reply_mode == "skip":
-            # The skipped reply was that of the blocking command.
+            # The reply to be skipped was that of the blocking command.
             session.reply_mode = "on"
         connection = self._connections.get(session.id)
         if connection is None:
@@ -104,12 +104,12 @@ class Delivery:
         for callback in work:
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - the other work is independent of it
+            except Exception:  # noqa: BLE001 - the other callbacks are independent of this one
                 LOG.exception("unexpected error in the work after a reply")
 
 
 def encode_or_error(reply: Reply, session: Session, out: Out) -> None:
-    """Encode a reply, or an error if that fails: the client must get one reply per command."""
+    """Encode a reply. If the encoding fails, encode an error instead: the client must get one reply per command."""
     before = len(out)
     try:
         encode(reply, session.proto, out)

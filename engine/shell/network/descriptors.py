@@ -24,10 +24,11 @@ def reserved(config: Config) -> int:
 
 
 def reserve(config: Config) -> None:
-    """Raise the process's limit as far as ``maxclients`` needs and the system allows, or lower ``maxclients``.
+    """Raise the process's limit of open files to the number that ``maxclients`` needs. If the system allows fewer open
+    files, lower ``maxclients``.
 
     Raises ConfigError if no client could be served. From then on, ``CONFIG SET maxclients`` raises the process's limit
-    in the same way, and fails if the system does not allow that.
+    in the same way, and fails if the system does not allow the new limit.
     """
     wanted, others = config.integer("maxclients"), reserved(config)
     limit = _raise_limit(wanted + others)

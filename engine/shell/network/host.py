@@ -44,7 +44,7 @@ class ServerHost:
         self.after_reply(lambda: self._runner.timers.follow_session(session))
 
     def follow_pause(self) -> None:
-        # Immediately, because a pause may end while no command runs.
+        # Not after the reply, because a pause may also end while no command runs.
         self._runner.timers.follow_pause()
 
     # -- immediate work -----------------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 The core's outbox is emptied after each command, so that woken clients and subscribers receive their messages in the
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
-The clock is read once when a client's commands start to run. They run until all are done or the next one must wait:
-because one of them blocks, because the client does not read its replies, or because its share of the iteration is used
-up. Their replies are sent together, unless they are long. A long command may run in steps, one per iteration; the
-client's next command waits for the last step.
+The clock is read once when a client's commands start to run. They run until all are done or the next one must wait, for
+example because a command blocks, because the client does not read its replies, or because the client has used up its
+share of the iteration. The replies of these commands are sent together, unless they are long. A long command may run in
+steps, one per iteration. The client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
 """
@@ -104,7 +104,7 @@ class Runner:
         session.addr, session.laddr, session.fd = shown(connection.transport)
         others = self.traffic.handshaking
         if connection.transport.get_extra_info("sslcontext") is not None:
-            # The client's own handshake is still counted.
+            # Do not count the client twice: its handshake is still counted.
             others -= 1
         if len(self.connections) + others > self.limits.max_clients:
             self.traffic.rejected += 1
@@ -423,7 +423,7 @@ class Runner:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _free(self) -> None:
-        """Free some of the discarded data, and continue in the next event-loop iteration."""
+        """Free some of the discarded data; continue in the next event-loop iteration if there is more."""
         began = now_us()
         if self.core.changes.discarded and self.core.changes.free():
             self.loop.call_soon(self._free)

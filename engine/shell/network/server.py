@@ -54,7 +54,7 @@ class Server:
         self._stop = asyncio.Event()
         self._listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
-        #: Exit status of the process, once `serve` has returned.
+        #: Exit status of the process, valid when `serve` has returned.
         self.status = 0
 
     async def serve(self) -> None:
@@ -120,8 +120,10 @@ class Server:
             self._host, self._tls_port, self._tls_sockets = self._bind(tls_port)
 
     def _bind(self, wanted: int) -> tuple[str, int, list[socket.socket]]:
-        """Bind the addresses of ``bind``; return the first host, the port and the sockets. ``-`` marks optional
-        addresses.
+        """Bind the addresses of ``bind``; return the first host, the port and the sockets.
+
+        An optional address (prefix ``-``) is skipped if it does not exist. It is also skipped if it cannot be bound to
+        the free port that the system chose for the first address.
         """
         first, port = "", wanted
         sockets: list[socket.socket] = []
@@ -143,7 +145,7 @@ class Server:
         return first, port, sockets
 
     def _announce(self) -> None:
-        """Announce the addresses that accept clients, those without TLS first."""
+        """Announce the plain TCP address and the TLS address, or the Unix socket if there is no TCP address."""
         if self._sockets or self._tls is not None:
             address = f"{self._host}:{self._port if self._sockets else self._tls_port}"
         else:
@@ -245,7 +247,7 @@ class Server:
         """Reload the TLS files and the ACL file (SIGHUP). If a file cannot be used, the error is logged and the old
         state is kept.
 
-        The log file needs no signal: a new one is opened whenever it has been moved.
+        The log file needs no signal: if it has been moved or removed, the next log line opens a new file.
         """
         LOG.info("SIGHUP: reloading the TLS files and the ACL file")
         try:

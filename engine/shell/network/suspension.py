@@ -1,10 +1,10 @@
 """Work that can be suspended: a slow script pauses so that other clients get a reply and may stop it.
 
-A script is one call into Lua, with a hook after a number of instructions. To serve other clients, the call must be
-suspended with its stack while the event loop continues. So the work runs in a greenlet, which has its own stack in the
-same thread, and is suspended and resumed only at explicit points. A thread would run concurrently with the event loop
-on the core's data, and each script would cost two thread switches. A nested event loop inside the hook is not possible
-with asyncio and uvloop.
+A script is one call into Lua, which calls a hook at intervals. To serve other clients, the call must be suspended with
+its stack while the event loop continues. So the work runs in a greenlet, which has its own stack in the same thread,
+and is suspended and resumed only at explicit points. A thread would run concurrently with the event loop on the core's
+data, and each script would cost two thread switches. A nested event loop inside the hook is not possible with asyncio
+and uvloop.
 
 One greenlet is reused for all work, because making one costs more than most scripts do.
 """
@@ -51,7 +51,7 @@ class Suspension:
         return reply
 
     def pause(self) -> None:
-        """Suspend the work, which calls this, until `resume` is called."""
+        """Suspend the work that calls this method until `resume` is called."""
         self._caller.switch()
 
     def _serve(self) -> Any:

@@ -19,7 +19,8 @@ from engine.shell.observation.watchdog import Watchdog
 
 #: Minimum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled together.
 _SHORTEST_US = 1000
-#: Maximum delay of an expiry timer in microseconds: a system clock that was set forward is noticed.
+#: Maximum delay of an expiry or pause timer in microseconds (one hour). If the system clock is set forward, the engine
+#: notices that after this time at the latest.
 _LONGEST_US = 3_600_000_000
 #: Seconds after which to check again whether a slow script has ended.
 _BUSY_S = 0.05

@@ -1,7 +1,7 @@
 """Listener for clients over TLS.
 
 Changed directives and SIGHUP make a new context; existing connections keep their context. If a new context cannot be
-built, the change fails and the old one stays in use.
+built, the change fails and the old context stays in use.
 """
 
 from __future__ import annotations

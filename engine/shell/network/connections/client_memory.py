@@ -18,8 +18,9 @@ from engine.shell.observation.traffic import Traffic
 
 #: Minimum interval between two checks in microseconds.
 _EVERY_US = 100_000
-#: The interval is the duration of a check times this factor, and at most the minimum times this factor.
-_PART = 20
+#: The interval is the duration of the last check times this factor, but at least `_EVERY_US` and at most `_EVERY_US`
+#: times this factor.
+_FACTOR = 20
 
 
 class ClientMemory:
@@ -51,8 +52,11 @@ class ClientMemory:
         self.limit = self._config.integer("maxmemory") * int(word[:-1]) // 100 if percent else int(word)
 
     def check(self, now: int) -> None:
-        """Disconnect the largest clients until the others are within the limit; ``now`` in microseconds."""
-        if 0 <= self._next_us - now <= _PART * _EVERY_US:
+        """If a check is due, disconnect the largest clients until the remaining clients are within the limit.
+
+        ``now``: microseconds since the epoch.
+        """
+        if 0 <= self._next_us - now <= _FACTOR * _EVERY_US:
             return
         sizes = {number: memory_of(connection.session) for number, connection in self._connections.items()}
         total = sum(sizes.values())
@@ -64,7 +68,7 @@ class ClientMemory:
                     total -= sizes[number]
                 if total <= self.limit:
                     break
-        self._next_us = now + max(_EVERY_US, min(_PART * (self._now_us() - now), _PART * _EVERY_US))
+        self._next_us = now + max(_EVERY_US, min(_FACTOR * (self._now_us() - now), _FACTOR * _EVERY_US))
 
     def _cut_off(self, connection: Connection, size: int) -> None:
         self._traffic.evicted += 1

@@ -1,18 +1,18 @@
 """One client's socket: parsing of commands, sending of replies, and flow control in both directions.
 
-It owns the buffers, and the reasons why a client's commands do not run: a blocking command, CLIENT PAUSE, unread
-replies, or a used-up share of this event-loop iteration. It does not depend on what a command does: a `CommandRunner`
-runs the commands, and calls back.
+It owns the buffers, and the reasons why a client's commands do not run: a blocking command, a command that runs in
+steps, CLIENT PAUSE, unread replies, or a used-up share of this event-loop iteration. It does not depend on what a
+command does: a `CommandRunner` runs the commands, and sends their replies through the connection.
 
-A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. The next
-piece is not made until the client has read most of the earlier ones. The client's next command, and everything else
-sent to it, waits for the last piece.
+A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. While the
+client has too many unread bytes, the next piece is not made. The client's next command, and everything else sent to
+the client, waits for the last piece.
 
 The module is long because input, output and their pauses share all of their state.
 
-Invariant: a connection never drops accepted input, and never runs two commands out of order. A new code path must
-append input that cannot run yet after the input that already waits (``commands`` from ``at`` on, the parser's bytes,
-then ``backlog``).
+Invariant: until a client is disconnected, all its input is kept, and its commands run in the order of arrival. Input
+that cannot run yet waits in three buffers, oldest first: ``commands`` from ``at`` on, the parser's bytes, and
+``backlog``. A new code path must keep this order.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from engine.wire.parser import RequestParser
 
 #: Maximum total size of replies that are joined into one buffer. If they are larger, only short buffers are joined.
 _COPY_LIMIT = 64 * 1024
-#: Minimum size of input that is searched for a pipeline of XADDs although it does not start with an XADD.
+#: Minimum size in bytes of input that is searched for a pipeline of XADDs even if it does not start with an XADD.
 BULK_BYTES = 256
 #: First byte of the name XADD.
 _X = b"X"[0]
 #: Size in bytes up to which input cannot contain a whole XADD.
 _NAME_END = 20
-#: Number of bytes to parse per event-loop iteration, for a command with thousands of arguments.
+#: Number of bytes to parse per event-loop iteration of a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
 #: Number of bytes received in one call after which other clients are served.
 _LARGE_INPUT = 128 * 1024
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         self.behind: Out = []
         #: Total bytes received.
         self.received = 0
-        #: Total bytes sent.
+        #: Total bytes sent, including ``held``.
         self.sent = 0
         #: Number of bytes that the client had read at the last call of `has_taken`.
         self.taken = 0
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
         self._release_buffers()
 
     def _release_buffers(self) -> None:
-        """Free the buffers, and break reference cycles, because garbage collection is too rare."""
+        """Free the buffers, and break reference cycles, because full garbage collections are rare."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
             return
         self.read(data)
         if size >= _LARGE_INPUT:
-            # More data may be ready, and would be received in this same iteration.
+            # Let other clients run first: more data may be ready, and would be received in this same iteration.
             self._yield_if_running()
 
     def pause_writing(self) -> None:
@@ -223,9 +223,10 @@ class Connection(asyncio.Protocol):
         return self.session.waiter is not None or self.held_back or self.slow or self.yielding or self.stepping
 
     def read(self, data: bytes) -> None:
-        """Run the commands that ``data`` completes. No earlier input may be waiting.
+        """Run the commands that ``data`` completes. Do not call this while earlier input waits.
 
-        An XADD, or long input, may start a pipeline of XADDs, which is run faster than command by command.
+        Input that starts with an XADD, and long input, is searched for pipelines of XADDs, which run faster than single
+        commands.
         """
         parser, size = self.parser, len(data)
         if size > _LONG_INPUT and parser.takes_long(data):
@@ -264,9 +265,9 @@ class Connection(asyncio.Protocol):
         self.check_input()
 
     def _read_runs(self, data: bytes) -> bytes:
-        """Run the pipelines of XADDs at the start of ``data``, and the incomplete command before them.
+        """Run the pipelines of XADDs in ``data``, and the commands before and between them.
 
-        Return the rest, which the caller must parse, or keep until commands may run again.
+        Return the rest of the data. The caller must parse it, or keep it until commands may run again.
         """
         parser = self.parser
         misses = 0
@@ -333,7 +334,8 @@ class Connection(asyncio.Protocol):
         """Pause reading while input cannot be used. Blocked and paused clients are still read, to notice if they
         disconnect.
 
-        A client that closes its sending side after its last command still receives the reply.
+        The end of a client's input is noticed only while the client is read. So a client that closes its sending side
+        after a command with a long reply still receives the whole reply.
         """
         wanted = not (self.slow or self.yielding or self.stepping)
         if wanted != self._reading and not self.transport.is_closing():
@@ -361,7 +363,7 @@ class Connection(asyncio.Protocol):
         assert self.pieces is not None
         try:
             piece = next(self.pieces, None)
-        except Exception:  # noqa: BLE001 - a piece only reads data, but the client has half a reply
+        except Exception:  # noqa: BLE001 - the data is unchanged, but the client has half a reply
             LOG.exception("cannot make the rest of a long reply")
             self.transport.abort()
             return

@@ -31,5 +31,5 @@ class IdleClients:
                 session.last_ms = now
             listens = session.waiter or session.subscriptions or session.monitor or session.is_replica
             if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
-                # Closing instead would wait for the client to read its replies.
+                # Not close(), which would wait until the client has read its replies.
                 connection.transport.abort()

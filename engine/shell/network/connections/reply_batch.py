@@ -5,11 +5,11 @@ their replies together. A reply sent alone wakes the process that waits for it, 
 the rest of the request. If replies are sent together, only the first one wakes a process. With few clients it is better
 to send each reply immediately, because each client makes its next request while the others are served.
 
-Second, with ``appendfsync always``, no reply is sent before its effects are on disk. The first effect of an iteration
-holds the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
-iteration. One fsync serves them all. If the disk rejects it, the connections are closed: it is unknown whether their
-commands will survive, so they must get neither a success nor an error. With the other policies, one write to the log
-serves many clients in the same way, and no connection is closed.
+Second, with ``appendfsync always``, no reply is sent before its effects are on disk. After the first effect of an
+iteration, the batch holds everything: the caller's reply, messages to woken clients and subscribers, and replies to
+later reads in the same iteration. One fsync serves them all. If it fails, the connections with held replies are closed:
+it is unknown whether their commands will survive, so the clients must get neither a success nor an error. With the
+other policies, one write to the log serves many clients in the same way, and no connection is closed.
 
 Each connection's bytes are sent in their original order.
 """
@@ -40,7 +40,7 @@ class Held(Protocol):
     held_size: int
 
     def write(self, parts: Out, size: int) -> None:
-        """Write bytes to the transport, ``size`` of them."""
+        """Write ``parts``, ``size`` bytes in total, to the transport."""
 
 
 class ReplyBatch:
@@ -54,19 +54,19 @@ class ReplyBatch:
         #: Connections with waiting bytes, in order. A dictionary, because thousands may close in one iteration.
         self._held: dict[Held, None] = {}
         self._closing: set[Held] = set()
-        #: Connections with recent replies.
+        #: Connections that have received replies since the last count.
         self._served: set[Held] = set()
-        #: Number of these replies.
+        #: Number of replies since the last count.
         self._replies = 0
-        #: Whether these replies went to more than a few connections.
+        #: Whether the last count found more than `_FEW` connections.
         self._crowded = False
         #: Whether a call of `end_iteration` is scheduled.
         self._end_due = False
-        #: Whether nothing is sent before the end of this iteration.
+        #: Whether all replies are held until the end of this iteration.
         self.is_held = False
 
     def hold(self) -> None:
-        """Hold everything back until the end of this iteration."""
+        """Hold all replies until the end of this iteration."""
         self.is_held = True
         self._await_end()
 
@@ -127,8 +127,8 @@ class ReplyBatch:
             connection.write(parts, size)
 
     def end_iteration(self) -> None:
-        """Log the effects of the iteration if required. Then send the held replies, or close their connections if
-        logging failed.
+        """If the batch is held, write the iteration's effects to the log first. Then send the held replies, or close
+        their connections if `settle` forbids sending.
         """
         self._end_due = False
         safe = not self.is_held or self.settle is None or self.settle()
