@@ -5,9 +5,9 @@ It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.s
 the configuration and the event loop, and decides whether a rewrite or a snapshot starts next. State machines describe
 background work (`engine.shell.durability.states`). Invariants:
 
-* Effects reach the log in the order in which they happened, before their replies are sent.
+* Effects are passed to the log in the order in which they happened, before their replies are sent.
 * While the log cannot be written, write commands are rejected.
-* Only the engine that holds the directory's lock touches its files.
+* Only the engine that holds the directory's lock changes the files.
 
 The module is long because each invariant spans all of its parts: startup, shutdown, effects, configuration and the
 core's requests.
@@ -171,7 +171,7 @@ class DiskDurability:
         self.flush_effects()
         try:
             if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
-                # The current file cannot be trusted, but there may be room for a new one.
+                # The log has no file yet, or its file cannot be trusted: try to write a new one.
                 self.switch.rewrite_now()
         except OSError as error:
             LOG.error("the append-only file cannot be written at shutdown: %s", error)
@@ -368,7 +368,7 @@ class DiskDurability:
         return self.switch.is_on
 
     def _check(self) -> None:
-        """Acquire the directory. Raise CommandError if that fails, or if the data must not be saved."""
+        """Acquire the directory's lock. Raise CommandError if that fails, or if the data must not be saved."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
             raise CommandError(persistence.SHUTTING_DOWN)
         if not self._ownership.acquire():

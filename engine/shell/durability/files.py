@@ -36,7 +36,7 @@ class Files:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def write(self, fd: int, buffers: Sequence[Buffer]) -> int:
-        """Write as many of the buffers as one call accepts; return the number of bytes."""
+        """Write as many of the buffers as one call accepts; return the number of bytes that were written."""
         if hasattr(os, "writev"):
             return os.writev(fd, buffers[:_MOST_BUFFERS])
         return os.write(fd, buffers[0])

@@ -1,4 +1,4 @@
-"""INFO persistence: the order of its lines, under Redis's names; lines that Redis does not have start with ``engine_``.
+"""Lines of INFO persistence, in order. They have Redis's names; lines that Redis does not have start with ``engine_``.
 
 The values come from the ``facts`` methods of the log, its files, the rewrites, the snapshots and the stream storage.
 """

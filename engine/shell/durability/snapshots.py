@@ -43,7 +43,7 @@ TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.(rdb|psb)")
 
 
 class Snapshots:
-    """Snapshot files of one engine. ``clock`` is monotonic, times of day are in milliseconds since the epoch.
+    """Snapshot files of one engine. ``clock`` is monotonic, ``now_ms`` returns milliseconds since the epoch.
 
     ``flush_effects`` passes this iteration's effects to the log, before an image that contains them is taken.
     """
@@ -270,7 +270,7 @@ class Snapshots:
             write()
             taken.free()
             give_back()
-            # Until the directory is synced, either the old or the new file may be on disk.
+            # Keep the segment files of the old and the new file: until the directory is synced, either may be on disk.
             documents.note(path, attempt.named | documents.named_by(path))
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)

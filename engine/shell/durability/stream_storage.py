@@ -1,8 +1,8 @@
 """Storage of streams: the directives ``stream-storage``, ``stream-cache-size`` and ``stream-file-size``.
 
 With ``disk``, cold segments are stored in the segment files of the data directory. With ``memory``, no segment files
-are written. Segment files of an earlier process that used ``disk`` are read into memory, and removed once no document
-refers to them.
+are written. Entries in segment files of an earlier process that used ``disk`` are loaded into memory. These files are
+removed when neither a snapshot nor the log's base refers to them any more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _REST = 4
 _REST_AFTER_ERROR = 1.0
 #: Maximum number of sealed segments that wait while data is loaded (one to two hundred megabytes of frames).
 MOST_WAITING = 512
-#: Number of segments to store at a time if more wait. Storing takes as long as replaying the commands that fill them.
+#: Number of segments to store at a time while more than `MOST_WAITING` wait. Storing segments takes as long as
+#: replaying the commands that fill them.
 _STORED_AT_ONCE = 64
 
 
@@ -73,7 +74,7 @@ class StreamStorage:
             raise ConfigError("stream-storage disk needs stream-cold-compression yes")
 
     def start(self, log_folder: Path) -> None:
-        """Find the existing files, and which of them the log's base and the snapshots refer to.
+        """Find the existing segment files, and which of them the log's base and the snapshots refer to.
 
         Call this before anything is loaded. Raises OSError if a file cannot be read.
         """
@@ -94,11 +95,11 @@ class StreamStorage:
         self._storage.cache.limit = self._config.integer("stream-cache-size")
 
     def _note_document(self, path: Path) -> None:
-        """Record which segment files a document refers to."""
+        """Record which segment files a snapshot or the log's base refers to."""
         try:
             named = snapshot.named_files(self._files.map(path))
         except DamagedError as error:
-            # The document may be foreign or unused. If it is loaded later, loading reports the error.
+            # Only warn, because the file may be foreign or unused. If it is loaded later, loading fails.
             LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.reason)
             self.segments.documents.keeps_all = True
         else:
@@ -128,7 +129,10 @@ class StreamStorage:
                 segment.body = Stored(place, len(body), body.data_size, body.last_id, cache, body.number)
 
     def tidy(self) -> None:
-        """Remove unreferenced files. Call this in the event loop repeatedly, while no document is being written."""
+        """Remove unreferenced segment files, and start moving records out of a file with many dead records.
+
+        Call this in the event loop repeatedly, while no snapshot and no base is being written.
+        """
         self.segments.tidy(self._in_background, may_move=self._clock() >= self._rest_until)
 
     def _in_background(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
@@ -143,8 +147,9 @@ class StreamStorage:
         self._background(work, ended)
 
     def wants_new_base(self) -> bool:
-        """Return whether dead segment files that only the log's base refers to have at least the size of a full
-        file.
+        """Return whether the segment files that only the log's base refers to have at least the size of a full file.
+
+        This is checked every `_CHECK_EVERY` seconds. In between, return False.
         """
         now = self._clock()
         if now < self._check_at or not self.segments.is_in_use:

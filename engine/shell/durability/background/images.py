@@ -12,7 +12,7 @@ Soon = Callable[[Callable[[], None]], None]
 
 
 def run_when_complete(builder: ImageBuilder, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
-    """Run ``work`` once the image is complete, unless the attempt is abandoned before that."""
+    """Run ``work`` when the image is complete, unless the attempt is abandoned before that."""
     _Completing(builder, attempt, soon, work).step()
 
 

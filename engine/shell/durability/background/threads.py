@@ -69,7 +69,7 @@ class Threads:
         def finished(future: Future[None]) -> None:
             error = future.exception()
             if error is not None and not isinstance(error, OSError):
-                # An unexpected exception counts as a failure, and is reported like one.
+                # Report an unexpected exception as a failure of the disk.
                 error = OSError(f"{type(error).__name__}: {error}")
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._tell, done, error)

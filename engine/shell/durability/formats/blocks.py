@@ -36,7 +36,9 @@ _TORN_POSITION = re.compile(rb"#(P(R( [0-9a-f ]{0,76}\r?)?)?)?")
 
 
 class TornError(Exception):
-    """The file ends within a block or command, which starts at ``offset``; the file is good up to there."""
+    """The file ends within a block, command or transaction that starts at ``offset``, or in zeros that start there. The
+    bytes before ``offset`` are good.
+    """
 
     def __init__(self, offset: int) -> None:
         super().__init__()

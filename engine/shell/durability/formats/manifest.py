@@ -38,7 +38,7 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file."""
+    """A file in the manifest: its name, sequence number and type."""
 
     name: str
     seq: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 _ID, _OFFSET, _DB = b"repl-id", b"repl-offset", b"repl-stream-db"
 _IS_ID = re.compile(rb"[0-9a-f]{40}")
 _LINE = re.compile(rb"#PR ([0-9a-f]{40}) ([0-9a-f]{16}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
-#: Size in bytes of a line.
+#: Size in bytes of `Position.line`.
 LINE_SIZE = 81
 #: Size in bytes of `Position.packed`.
 PACKED_SIZE = 28

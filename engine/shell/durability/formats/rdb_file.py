@@ -46,7 +46,7 @@ def position_of(data: memoryview) -> Position | None:
 
 
 def periodic_pause() -> Callable[[], None]:
-    """Return a function for a background thread to call often: it yields to the event loop after some work."""
+    """Return a function for a background thread to call often. It yields to the event loop after `_WORK` seconds."""
     until = time.perf_counter() + _WORK
 
     def pause() -> None:
@@ -69,7 +69,7 @@ def write(
     check: Callable[[], None] = lambda: None,
     pause: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write an RDB file of this version to a new file and sync it. ``about``: further auxiliary fields.
+    """Write an RDB file of this version to a new file and sync it. ``about``: additional auxiliary fields.
 
     ``check`` is called before each write, and aborts the writing if it raises OSError. ``pause`` is called after each
     piece.

@@ -5,15 +5,15 @@
 A deadline is in milliseconds since the epoch; -1 means none. Types and their values:
 
 * ``s`` string: its bytes. ``S``: its bytes, for a string with Redis's encoding ``raw``.
-* ``h`` hash: whether it is too big for a listpack, [field, value, ...]. ``H``, if fields expire: followed by
-  [field, deadline, ...].
+* ``h`` hash: whether it is too big for a listpack, [field, value, ...]. ``H`` hash with fields that expire: the same
+  values, and [field, deadline, ...].
 * ``m`` set: its encoding (`engine.core.keyspace.members.Form`), [member, ...].
 * ``z`` sorted set: whether it is too big for a listpack, [member, ...] in order, their scores.
 * ``l`` list: [element, ...].
 * ``x`` stream: see `engine.shell.durability.formats.stream_records`.
 
-IDs are text (``ms-seq``). Tables and arrays are bulk strings of native 64-bit numbers, or the number of the binary part
-that contains them.
+IDs are text (``ms-seq``). Tables and arrays are bulk strings of native numbers, or the number of the binary part that
+contains them.
 
 ``F`` library of functions: its code, without a key.
 """

@@ -1,9 +1,9 @@
 """Files of the append-only log: directory, manifest, loading, and replacing the base.
 
 `engine.shell.durability.log.rewrite` runs the rewrites. After every step, the directory can be loaded. A new base is
-complete and synced before the manifest names it, and old files are deleted after the manifest no longer names them. The
+complete and synced before the manifest names it. Old files are deleted after the manifest lists them as history. The
 temporary manifest is written before a new base gets its name. So if the directory has files, but neither a manifest nor
-a temporary one, the manifest was lost.
+a temporary manifest, the manifest was lost.
 """
 
 from __future__ import annotations
@@ -170,8 +170,9 @@ class AppendOnly:
         return False
 
     def load(self, now_us: int, *, cut: bool) -> None:
-        """Replay all files on the empty core. If the last file ends in the middle of a command, the incomplete command
-        is cut off if ``cut``; otherwise loading fails.
+        """Replay all files on the empty core.
+
+        ``cut``: whether to cut off an incomplete command at the end of the last file, instead of raising LoadError.
         """
         files = self.manifest.files
         missing = [entry.name for entry in files if self._files.size(self.directory / entry.name) < 0]
@@ -183,7 +184,7 @@ class AppendOnly:
             data = self._files.map(path)
             try:
                 end = self._load_file(entry, data, now_us)
-                # The line must follow the last command, because a value within a command may look like it.
+                # The position line must follow the last command, because a value in a command may look like a line.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
             except DamagedError as error:
@@ -341,15 +342,15 @@ class AppendOnly:
             self._segments.documents.note(self._path(base), attempt.named)
             unsure = True
             files.rename(self._temporary_manifest, self._manifest_path)
-            # From here on the new files are found after a crash of the process; the old ones are kept until the
-            # directory is synced.
+            # If the process crashes from here on, the new files are loaded. The old files are kept until the directory
+            # is synced.
             self.manifest = changed
             files.sync_directory(self.directory)
         except OSError as error:
             if new_log is not None:
                 files.close(new_log[1])
                 if unsure and log.is_open:
-                    # Either manifest may be on disk, so additions to the old files might be lost.
+                    # Either manifest may be on disk. Stop writing to the old files: additions to them might be lost.
                     log.give_up(error)
             raise
         if new_log is not None:

@@ -145,8 +145,8 @@ def refuse(argv: list[bytes], error: CommandError, offset: int) -> None:
 
 
 def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return an XADD or XTRIM as a client may send it, without LIMIT; and [producer, iid, ID] of an idempotent XADD
-    with its final ID, empty for other commands.
+    """Return two lists: the XADD or XTRIM as a client may send it, without LIMIT, and [producer, iid, ID] of an
+    idempotent XADD with its final ID. For other commands, the second list is empty.
 
     Redis keeps LIMIT when it makes an approximate trim exact, and gives an idempotent XADD its final ID.
     """

@@ -32,7 +32,7 @@ class LogSwitch:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a log is enabled: it is on, or will be once its first base is written."""
+        """Whether a log is enabled: it is on, or will be on when its first base is written."""
         return self._machine.state is not Switch.OFF
 
     @property
@@ -116,5 +116,5 @@ class LogSwitch:
             if good:
                 LOG.info("the append-only file is in use")
         elif state is Switch.OFF and good:
-            # The rewrite was requested while the log is off: keep the new files, but do not continue them.
+            # The rewrite was requested while the log was off: keep the new files, but do not continue them.
             self._log.close()

@@ -3,8 +3,8 @@
 Data verified by a block's checksum is processed in large pieces. Runs of similar XADDs are added in one operation
 (`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and
 hiredis parses the other commands. Data without a checksum was written by Redis, or is too long for a block. Runs of
-XADDs in it take the same two paths, and its other commands are parsed strictly, one by one. Every command must succeed:
-an error means that the file is damaged, and loading fails with the file and the offset.
+XADDs in such data are added in the same two ways, and its other commands are parsed strictly, one by one. Every command
+must succeed: an error means that the file is damaged, and loading fails with an error that has the file and the offset.
 
 `engine.shell.durability.log.commands` runs the commands.
 """
@@ -37,7 +37,7 @@ _NOTHING: Any = object()
 
 
 class LoadError(Exception):
-    """A file that cannot be loaded. The text has the file and, if known, the offset."""
+    """A file that cannot be loaded. The text has the file, the offset if it is known, and the reason."""
 
     def __init__(self, path: Path, offset: int | None, reason: str) -> None:
         location = "" if offset is None else f", byte {offset}"

@@ -27,7 +27,7 @@ from engine.shell.observation.log_lines import LOG
 _FIRST_PAUSE = 1.0
 #: Maximum number of seconds between automatic attempts after a failure.
 _LONGEST_PAUSE = 60.0
-#: Number of checks (ten per second) after which a rewrite starts although the log is still being synced.
+#: Number of checks (ten per second) after which a rewrite starts even if the log is still being synced.
 _MAX_CHECKS = 50
 
 
@@ -56,7 +56,7 @@ class Rewrites:
         self._machine = rewrite()
         #: Called with whether a background rewrite succeeded, at its end; not called if it was abandoned.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
-        #: Start time, by ``clock``.
+        #: Start of the last rewrite, by ``clock``.
         self._began = 0.0
         #: Duration of the last rewrite in seconds; -1 before the first one ends.
         self._last_seconds = -1

@@ -24,11 +24,12 @@ class LogWaiters:
 
     def log_offset(self) -> int:
         """Return the log's offset at the end of everything that has happened so far."""
-        # The effects of this iteration are written as one block, so any offset within the block can replace its end.
+        # The effects of this iteration are not encoded yet, so the offset of their end is unknown. They will be written
+        # and synced together, so the offset of their first byte can be used instead.
         return self._log.appended + bool(self._core.changes.effects)
 
     def add(self, session: Session) -> None:
-        """Wake the blocked session when more of the log is on disk, or when the log is closed."""
+        """Wake the blocked session once: when more of the log is on disk, or when the log is closed."""
         self._sessions[session] = None
 
     def wake(self) -> None:

@@ -34,7 +34,9 @@ _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
 class Log:
-    """One increment, open for writing. ``appended``, ``written``, ``synced`` are offsets in the bytes of all files."""
+    """One increment, open for writing. ``appended``, ``written`` and ``synced`` count the bytes that were collected,
+    written and synced since the engine started, in all files.
+    """
 
     # A single class, because replies depend on all three offsets and on the failures of writing and syncing.
 
@@ -159,7 +161,7 @@ class Log:
     def close(self) -> None:
         """Write and sync everything, and close the file. Raises OSError on failure; unwritten bytes are then dropped.
 
-        Nothing is added to a broken file: a complete block after a partial one would make it unreadable.
+        Nothing is added to a broken file: a complete block after a partial block would make the file unreadable.
         """
         if not self.is_open:
             return

@@ -27,16 +27,16 @@ class Documents:
         self._named[document] = numbers
 
     def named_by(self, document: Path) -> frozenset[int]:
-        """Return the files that a document refers to."""
+        """Return the segment files that a document refers to."""
         return self._named.get(document, frozenset())
 
     def named(self) -> set[int]:
-        """Return the files that any document still on disk refers to."""
+        """Return the segment files to which documents on disk refer. Documents that no longer exist are dropped."""
         self._named = {path: found for path, found in self._named.items() if self._files.size(path) >= 0}
         return {number for numbers in self._named.values() for number in numbers}
 
     def named_only_in(self, folder: Path) -> set[int]:
-        """Return the files that only documents in this folder refer to."""
+        """Return the segment files that only documents in this folder refer to."""
         inside = {number for path, found in self._named.items() if path.parent == folder for number in found}
         outside = {number for path, found in self._named.items() if path.parent != folder for number in found}
         return inside - outside

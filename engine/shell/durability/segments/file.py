@@ -34,7 +34,7 @@ HEADER_SIZE, HEAD_SIZE = _HEADER.size, _HEAD.size
 #: Maximum number of segment files held open for reading, because descriptors are scarce. Other segment files are opened
 #: when they are read.
 MOST_OPEN = 32
-#: Maximum length of a record: its length and checksum have 32 bits.
+#: Maximum length in bytes of a record without its head: the head stores the length as a 32-bit number.
 MOST_BYTES = (1 << 32) - 1
 
 
@@ -115,7 +115,7 @@ class SegmentFile:
         return max(self.size - self.live, 0)
 
     def read(self, size: int, offset: int) -> bytes:
-        """Read bytes of the file; fewer at its end."""
+        """Read ``size`` bytes of the file, or fewer at its end."""
         descriptor = self._descriptor or self.open()
         return self._files.read_at(descriptor.fd, size, offset)
 
@@ -164,8 +164,7 @@ class PlaceRef(weakref.ref[SegmentPlace]):
 
 
 def records(data: memoryview, number: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the offset and length of each record that can be recognised in the file alone, and whether its checksum is
-    right.
+    """Yield the offset and length of each record with an intact head, and whether the checksum of its bytes is right.
 
     Bytes that belong to no record are skipped up to the next head: a crash or a full disk may have left them.
     """

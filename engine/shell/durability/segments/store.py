@@ -83,9 +83,9 @@ class SegmentFiles:
         self._directory_changed = False
         #: Numbers of the files that are being synced.
         self._syncing: set[int] = set()
-        #: Numbers of files whose content on disk is uncertain. An fsync of these files failed, and bytes may be lost
-        #: although a later fsync succeeds; or another program removed or truncated them, although an open descriptor
-        #: may still read the old content.
+        #: Numbers of files whose content on disk is uncertain. Either an fsync of the file failed: bytes may be lost,
+        #: even if a later fsync succeeds. Or another program removed or truncated the file: an open descriptor may
+        #: still read the old content.
         self._doubtful: set[int] = set()
         #: Numbers of files that cannot be emptied because their live records are damaged.
         self._damaged: set[int] = set()
@@ -414,7 +414,8 @@ def next_to_empty(found: Sequence[SegmentFile], doubtful: Collection[int], file_
     It is the file with the largest share of dead bytes, if this share is more than half. A smaller share suffices if
     the dead bytes of all files are at least a quarter of their bytes, and at least the size of a full file. So files
     exceed their live content by at most a third, plus one file. For each reclaimed byte, at most three bytes are
-    rewritten. Streams that are trimmed from their start need no rewriting, because their files die one after another.
+    rewritten. Files of streams that are trimmed from their start are rarely rewritten, because all records of such a
+    file are dropped at about the same time.
 
     ``found``: files with live records that are no longer written to; ``doubtful``: numbers of files whose content on
     disk is uncertain, which go first; ``file_size``: size of a full file in bytes.

@@ -30,7 +30,7 @@ def segment_files_near(files: Files, document: Path) -> SegmentFiles | None:
 
 
 def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage | None:
-    """Read all stream entries in segment files; return the first damage. All damage is printed, with the keys.
+    """Read all stream entries in segment files. Print all damage, with the keys, and return the first damage.
 
     ``path`` is the document that the databases were loaded from.
     """

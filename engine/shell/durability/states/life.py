@@ -80,5 +80,5 @@ TABLE: dict[tuple[Life, LifeEvent], Life] = {
 
 
 def life() -> Machine[Life, LifeEvent]:
-    """Return a machine for data that is about to be loaded."""
+    """Return a new state machine, in the state LOADING."""
     return Machine("the data's life", TABLE, Life.LOADING)

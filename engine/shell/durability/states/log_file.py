@@ -69,5 +69,5 @@ TABLE = {
 
 
 def log_file() -> Machine[LogFile, LogFileEvent]:
-    """Return a machine for a log without a file."""
+    """Return a new state machine, in the state CLOSED."""
     return Machine("the log's file", TABLE, LogFile.CLOSED)

@@ -76,5 +76,5 @@ TABLE = {
 
 
 def rewrite() -> Machine[Rewrite, RewriteEvent]:
-    """Return a machine without a rewrite."""
+    """Return a new state machine, in the state IDLE."""
     return Machine("the rewrite of the log", TABLE, Rewrite.IDLE)

@@ -60,5 +60,5 @@ TABLE = {
 
 
 def save() -> Machine[Save, SaveEvent]:
-    """Return a machine without a save."""
+    """Return a new state machine, in the state IDLE."""
     return Machine("the background save", TABLE, Save.IDLE)

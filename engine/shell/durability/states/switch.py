@@ -12,10 +12,10 @@
      └─────────────────────────────────────────────┘
         SWITCHED_OFF (from FIRST_BASE, RETRYING, ON)
 
-CONFIG SET appendonly yes returns OK once the first base is being written. The base contains all data of that moment;
-later effects are kept in memory until the base is complete, and then written to an increment. If the base cannot be
-written, each retry writes the data of its own time. If the process is asked to exit before the log is ON, the base is
-written first.
+CONFIG SET appendonly yes returns OK when the writing of the first base has started. The base contains all data of that
+moment. Later effects are kept in memory until the base is complete, and then written to an increment. If the base
+cannot be written, each retry writes the data of its own time. If the process is asked to exit before the log is ON, the
+base is written first.
 """
 
 from __future__ import annotations
@@ -63,5 +63,5 @@ TABLE = {
 
 
 def switch() -> Machine[Switch, SwitchEvent]:
-    """Return a machine for a log that is off."""
+    """Return a new state machine, in the state OFF."""
     return Machine("the log's switch", TABLE, Switch.OFF)
