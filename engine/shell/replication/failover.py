@@ -65,7 +65,7 @@ TABLE = {
 
 
 def failover() -> Machine[Stage, FailoverEvent]:
-    """Return a machine without a failover."""
+    """Return a new state machine, in which no failover is in progress."""
     return Machine("the failover", TABLE, Stage.NONE)
 
 
@@ -82,7 +82,7 @@ class Roles(Protocol):
 
 
 class Failover:
-    """Failover of one server. ``offset`` flushes the effects so far, and returns the stream's offset after them."""
+    """Failover of one server. ``offset`` flushes the effects so far, and then returns the replication offset."""
 
     def __init__(
         self, core: Core, master: Master, roles: Roles, loop: asyncio.AbstractEventLoop, offset: Callable[[], int]

@@ -39,8 +39,8 @@ class HeldWrites:
         return max(self._timer.when() - self._loop.time(), 0.0) if self._timer is not None else 0.0
 
     def check_soon(self) -> None:
-        """Call ``check`` after the current command, when its effects are in the stream: a replica may have caught
-        up.
+        """While waiting, call ``check`` after the current command, when the command's effects are in the stream. Call
+        this when a replica may have caught up.
         """
         if self._waits and not self._is_due:
             self._is_due = True

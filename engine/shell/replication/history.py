@@ -2,10 +2,10 @@
 
 All servers of a replication tree (a master, its replicas, their replicas) have the same bytes at the same offsets under
 the same ID. A server that becomes the master draws a new ID and keeps the previous one as its second ID. Up to the
-offset of the change, both IDs mean the same bytes, so replicas of the former master can continue from there.
+offset of the change, the bytes are the same under both IDs, so replicas of the former master can continue.
 
-Pure: no sockets, clock or randomness (``draw_id`` supplies IDs). Offsets count bytes. "From offset n" means that byte n
-is the first one wanted, and bytes are counted from 1, as in PSYNC.
+Pure: no sockets, clock or randomness (``draw_id`` supplies IDs). Offsets count bytes, and the first byte has number 1.
+"From offset n" includes byte n, as in PSYNC.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class AllClients(Clients, ReplicaHost, Protocol):
 
 
 class Node:
-    """Replication of one server; call ``start`` when its data is loaded. ``port``: port for clients."""
+    """Replication of one server; call ``start`` when the server's data is loaded. ``port``: port for clients."""
 
     def __init__(
         self, core: Core, clients: AllClients, disk: DiskDurability, loop: asyncio.AbstractEventLoop, port: int
@@ -118,7 +118,7 @@ class Node:
             self._publish(argv)
 
     def _publish(self, argv: list[bytes]) -> None:
-        # A subscriber that receives the message must find the data written before it.
+        # Send earlier effects first: a subscriber that receives the message must find the data written before it.
         self._disk.flush_effects()
         if self.feeds:
             self.master.send(encoded([argv[0].upper(), *argv[1:]]))

@@ -38,6 +38,7 @@ class ShutdownEvent(Enum):
     """Events of a shutdown."""
 
     BEGIN = auto()
+    #: All replicas have caught up.
     LEVEL = auto()
     TIMED_OUT = auto()
     NOW = auto()
@@ -52,13 +53,13 @@ TABLE: dict[tuple[Stage, ShutdownEvent], Stage] = {
 
 
 def shutdown() -> Machine[Stage, ShutdownEvent]:
-    """Return a machine without a shutdown."""
+    """Return a new state machine, in the state NONE."""
     return Machine("the shutdown", TABLE, Stage.NONE)
 
 
 class Shutdown:
     """Shutdown of one server. ``settle`` delivers the results of core work outside a client's command. ``offset``
-    flushes the effects so far, and returns the stream's offset after the last one.
+    flushes the effects so far, and then returns the replication offset.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Shutdown:
     # -- commands and signals -----------------------------------------------------------------------------------------
 
     def delays(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Start the shutdown with SHUTDOWN's ``words``; return whether it is delayed. If not, the caller must exit now.
+        """Start the shutdown with SHUTDOWN's ``words``; return whether it waits. If False, the process must exit now.
 
         ``caller``: client that requested the shutdown, if any. It waits, and receives an error if the shutdown fails.
         """
@@ -161,7 +162,7 @@ class Shutdown:
     # -- lagging replicas ---------------------------------------------------------------------------------------------
 
     def _replicas(self) -> list[Replica]:
-        """Return the replicas that should catch up."""
+        """Return the replicas to wait for: those that acknowledge the stream, now or after receiving their file."""
         known = self._master.roster.all.values() if self._master.leads else ()
         return [replica for replica in known if replica.state is not Sync.SERVED and not replica.without_acks]
 

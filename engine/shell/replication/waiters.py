@@ -9,7 +9,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.shell.clock import now_us
 
-#: Seconds after which replicas that were behind are asked again.
+#: Seconds after which replicas that were behind are asked for their offsets again.
 _AGAIN = 0.1
 
 

@@ -1,7 +1,7 @@
 """Full synchronisations of one master: grouping of replicas, and scheduling of files.
 
-All waiting replicas that need the same kind of file share one file. A replica that connects later joins them if nothing
-of the file has been sent yet, and otherwise waits for the next file.
+All waiting replicas that need the same kind of file share one file. A replica that connects later joins them if it
+needs the same kind of file and nothing of the file has been sent yet. Otherwise it waits for the next file.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class FullSyncs:
     def _version(self, replica: Replica) -> int:
         """Return the RDB version for a replica: the newest one that it can read, judging by its announcements.
 
-        If the announcements do not show it, as with Redis before 8.0, return ``rdb-version``.
+        If the announcements do not show that version, as with Redis before 8.0, return ``rdb-version``. Also return
+        ``rdb-version`` for a client that requests only the file.
         """
         configured, announced = self._core.config.integer("rdb-version"), replica.announced
         if announced.rdb_only:
@@ -203,7 +204,7 @@ class FullSyncs:
             return
         form, version, without_data = kind = self._kind(waiting[0])
         receivers = [replica for replica in waiting if self._kind(replica) == kind]
-        # Effects so far are in the image, and before this offset in the stream of the other replicas.
+        # Add the effects so far to the stream: the image contains them, so its offset must be after them.
         self._clients.settle()
         core, config = self._core, self._core.config
         core.changes.set_time(now_us())

@@ -252,7 +252,7 @@ class Master:
 
     @property
     def roster(self) -> Roster:
-        """The replicas."""
+        """The connected replicas, in any state."""
         return self._roster
 
     # -- acknowledgements ---------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Replica:
         self.waiting: list[bytes | memoryview] = []
         self.waiting_size = 0
         self._over_soft_since: float | None = None
-        #: Whether the replica has acknowledged something, which means that it has found the end of its file.
+        #: Whether the replica has sent an acknowledgement, which shows that it has received the whole file.
         self.has_answered = False
         #: Offset up to which the replica has applied the stream; -1 if unknown.
         self.offset = -1
@@ -86,7 +86,9 @@ class Replica:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host that the replica announced for clients, or that of its connection; and the announced port, or 0."""
+        """Host and port that the replica announced for clients. Without an announced host, the host of its connection;
+        without an announced port, 0.
+        """
         host = self.announced.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
         return host.decode("utf-8", "replace"), self.announced.port
 
@@ -101,7 +103,7 @@ class Replica:
         return f"ip={host},port={port},state={_SHOWN[self.state]},offset={max(self.offset, 0)},lag={lag}"
 
     def queue(self, block: bytes, limit: OutputLimit, now: float) -> bool:
-        """Queue stream bytes until the file is sent; return False if the queue exceeds the limit."""
+        """Queue bytes of the stream, to be sent after the file; return False if the queue exceeds the limit."""
         size = self.waiting_size + len(block)
         over = bool(limit.hard) and size > limit.hard
         if limit.soft and size > limit.soft:

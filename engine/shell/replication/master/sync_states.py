@@ -28,7 +28,7 @@ class Sync(Enum):
     WAITING = auto()
     #: The file is being written or sent. The stream is queued.
     RECEIVING = auto()
-    #: The file has been sent; the replica has not acknowledged its end.
+    #: The file has been sent, and the replica has not acknowledged it yet.
     LOADING = auto()
     #: The replica receives the stream.
     ONLINE = auto()
@@ -59,5 +59,5 @@ TABLE = {
 
 
 def sync() -> Machine[Sync, SyncEvent]:
-    """Return a machine for a new replica."""
+    """Return a new state machine, in the state WAITING."""
     return Machine("a replica", TABLE, Sync.WAITING)

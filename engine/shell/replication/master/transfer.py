@@ -1,11 +1,11 @@
 """Transfer of a full synchronisation: the data of one moment, written once and sent to one replica or several.
 
 There are three forms. The file of the form `RDB_BY_MARK` is made while it is sent, a slice per event-loop iteration,
-and ends with a mark that was announced before. For the other forms, a thread writes a temporary file, in Redis's format
-or in the engine's own, and its length is sent before its content.
+and ends with a mark that its first line announces. For the other forms, a thread writes a temporary file, in Redis's
+format or in the engine's own, and its length is sent before its content.
 
-The slowest receiver sets the pace for all: the file is made once, and no part of it is queued. The owner disconnects a
-receiver that reads nothing for ``repl-timeout``.
+The slowest receiver sets the pace for all: the file is made once, and the next slice is not made while a receiver has
+too many unread bytes. The owner disconnects a receiver that reads nothing for ``repl-timeout``.
 """
 
 from __future__ import annotations

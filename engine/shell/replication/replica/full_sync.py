@@ -120,7 +120,7 @@ class FullSync:
         self._core.durability.finish_replacement()
 
     def close(self) -> bool:
-        """End the synchronisation; return whether the old data was freed for data that did not arrive."""
+        """End the synchronisation; return whether the old data was freed, but the new data is not complete."""
         self._is_over = True
         self.transfer.close()
         if not self._is_replacing:

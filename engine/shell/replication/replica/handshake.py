@@ -45,15 +45,15 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The master sends the stream from the requested offset on. ``id``: ID of the history from there on; empty if
-    unchanged.
+    """The master sends the stream from the requested offset on. ``id``: new ID of the history; empty if the ID does not
+    change.
     """
 
     id: bytes = b""
 
 
 class Handshake:
-    """One handshake. ``history``: its ID and the first missing offset; None if everything is missing.
+    """One handshake. ``history``: ID of the history and number of the first missing byte; None if all data is missing.
 
     ``hands_over``: the other server is a replica that is to become the master.
     """
@@ -75,8 +75,8 @@ class Handshake:
         return next(self._steps)
 
     def line(self, line: bytes) -> bytes:
-        """Return the bytes to send after the master's line, empty once there is an outcome. Raises HandshakeError if
-        the master rejects this server.
+        """Return the bytes to send after the master's line; empty if the line has set the outcome. Raises
+        HandshakeError if the master rejects this server.
 
         An empty line is a keepalive.
         """
@@ -97,7 +97,7 @@ class Handshake:
             line = yield command(b"AUTH", *words)
             if not line.startswith(b"+"):
                 raise HandshakeError(_rejection("AUTH (masteruser, masterauth)", line))
-        # A master may reject options that it does not support.
+        # Replies to REPLCONF are ignored, because a master may reject options that it does not support.
         if introduction.port:
             yield command(b"REPLCONF", b"listening-port", b"%d" % introduction.port)
         if introduction.address:

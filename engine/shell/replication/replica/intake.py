@@ -1,11 +1,11 @@
 """Intake of the master's stream: bytes arrive, commands run on the core, in small steps.
 
 The bytes are passed on to the history unchanged, so that this server's replicas receive the same bytes at the same
-offsets. They are passed on after their commands have run, a transaction in one piece. The offset of the bytes passed on
-is this server's position, from which it continues after a broken link.
+offsets. They are passed on after their commands have run, and those of a transaction after EXEC. The offset of the
+bytes passed on is this server's position, from which it continues after a broken link.
 
-While the commands run, the core is in replay mode: no key expires by itself, and nothing is rejected. Clients that wait
-for a key are served afterwards.
+While the commands run, the core is in replay mode: no key expires by itself, and no command is rejected for lack of
+memory or for the state of this server. Clients that wait for a key are served afterwards.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Intake:
             self._pieces += [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
 
     def work(self) -> None:
-        """Run commands for about two milliseconds; see `is_idle`.
+        """Run commands for about two milliseconds. Afterwards, `is_idle` shows whether commands are left.
 
         Raises DamagedError if a command fails, or the bytes are not commands.
         """
@@ -154,7 +154,7 @@ class Intake:
         if self._parser.error is not None:
             raise DamagedError(self._position, self._parser.error.decode("utf-8", "backslashreplace"))
         if self._parser.at_boundary:
-            # This includes empty lines between commands.
+            # Empty lines between commands count, too.
             self._position = self._end
 
     def _leave_out(self, argv: list[bytes], error: CommandError, offset: int) -> None:

@@ -72,5 +72,5 @@ TABLE: dict[tuple[Link, LinkEvent], Link] = {
 
 
 def link() -> Machine[Link, LinkEvent]:
-    """Return a machine for a server that is not a replica."""
+    """Return a new state machine, in the state OFF."""
     return Machine("the link to the master", TABLE, Link.OFF)

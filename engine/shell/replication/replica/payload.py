@@ -35,7 +35,10 @@ class Payload:
         self.is_complete = False
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Process bytes; return the bytes of the file, and the bytes after the file."""
+        """Process bytes; return the bytes of the file, and the bytes after the file.
+
+        Raises PayloadError if the line before the file is invalid.
+        """
         if not self._begun:
             data = self._parse_head(data)
             if not self._begun:

@@ -7,8 +7,8 @@ clients are served from the old data, or get an error, depending on ``replica-se
 ``repl-diskless-load``.
 
 A broken link is retried after a growing pause. If the master sends a command or type that the engine does not support,
-the server stops following it until the next REPLICAOF, and INFO shows the reason. The server never continues with data
-that differs from its master's. The module is long because it handles all states of the link.
+the server stops following it until the next REPLICAOF, and INFO shows the reason. With ``load-unknown skip``, the
+server skips the command or key instead. The module is long because it handles all states of the link.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from engine.text.messages import server
 
 #: Seconds between two rounds of periodic work: acknowledgements, keepalives, timeouts.
 _PERIOD = 1.0
-#: First pause in seconds before an attempt to reach the master. The pause doubles each time.
+#: First pause in seconds before another attempt to reach the master. The pause doubles with each failed attempt.
 _SHORTEST_PAUSE = 0.1
-#: Maximum pause in seconds before an attempt to reach the master.
+#: Maximum pause in seconds before another attempt to reach the master.
 _LONGEST_PAUSE = 5.0
 #: First pause in seconds after a failed full synchronisation: longer, because another one is expensive for the master.
 _SHORTEST_COSTLY_PAUSE = 1.0
@@ -155,7 +155,7 @@ class ReplicaRole:
     def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
         """Become a replica of another server. The link is opened after the current command.
 
-        With a ``handover``, this server was the master of that server until now.
+        ``handover``: failover in which this server, until now the master of the other server, exchanges roles with it.
         """
         if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
             return Simple(server.ALREADY_FOLLOWS)
@@ -192,7 +192,9 @@ class ReplicaRole:
         self._tick()
 
     def lead(self) -> None:
-        """Become a master and keep the data. Its history continues under a new ID; if it has none, a new one starts."""
+        """Become a master and keep the data. The history continues under a new ID, or starts again if the data does not
+        match it.
+        """
         if not self.is_on:
             return
         LOG.info("this server becomes a master; its history has %d bytes so far", self._history.offset)
@@ -286,7 +288,7 @@ class ReplicaRole:
         """Handle a broken link, a silent master, or unusable bytes: try again later."""
         state = self._machine.state
         if state is Link.LOADING and not costly:
-            # All data has arrived; the rest of the stream is requested once the data is loaded.
+            # Continue loading: all data has arrived. The rest of the stream is requested after the data was loaded.
             return
         where = f"{self._host.decode('utf-8', 'backslashreplace')}:{self._port}"
         LOG.warning("the link to the master %s is down (%s): %s", where, state.name.lower(), why)
@@ -338,7 +340,7 @@ class ReplicaRole:
             self._applying = None
         if self._sync is not None:
             if self._sync.close():
-                # The old data has been freed to make room.
+                # The old data was freed, so the rest of its history is of no use.
                 self._has_history = False
             self._sync = None
 

@@ -54,7 +54,7 @@ class RoleReport:
         return [b"slave", self.host, self.port, _NAMES[self.state], (self.offset or 0) if self._is_up else -1]
 
     def info(self, config: Config) -> list[tuple[str, Any]]:
-        """Return the first lines of INFO replication."""
+        """Return the lines of INFO replication about the master and the link to it."""
         syncing = self.state in (Link.TRANSFER, Link.LOADING)
         offset = self.offset or 0
         lines: list[tuple[str, Any]] = [

@@ -34,7 +34,7 @@ _MOST_WAITING = 8 << 20
 
 
 class TransferError(Exception):
-    """The data did not arrive completely, or could not be stored: it must be requested again."""
+    """The data could not be received, stored or read: it must be requested again."""
 
 
 class Transfer:
@@ -177,7 +177,7 @@ class Transfer:
 
     @property
     def size(self) -> int:
-        """Number of bytes that will arrive; -1 if the master has not announced it."""
+        """Total number of bytes of the data; -1 if the master has not announced the number."""
         return self._payload.size
 
     @property
