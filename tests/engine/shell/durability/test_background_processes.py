@@ -1,4 +1,6 @@
-"""Saving, rewriting and switching at the same time, as seen by clients of a process and compared with Redis."""
+"""Snapshots, rewrites of the log and switches of the log at the same time, requested by clients of an engine process.
+Some replies are compared with those of Redis.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_a_signal_during_a_long_save(tmp_path):
 
 
 def test_a_reload_during_a_long_save(tmp_path):
-    """DEBUG RELOAD while many keys are being saved loads its own save; the older image is discarded."""
+    """DEBUG RELOAD during a long BGSAVE writes and loads a snapshot of its own; the BGSAVE's file is removed."""
     flags = ("--enable-debug-command", "yes")
     with life(tmp_path, *flags) as (running, client):
         assert client("DEBUG POPULATE 100000 key 50") == b"OK"
@@ -79,7 +81,7 @@ def test_a_flush_is_saved(tmp_path, busy):
 
 
 def test_a_flush_without_save_points_is_not_saved(tmp_path):
-    """FLUSHALL counts as the number of deleted keys, and the last snapshot stays."""
+    """Without save points, FLUSHALL writes no snapshot: the deleted keys count as unsaved changes."""
     with life(tmp_path, "--save", "") as (_, client):
         assert together(client, "SET a 1", "SAVE", "FLUSHALL")[-1] == b"OK"
         assert b"rdb_changes_since_last_save:1\r\n" in client("INFO persistence")
@@ -102,7 +104,7 @@ def test_a_flush_without_save_points_is_not_saved(tmp_path):
 )
 @pytest.mark.redis
 def test_replies_while_files_are_written(tmp_path, lines):
-    """A request for a file while another one is being written gets Redis's reply."""
+    """SAVE, BGSAVE, BGREWRITEAOF and CONFIG SET appendonly reply as in Redis while another file is being written."""
     with servers.redis("--rdb-key-save-delay", "200000") as running:
         redis = Client(running)
         redis("SET k v")

@@ -124,7 +124,7 @@ def driven(seed: int, count: int = 300, *, old: bool = False) -> Core:
 
 @contextmanager
 def small_segments() -> Iterator[None]:
-    """Use segments of a few entries and chunks of fewer, so that small data has many."""
+    """Use segments of at most five entries, and chunks of 150 bytes, so that small data has many of both."""
     sizes = segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES
     segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 600, 5, 150
     try:
@@ -134,7 +134,7 @@ def small_segments() -> Iterator[None]:
 
 
 def freeze(core: Core, as_columns: bool = False) -> None:
-    """Let all sealed segments become cold."""
+    """Compress all sealed segments, as if they had become cold."""
     waiting = len(core.streams.storage.sealed)
     for cold in core.streams.storage.sealed.pop(waiting, waiting)[0]:
         cold.body = pack(cold.plain, core.streams.storage.cache, as_columns)
@@ -173,7 +173,7 @@ def empty_core() -> Core:
 
 
 def loaded(core: Core, now_us: int) -> Core:
-    """Return a core with the data that was loaded, at a later time."""
+    """End the loading of a core at the time ``now_us``, and return the core."""
     core.changes.replaying = False
     core.changes.set_time(now_us)
     return core

@@ -15,7 +15,7 @@ from tests.servers.keyspaces import everything
 from tests.suite import tools
 
 SEQUENCES = int(os.environ.get("REPLICATION_EXAMPLES", "12"))
-#: Commands that the grammars do not draw: other types, several databases, the engine's own.
+#: Commands that the grammars do not draw: commands of other types and databases, and the engine's own commands.
 MORE: list[tuple[str, ...]] = [
     ("SET", "text", "v", "PX", "10000000"),
     ("SETRANGE", "text", "3", "xyz"),
@@ -90,7 +90,7 @@ MORE: list[tuple[str, ...]] = [
 class Pair:
     """A master and its replica, which are compared after a sequence has run on the master.
 
-    With ``other``, another replica, the two replicas are compared.
+    With ``other``, a second replica, the two replicas are compared with each other.
     """
 
     def __init__(self, master: servers.Running, replica: Connection, other: Connection | None = None) -> None:
@@ -117,8 +117,9 @@ class Pair:
             return "\n".join(f"{key}\n  {expected.get(key)}\n  {actual.get(key)}" for key in sorted(differing))
 
     def check(self, name: str, families: set[str]) -> None:
-        """Check that the replica is equal after each of some sequences; fail with the shortest sequence after which it
-        is not.
+        """Check that the replica has the master's data after each random sequence of commands.
+
+        If it differs, shorten the sequence as far as possible, and fail with the shortened sequence.
         """
         for number in range(SEQUENCES):
             steps = sequence(Random(f"{name}/{number}"), families)

@@ -23,8 +23,8 @@ def fed(history: History, text: bytes) -> History:
     return history
 
 
-def test_every_covered_offset_gives_the_bytes_after_it():
-    """From each covered offset the history returns exactly the bytes after it, for blocks of any size."""
+def test_every_covered_offset_gives_the_bytes_from_there_on():
+    """From each covered offset, the history returns exactly the bytes from that offset on, for blocks of any size."""
     random = Random(7)
     history = new_history(50_000)
     text = b""
@@ -47,7 +47,7 @@ def test_every_covered_offset_gives_the_bytes_after_it():
 
 
 def test_blocks_are_returned_without_a_copy():
-    """A large block is returned as the object that was fed, so that a slow reader costs no copy."""
+    """A large block is returned as the object that was fed, so it is not copied for a replica."""
     history = new_history(1 << 20)
     block = bytes(20_000)
     history.feed(block)

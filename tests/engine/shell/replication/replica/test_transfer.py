@@ -20,7 +20,9 @@ from tests.suite.waiting import wait_for
 
 
 def filled() -> Core:
-    """Return a core with keys of every type, and a group with records of two consumers in one block."""
+    """Return a core with strings, a list, a hash and a stream. The stream's group has a block of pending entries, some
+    of one consumer and some of another.
+    """
     core = new_core()
     session = core.open_session(NOW_US)
     lines = ["SET a 1", "SELECT 2", "RPUSH l a b", "HSET h f v", "SET later x PXAT 99999999999999"]
@@ -129,7 +131,7 @@ def test_damaged_and_unsupported_data_are_different_errors(tmp_path, payload):
 
 
 class WhoCloses(Disk):
-    """Files that record which threads close them."""
+    """Files that record the threads that close them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +144,7 @@ class WhoCloses(Disk):
 
 @pytest.mark.parametrize("size", [1 << 10, 2 << 20])
 def test_a_large_file_is_closed_in_another_thread(tmp_path, size):
-    """A large file is closed by another thread, because the system frees its content then; no file is left."""
+    """A large file is closed in another thread, because freeing its content takes time; no file is left."""
     files = WhoCloses()
     _, transfer = transfer_of(tmp_path, files=files)
     transfer.feed(b"$%d\r\n%b" % (size + 1, bytes(size)))
