@@ -1,8 +1,9 @@
 """Execution of a page: its blocks run one after another, as a reader would run them, on one server and in one
 directory.
 
-``127.0.0.1:6379`` on a page stands for the server under test, which ``pystreams`` and Spark find by PYSTREAMS_URL. If
-the page shows a block's output, it is compared, except for IDs, times, sizes and rates.
+The address ``127.0.0.1:6379`` on a page is replaced by the address of the server under test, which ``pystreams`` and
+Spark find by PYSTREAMS_URL. If the page shows the output of a block, the output is compared, except for IDs, times,
+sizes and rates.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _VARYING = [
     (r"\b[0-9.,]+ ?(B|KiB|MiB)(?![a-z])", "SIZE"),
     (r"(?<![\w.])(-|[0-9.,]+(e[+-][0-9]+)?/[sh])(?![\w/-])", "RATE"),
     (r"~?\b[0-9.]+(s|m|h|d)( [0-9]+(s|m|h))?\b", "AGE"),
-    (r" \([0-9]+:[0-9]{2}:[0-9]{2}\)", ""),  # what pytest adds to more than a minute
+    (r" \([0-9]+:[0-9]{2}:[0-9]{2}\)", ""),  # pytest adds h:mm:ss to a duration of more than a minute
     (r"[-=─━]{3,}", "---"),
     (r"[ \t]+", " "),
     (r" $", ""),
@@ -101,7 +102,8 @@ class Reader:
             "XDG_CONFIG_HOME": str(self.directory),
             "HOME": str(self.directory),
             "COLUMNS": "160",
-            "PYTEST_PLUGINS": "pystreams.testing.plugin",  # where the checkout was installed before it had one
+            # Needed if the checkout was installed before pyproject.toml declared the plugin.
+            "PYTEST_PLUGINS": "pystreams.testing.plugin",
         }
 
     def follow(self, block: Block) -> None:
