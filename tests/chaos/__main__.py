@@ -33,7 +33,7 @@ def main() -> None:
             print(
                 f"{kind}, {mode}: {report.entries} entries, each there exactly once, nothing pending; killed "
                 f"{dict(report.kills)} in {report.seconds:.0f} s; {report.masters} failovers; "
-                f"the query began anew {len(report.failures)} times",
+                f"the query restarted {len(report.failures)} times",
                 flush=True,
             )
             for words in sorted({words[:120] for words in report.failures}):
