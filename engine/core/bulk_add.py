@@ -102,7 +102,7 @@ class Added:
 
     def __init__(self, parts: list[_Part], rows: list[bytes]) -> None:
         self._parts = parts
-        #: One reply per command if the entries were added one by one (`_add_one`, `_add_each`); otherwise empty.
+        #: One reply per command if the entries were added one by one (`_add_each`); otherwise empty.
         self._rows = rows
 
     def rows(self) -> list[bytes]:
@@ -128,12 +128,9 @@ def add_run(ctx: Context, run: XaddRun) -> Added | None:
     """Run the commands together. Return None, without any change, if the run is declined."""
     added: Added | None
     try:
-        if run.ids is not None or len(run.head) > 3:
-            added = _add_parts(ctx, run)
-        elif run.keys is None:
-            added = _add_one(ctx, run) if run.count == 1 else _add_parts(ctx, run)
-        else:
-            added = _add_each(ctx, run) if 2 * len(set(run.keys)) > run.count else _add_parts(ctx, run)
+        has_options = run.ids is not None or len(run.head) > 3
+        many_keys = run.keys is not None and 2 * len(set(run.keys)) > run.count
+        added = _add_each(ctx, run) if many_keys and not has_options else _add_parts(ctx, run)
     except CommandError:
         return None
     if added is not None:
@@ -150,21 +147,6 @@ def _add_parts(ctx: Context, run: XaddRun) -> Added | None:
     for part in parts:
         _apply(ctx, part, run.words, trim)
     return Added(parts, [])
-
-
-def _add_one(ctx: Context, run: XaddRun) -> Added | None:
-    """Add the entry of a run of one command: clients that wait for each reply send such runs.
-
-    A run for a missing key is declined.
-    """
-    key = run.head[1]
-    stream: Stream | None = ctx.db.typed(key, Stream)
-    if stream is None:
-        return None
-    _, reply, command = _append(ctx, key, stream, run.words, run.bodies[0])
-    if command:
-        ctx.changes.effects.append((ctx.db.index, command))
-    return Added([], [reply])
 
 
 def _add_each(ctx: Context, run: XaddRun) -> Added | None:

@@ -79,22 +79,9 @@ class Scanner:
             first = None if pattern is None else pattern.expression.match(data, at)
         if pattern is None or first is None:
             return None
-        end = first.end()
-        if end < len(data):
-            run = self._find(pattern, data, at, end - at)
-            self._served += 0 if run is None else run.count
-            return run
-        # The buffer ends with this command, as with a client that waits for each reply.
-        groups = first.groups()
-        for number, word in pattern.unverified:
-            if int(groups[number]) != len(groups[word]):
-                return None
-        self._served += 1
-        body = groups[pattern.body]
-        keys = [groups[pattern.key]] if pattern.key >= 0 else None
-        entry_ids = [groups[pattern.entry_id]] if pattern.entry_id >= 0 else None
-        head = pattern.head if keys is None and entry_ids is None else _head_of(pattern, keys, entry_ids)
-        return AddRun(1, head, pattern.words, [body], [len(body)], keys, entry_ids, end)
+        run = self._find(pattern, data, at, first.end() - at)
+        self._served += 0 if run is None else run.count
+        return run
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
         """Return the expression for the command at ``at``, compiled if the client has sent enough commands."""

@@ -36,12 +36,8 @@ from engine.wire.parser import RequestParser
 
 #: Maximum total size of replies that are joined into one buffer. If they are larger, only short buffers are joined.
 _COPY_LIMIT = 64 * 1024
-#: Minimum size in bytes of input that is searched for a pipeline of XADDs even if it does not start with an XADD.
-BULK_BYTES = 256
-#: First byte of the name XADD.
-_X = b"X"[0]
-#: Size in bytes up to which input cannot contain a whole XADD.
-_NAME_END = 20
+#: Offset before which the second command of an input cannot have its name.
+_SECOND_NAME = 20
 #: Number of bytes to parse per event-loop iteration of a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
 #: Number of bytes received in one call after which other clients are served.
@@ -225,7 +221,7 @@ class Connection(asyncio.Protocol):
     def read(self, data: bytes) -> None:
         """Run the commands that ``data`` completes. Do not call this while earlier input waits.
 
-        Input that starts with an XADD, and long input, is searched for pipelines of XADDs, which run faster than single
+        Input with an XADD after its first command is searched for pipelines of XADDs, which run faster than single
         commands.
         """
         parser, size = self.parser, len(data)
@@ -236,7 +232,7 @@ class Connection(asyncio.Protocol):
             self.read(data[:_LONG_INPUT])
             self._yield_if_running()
             return
-        if parser.trusted and (size >= BULK_BYTES or (size > _NAME_END and _X in data[8:10] and b"XADD" in data[8:13])):
+        if parser.trusted and data.find(b"XADD", _SECOND_NAME) > 0:
             data = self._read_runs(data)
             if not data and parser.at_boundary and parser.error is None:
                 return
