@@ -297,3 +297,15 @@ def test_a_history_has_every_entry_that_stays_pending():
         pass
     words = encoded(reply).split(b"\r\n")
     assert [entry_id for entry_id in owned if entry_id not in words] == [b"232-1"]
+
+
+@pytest.mark.parametrize("command", HISTORY)
+def test_a_history_counts_one_hit_per_stream(command):
+    """A read of pending entries counts as one lookup of each stream, regardless of the number of its steps."""
+    side = with_history()
+    side.core.allow_steps()
+    db, streams = side.core.databases[0], command.split().count("s")
+    hits, misses = db.hits, db.misses
+    _, steps = finished(side, side.run(command, after_ms=5))
+    assert steps >= 3
+    assert (db.hits, db.misses) == (hits + streams, misses)

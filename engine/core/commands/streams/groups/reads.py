@@ -94,9 +94,12 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
 # -- XREADGROUP -------------------------------------------------------------------------------------------------------
 
 
-def _need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
-    """Return the group of the stream at ``key``. Raise XREADGROUP's error if either is missing."""
-    stream = ctx.db.read_stream(key)
+def _need_group(ctx: Context, key: bytes, name: bytes, *, again: bool = False) -> GroupRef:
+    """Return the group of the stream at ``key``. Raise XREADGROUP's error if either is missing.
+
+    ``again``: whether the command has looked the key up before, so that the lookup is not counted as a hit or a miss.
+    """
+    stream = ctx.db.stream(key) if again else ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
         raise CommandError(streams.no_group_read(key, name))
@@ -133,7 +136,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
         start = _group_start(word)
         history = None
         if start != NEW:
-            history = History(ctx, partial(_need_group, ctx, key, name), read.consumer, budget)
+            history = History(ctx, partial(_need_group, ctx, key, name, again=True), read.consumer, budget)
         reads.append((key, start, history))
     work = _read_group(ctx, argv, read, reads, budget)
     size = sum(history.size() for _, _, history in reads if history is not None)
@@ -159,7 +162,7 @@ def _read_group(
             claims = None
             found.append((key, (yield from history.read(start))))
             continue
-        ref = _need_group(ctx, key, name)
+        ref = _need_group(ctx, key, name, again=True)
         consumer = see_consumer(ctx, ref, read.consumer)
         reply = _new_entries(ctx, ref, read, consumer, budget, claims)
         if reply is not None:
@@ -168,7 +171,7 @@ def _read_group(
         return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
-    groups = [_need_group(ctx, key, name).group for key in read.keys]
+    groups = [_need_group(ctx, key, name, again=True).group for key in read.keys]
     wake_at = _next_claim(ctx, groups, claims) if claims is not None else None
     return _wait(ctx, argv, read, wake_at)
 
