@@ -49,7 +49,7 @@ class Accounts:
         self._changes = changes
         self._sessions = sessions
         self._close = close
-        #: ``draw(n)`` returns a number from 0 to n - 1. The shell replaces it with an unpredictable source.
+        #: ``draw(n)`` returns a random integer from 0 to n - 1. The shell replaces it with an unpredictable source.
         self.draw: Callable[[int], int] = changes.pick
         self.file: AclFile | None = None
         self.default = User.all_powerful(DEFAULT)

@@ -36,7 +36,7 @@ def words_held(session: Session) -> int:
 
 
 def memory_of(session: Session) -> int:
-    """Return the bytes held for a client: commands, replies, MULTI's queue, and the words of a blocked command."""
+    """Return the memory of a client in bytes: commands, replies, MULTI's queue, and a blocked command's words."""
     buffers = session.buffers()
     return buffers.commands + buffers.replies + session.queued()[1] + words_held(session)
 

@@ -1,4 +1,4 @@
-"""The clients that receive every command (MONITOR), and the format of the lines that they receive.
+"""The clients that receive the commands of all clients (MONITOR), and the format of the lines that they receive.
 
 As in Redis, a command is shown after it has run, so the commands of a transaction precede its EXEC. The exception is a
 command that runs a script: it precedes the commands that the script calls. Administrative commands are not shown.
@@ -24,7 +24,7 @@ class Monitors:
         self.sessions: dict[Session, None] = {}
 
     def add(self, session: Session) -> None:
-        """Start sending every command to the session."""
+        """Start sending the commands of all clients to the session."""
         session.monitor = True
         self.sessions[session] = None
         self._telemetry.see_all(wanted=True)

@@ -1,4 +1,4 @@
-"""Pauses that hold commands back until a given time: CLIENT PAUSE, and internal ones."""
+"""Pauses that hold commands back until a given time: CLIENT PAUSE, and those of failovers and shutdowns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class Pause:
     __slots__ = ("_owners", "all_until", "until")
 
     def __init__(self) -> None:
-        #: 0 if there is no pause.
+        #: Latest end of a pause; 0 if there is no pause.
         self.until = 0
+        #: Latest end of a pause of all commands; 0 if there is no such pause.
         self.all_until = 0
         self._owners: dict[str, tuple[int, bool]] = {}
 

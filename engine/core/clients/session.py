@@ -131,7 +131,7 @@ class Session:
         self.fd = -1
         self.created_ms = now_ms
         self.last_ms = now_ms
-        #: The last command's full name; NULL if unknown.
+        #: The last command's full name; NULL before the first command and after an unknown command.
         self.last_command = b"NULL"
         #: Number of completed commands.
         self.calls = 0
@@ -202,7 +202,7 @@ class Waiter:
         #: Whether the client is also woken when the key is deleted or changes its type (XREADGROUP).
         self.on_delete = on_delete
         #: Cheap check of whether a key's value may satisfy the command; None: the command must run to find out. If
-        #: many clients wait for one key, most of them would find nothing, and the check avoids running their commands.
+        #: many clients wait for one key, the check avoids running the commands that would find nothing.
         self.has_news: HasNews | None = None
         #: Identifier shared by waiters whose ``has_news`` always returns the same result; None: not shared.
         self.interest: bytes | None = None

@@ -22,8 +22,8 @@ NEVER_NS = 1 << 62
 _BUCKETS = 64
 #: Maximum number of samples per event.
 _SAMPLES = 160
-#: If ``threshold_ns`` is below this number, each command of a run is measured separately. Otherwise, the run's duration
-#: is divided by its number of commands.
+#: If ``threshold_ns`` is below this number, each command of a run of XADDs is measured separately. Otherwise, the run's
+#: duration is divided by its number of commands.
 _EACH_NS = 10_000
 
 
@@ -152,7 +152,7 @@ class Telemetry:
         self.on_latency: Callable[[bytes, bytes, int], None] = lambda *_: None
         #: A command that took at least this many nanoseconds must be reported with ``note``.
         self.threshold_ns = NEVER_NS
-        #: Whether each command must be measured separately, even in a run.
+        #: Whether each command must be measured separately, even in a run of XADDs.
         self.wants_each = False
         self._next_number = 0
         self._all = False

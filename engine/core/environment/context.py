@@ -1,7 +1,8 @@
 """The context of a command: the caller, the database, the time, and the destination of its effects.
 
 One object serves all commands of a core, one after the other, so commands must not keep a reference to it. Effects are
-deterministic commands for the log and the replicas: if an empty core runs all of them, its data becomes the same.
+deterministic commands for the log and the replicas: an empty core that runs all of them ends with the
+same data.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Context:
             changes.effects.append((self.db.index, list(argv)))
 
     def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
-        """Append one entry, given as a frame, to ``stream``, and report the change.
+        """Append one entry, given as a frame, to ``stream``; notify watchers, blocked clients and subscribers.
 
         If ``stream`` is None, create a stream at ``key``. The caller records the effect.
         """

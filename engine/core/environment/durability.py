@@ -23,10 +23,10 @@ class Durability(Protocol):
         """Write a snapshot now, blocking the server."""
 
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
-        """Write a snapshot in the background. Raise an error if a snapshot is already being written.
+        """Write a snapshot in the background.
 
-        While a rewrite of the log is running or scheduled, delay the snapshot if ``schedule`` is set or the command is
-        in a transaction (``within``). Otherwise, raise an error then, too.
+        Raise an error if a snapshot is already being written, or if a rewrite of the log is running or scheduled. If
+        ``schedule`` is set or the command is in a transaction (``within``), a rewrite only delays the snapshot.
         """
 
     def all_deleted(self) -> None:

@@ -3,9 +3,9 @@
 The handler may have made only some of its changes, and in general they cannot be undone. The consequences depend on the
 state that the command can change:
 
-* If it only reads, nothing is inconsistent: the client receives an error, and the server continues. Keys that expired
-  during the command are removed completely, and the log receives these deletions.
-* If it changes only the state of its own client (AUTH, SUBSCRIBE, SELECT), the client receives an error and its
+* If the command only reads, nothing is inconsistent: the client receives an error, and the server continues. Keys that
+  expired during the command are removed completely, and the log receives these deletions.
+* If the command changes only the state of its own client (AUTH, SUBSCRIBE, SELECT), the client receives an error. Its
   connection is closed, which discards its state.
 * All other commands (writing commands, EXEC, and administrative commands that change something) may have left data,
   users, settings or files inconsistent. A ``FatalError`` is raised to the process, which stops. The command's effects

@@ -70,7 +70,7 @@ SUSPENDED: Final = object()
 
 
 class Stack(Protocol):
-    """A second stack, on which one piece of work at a time runs and can be suspended."""
+    """A separate call stack, on which one function at a time runs and can be suspended."""
 
     def run(self, work: Callable[[], Reply]) -> Reply:
         """Run ``work``; return its reply, or SUSPENDED. Raise the work's exceptions."""
@@ -79,7 +79,7 @@ class Stack(Protocol):
         """Resume suspended work; return and raise as ``run`` does."""
 
     def pause(self) -> None:
-        """Suspend the work, from inside it. ``run`` or ``resume`` returns SUSPENDED."""
+        """Suspend the work, which calls this method itself. ``run`` or ``resume`` then returns SUSPENDED."""
 
 
 class Host(Protocol):
@@ -117,7 +117,7 @@ class Host(Protocol):
         """Log that a command failed unexpectedly and that the server continues."""
 
     def sleep(self, seconds: float) -> None:
-        """Block the whole process for this time."""
+        """Block the whole process for ``seconds``."""
 
     def give_back_memory(self) -> None:
         """Release the allocators' unused memory to the operating system."""
@@ -162,7 +162,7 @@ class WithoutProcess:
         """Do nothing: there is no log."""
 
     def stack(self) -> Stack | None:
-        """Return None: no other client is waiting."""
+        """Return None: work cannot be suspended."""
         return None
 
     def report_failure(self, command: str, error: Exception) -> None:

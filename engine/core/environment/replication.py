@@ -52,7 +52,10 @@ class Replication(Protocol):
         """
 
     def offset(self, *, within: bool = False) -> int:
-        """Return the stream's offset before the current command; ``within`` a transaction, before the transaction."""
+        """Return the replication offset before the current command.
+
+        If the command is in a transaction (``within``), return the offset before the transaction.
+        """
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
         """Return the number of replicas that have processed the stream up to ``offset``.
@@ -79,9 +82,10 @@ class Replication(Protocol):
         """Abandon the failover and remain the master."""
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Return whether the shutdown waits for lagging replicas; SHUTDOWN's ``words`` can forbid it to wait.
+        """Return whether the shutdown waits for lagging replicas. NOW among SHUTDOWN's ``words`` prevents the wait.
 
-        If it waits, block the client ``caller``, if any. If it does not wait, the calling code must end the process.
+        While the shutdown waits, the client ``caller`` (if any) is blocked. If there is no wait, the calling code must
+        end the process.
         """
 
     def shutdown_left(self) -> int | None:

@@ -68,7 +68,7 @@ def numbered_keys(args: Args, error: bytes, too_many: bytes) -> list[bytes]:
 
 
 class Args:
-    """The remaining words ``argv[pos:end]``."""
+    """The remaining words ``argv[pos:end]`` of a command."""
 
     __slots__ = ("argv", "end", "pos")
 
@@ -82,7 +82,7 @@ class Args:
         return self.end - self.pos
 
     def take(self) -> bytes:
-        """Return the next word. Raise a syntax error if there are no more words."""
+        """Consume and return the next word. Raise a syntax error if there are no more words."""
         if self.pos >= self.end:
             raise CommandError(general.SYNTAX)
         self.pos += 1
@@ -93,7 +93,7 @@ class Args:
         return self.argv[self.pos].upper() if self.pos < self.end else b""
 
     def flag(self, word: bytes) -> bool:
-        """Consume the next word if it equals ``word`` (in upper case), ignoring case; return whether it did so."""
+        """Consume the next word if it is ``word`` (given in upper case) in any case; return whether it was."""
         if self.pos < self.end and self.argv[self.pos].upper() == word:
             self.pos += 1
             return True
@@ -104,15 +104,15 @@ class Args:
         return self.pos + 1 < self.end and self.flag(word)
 
     def take_int(self, error: bytes = general.NOT_AN_INTEGER) -> int:
-        """Return the next word as a signed 64-bit integer."""
+        """Consume the next word, and return it as a signed 64-bit integer. Raise ``error`` if it is not one."""
         return parse_int(self.take(), error)
 
     def take_id(self, missing_seq: int = 0) -> int:
-        """Return the next word as a plain entry ID."""
+        """Consume the next word, and return it as an entry ID. A missing sequence number becomes ``missing_seq``."""
         return ids.parse(self.take(), missing_seq)
 
     def rest(self) -> list[bytes]:
-        """Return all remaining words."""
+        """Consume and return all remaining words."""
         words = self.argv[self.pos : self.end]
         self.pos = self.end
         return words

@@ -1,4 +1,4 @@
-"""Stream IDs as command arguments: the special forms of ranges, and Redis's errors.
+"""Stream IDs as command arguments: ``-``, ``+`` and ``(`` in ranges, and Redis's errors.
 
 The IDs themselves are defined by `streamwire.stream_id`, whose functions are also exported here.
 """

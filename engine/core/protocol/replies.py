@@ -51,8 +51,8 @@ class CommandError(Exception):
     def as_reply(self) -> CommandError:
         """Return the error without its traceback and causes.
 
-        An error and its traceback reference each other, which would keep the command's words until a garbage
-        collection.
+        An error and its traceback reference each other, which would keep the command's words in memory until
+        a garbage collection.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self

@@ -19,7 +19,7 @@ class Option(NamedTuple):
     values: int
     #: Whether ``=`` or ``~`` may precede the value.
     exactness: bool = False
-    #: Number of words that must follow the token. If fewer follow, the token is an ordinary word.
+    #: Minimum number of words after the token. If fewer follow, the token is not an option.
     followers: int = 0
     #: Whether XADDs with this option can be part of a run.
     uniform: bool = False
@@ -52,7 +52,7 @@ class Given(NamedTuple):
 def divide(argv: list[bytes], known: Mapping[bytes, Option] = ADD_OPTIONS) -> tuple[list[Given], int]:
     """Return the options of a command, and the index of the first word after them.
 
-    Values are not checked. As in Redis, a second policy is treated as an ordinary word.
+    Values are not checked. As in Redis, a second policy ends the options.
     """
     given: list[Given] = []
     at, end, policies = 2, len(argv), 0

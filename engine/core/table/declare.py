@@ -53,7 +53,7 @@ class Family:
     ) -> Callable[[Handler], Handler]:
         """Declare a command: ``usage`` is its name and its arguments in the notation of Redis's documentation.
 
-        ``access`` describes the command's use of keys, see ``Command``. ``summary`` is for a handler without a
+        ``access`` describes the command's use of its keys (``Command.access``). ``summary`` is for a handler without a
         docstring, and ``arity`` for a usage that does not determine the arity. The other arguments override the
         family's.
         """

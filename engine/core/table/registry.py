@@ -120,7 +120,9 @@ SUB_KEY = Keys(2, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A declaration. ``arity`` includes the name (and the subcommand's name); a negative arity is a minimum.
+    """The declaration of a command.
+
+    ``arity`` is the number of words, including the name (and the subcommand's name); a negative arity is a minimum.
 
     ``flags`` are the flags of COMMAND INFO (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading,
     stale, fast, no_auth, no_multi, allow_busy, movablekeys, ...). ``acl`` contains the ACL categories that the flags do
@@ -213,7 +215,7 @@ def all_commands() -> Iterator[Command]:
 
 
 def find(name: bytes) -> Command | None:
-    """Return the command of this name in any case, ``container|subcommand`` for a subcommand."""
+    """Return the command of this name (a subcommand is ``container|subcommand``), in any case; None if unknown."""
     parent, bar, sub = name.upper().partition(b"|")
     found = COMMANDS.get(parent)
     return found.subcommands.get(sub) if found is not None and bar else found

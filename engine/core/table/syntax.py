@@ -57,7 +57,7 @@ _UNIX_TIMES = {"unix-time-seconds", "unix-time-milliseconds"}
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument, or a group of them."""
+    """One argument, or a group of arguments."""
 
     name: str
     kind: str

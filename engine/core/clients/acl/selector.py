@@ -319,14 +319,14 @@ class Selector:
         return any(access & needed == needed and matches(pattern, key) for pattern, access in self.patterns.items())
 
     def may_use(self, channel: bytes, is_pattern: bool) -> bool:
-        """Return whether a channel or pattern may be used. A pattern must be allowed literally."""
+        """Return whether a channel or pattern may be used. For a pattern, a rule must contain the same pattern."""
         if self.all_channels or (is_pattern and channel in self.channels):
             return True
         return not is_pattern and any(matches(allowed, channel) for allowed in self.channels)
 
 
 def _key_access(rule: bytes) -> tuple[int, bytes]:
-    """Parse ``%RW~pattern``: return the access, and the pattern."""
+    """Parse ``%RW~pattern``: return the access (READ, WRITE or both) and the pattern."""
     letters = rule[1 : rule.find(b"~")] if b"~" in rule else rule[1:]
     pattern = rule[len(letters) + 2 :]
     access = 0

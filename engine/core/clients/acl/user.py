@@ -104,7 +104,7 @@ class User:
     # -- display ----------------------------------------------------------------------------------------------------
 
     def flags(self) -> list[bytes]:
-        """Return ``on`` or ``off``, ``nopass`` if that applies, and ``sanitize-payload`` or its opposite."""
+        """Return ``on`` or ``off``, ``nopass`` if no password is needed, and ``sanitize-payload`` or its opposite."""
         flags = [b"on" if self.enabled else b"off"]
         if self.nopass:
             flags.append(b"nopass")
