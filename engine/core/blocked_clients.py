@@ -1,7 +1,7 @@
 """Blocked clients: retries of their commands, their timeouts, and their replies.
 
 When a key is signalled, the commands blocked on it run again (`Waiter.argv`), in the order in which their clients
-blocked. Each command either returns a reply or keeps its place in the queue. Replies go to the outbox.
+blocked. Each command either returns a reply or keeps its position in the queue. Replies go to the outbox.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run of XADD commands as one operation per key: the fast path of XADD's handler.
+"""Execution of a run of XADD commands together: the fast path of XADD's handler.
 
 ``engine.wire.bulk`` has verified the bytes of the run. If one of the commands would fail, this module declines the run
 before any change. ``Core.execute_run`` declines runs whose commands subscribers of keyspace events or MONITOR must see

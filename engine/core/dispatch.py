@@ -5,8 +5,8 @@ sessions, in order, and the effects in ``Core.changes`` for the log. Other sessi
 command, subscribers and monitors. The shell supplies the time, calls ``Core.wake`` when a blocked client's wake time is
 reached, and calls ``Core.close_session`` for a closed connection.
 
-If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core must not be used
-again. The effects of the failed call are dropped; all remaining effects are complete.
+If a method raises an exception, usually ``engine.core.environment.failures.FatalError``, the core must not be used
+again. The effects of the command that failed are dropped; all remaining effects are complete.
 
 The work is delegated. `engine.core.admission` decides whether a command may run. The command's handler runs it with an
 `engine.core.environment.context.Context`. `engine.core.blocked_clients` serves the clients that the command unblocked.
@@ -182,7 +182,7 @@ class Core:
         return session
 
     def close_session(self, session: Session) -> None:
-        """Remove a closed connection's waits, watches and subscriptions."""
+        """Remove the session of a closed connection, with its blocked command, watched keys and subscriptions."""
         self.sessions.close(session)
         self.changes.unwatch(session)
         self.pubsub.drop(session)
@@ -240,7 +240,8 @@ class Core:
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready and not self.serve_later:
-            # The command may have taken long. Woken clients must not see keys that have expired meanwhile.
+            # The command may have taken long. Advance the time, so that woken clients do not see keys that have expired
+            # meanwhile.
             changes.set_time(max(now_us, self.telemetry.measured_ns // 1000))
             self.blocked.serve()
         return reply
@@ -307,7 +308,7 @@ class Core:
         return error
 
     def _call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that has passed its checks; an error is returned as a value."""
+        """Run a command that has passed its checks. Return an error reply as a value instead of raising it."""
         ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
         ctx.session = session
         ctx.db = self.databases[session.db]

@@ -115,12 +115,15 @@ class Memory(Protocol):
 
 
 class Calls:
-    """The functions for one core's scripts. ``running`` and ``memory`` are set during runs; Lua's hook calls `tick`."""
+    """The functions that one core's scripts can call. Lua's hook calls `tick`.
+
+    ``running`` and ``memory`` are set while a script runs.
+    """
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
         self._admission = admission
-        #: The client of commands called by scripts.
+        #: The session in which commands called by scripts run.
         self.session = Session(0, 0)
         self.session.in_exec = True
         self.session.addr = b"lua"
