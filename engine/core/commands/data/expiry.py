@@ -76,7 +76,7 @@ class TimeOption:
 
 
 def is_past(ctx: Context, deadline: int) -> bool:
-    """Return whether a key with this deadline is deleted immediately."""
+    """Return whether a key with this deadline is deleted immediately; False during a replay."""
     return deadline <= ctx.now and not ctx.changes.replaying
 
 

@@ -1,8 +1,8 @@
 """SORT and SORT_RO: elements of a list, a set or a sorted set, sorted by themselves or by the values of other keys.
 
-Words are compared bytewise, as in Redis with the C locale. Many elements are sorted in steps, between which other
-commands run. The elements reflect one moment, but the keys named by BY and GET are read during the step that processes
-the element. With STORE, the log receives the stored list instead of the command.
+With ALPHA, texts are compared bytewise, as in Redis with the C locale. Many elements are sorted in steps, between which
+other commands run. The elements reflect one moment, but the keys named by BY and GET are read during the step that
+processes the element. With STORE, the log receives the stored list instead of the command.
 """
 
 from __future__ import annotations

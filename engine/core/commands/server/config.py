@@ -47,7 +47,7 @@ def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
 
 @config_subcommand("resetstat")
 def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Resets INFO's counters."""
+    """Resets most counters of INFO."""
     ctx.telemetry.reset()
     ctx.changes.expired_keys = ctx.changes.expired_fields = 0
     for db in ctx.databases:

@@ -118,7 +118,7 @@ for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
 
 @server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    """Pauses writes until a replica is up to date, makes it the master, and becomes its replica. ABORT stops this."""
+    """Pauses writes until a replica is up to date, makes it the master, and becomes its replica. ABORT cancels this."""
     args = Args(argv)
     if len(argv) == 2 and args.flag(b"ABORT"):
         ctx.replication.abort_failover()

@@ -1,9 +1,9 @@
 """Commands that Redis does not have (prefix ``PS.``), for ranges of streams and for adding staged entries.
 
 Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
-offsets of a micro-batch. The cost of PS.STATE is constant. The cost of PS.NTH and PS.SPLIT depends on the number of
-segments and parts, and hardly on the number of entries. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as
-much as the same XADDs in a pipeline.
+offsets of a micro-batch. The cost of PS.STATE is constant. The cost of PS.NTH and PS.SPLIT depends mainly on the
+number of segments and parts. PS.DELIVER copies the ID of each entry, and PS.APPEND costs as much as the same XADDs in a
+pipeline.
 """
 
 from __future__ import annotations

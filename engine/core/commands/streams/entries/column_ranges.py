@@ -30,7 +30,7 @@ Buffer = bytes | memoryview
 #: Consecutive entries of a segment are sent as frames if they are fewer than this number, because columns would cost
 #: the reader more.
 _FEW = 32
-#: Maximum size of a page of a long reply, in bytes.
+#: A page of a long reply ends when it has this many bytes.
 _PAGE_BYTES = 512 * 1024
 
 
@@ -82,7 +82,7 @@ def _blocks(
 ) -> Reply:
     """Return the blocks of the first ``count`` entries of [low, high], in pages if there are many.
 
-    A ``count`` of 0 requests all entries. With ``most_bytes``, stop once the blocks have that many bytes, and after
+    A ``count`` of 0 requests all entries. With ``most_bytes``, stop when the blocks have that many bytes, and after
     ``ranges.MANY`` entries at the latest.
     """
     if most_bytes is None:

@@ -1,4 +1,4 @@
-"""Removing entries, individually or from the head: XDEL, XDELEX and XTRIM."""
+"""Removing entries, individually or from the beginning: XDEL, XDELEX and XTRIM."""
 
 from __future__ import annotations
 

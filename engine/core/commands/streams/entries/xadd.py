@@ -63,7 +63,7 @@ class _Options:
             raise CommandError(empty)
 
 
-#: Cache of options that end with the ID ``*``, by the words after the key. Writers repeat their options.
+#: Cache of options that end with the ID ``*``, by the four words after the key. Writers repeat their options.
 _cache: dict[tuple[bytes, ...], _Options] = {}
 #: Maximum number of cached options.
 _CACHE_MAX = 1024

@@ -216,8 +216,8 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
     """Return the next time at which an entry may become idle for ``min_idle`` ms.
 
     Records that are already idle for ``min_idle`` do not end the wait: they have just been processed, and remain only
-    because their entries are deleted. Deliveries to other clients send no signal to this one. Therefore the wait
-    never exceeds ``min_idle``, or ``_RECHECK_MS`` if that is longer.
+    because their entries are deleted. Deliveries to other consumers do not wake this client. Therefore the wait
+    ends at the latest after ``min_idle`` or ``_RECHECK_MS``, whichever is longer.
     """
     times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
     known = [time + min_idle + 1 for time in times if time is not None]
