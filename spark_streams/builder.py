@@ -56,26 +56,26 @@ class Options(TypedDict, total=False):
     """Retry time when a connection breaks or the server is not ready. It also applies to the first connection, so a
     query can start during a failover. Set it longer than a failover takes. Default: 15s."""
     stream: str
-    """Stream to read from or write to. The argument of `load`, `save` and `start` sets it too. The name is taken
-    literally. If a write does not set it, the column `_stream` must name each row's stream."""
+    """Stream to read from or write to. It may also be the argument of `load`, `save` or `start`. The name is taken
+    literally. Writes without this option need a column `_stream` with each row's stream."""
     valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
     """`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns as a
-    JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Options set its schema
+    JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Other options set the schema
     (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): a column is a member of a change
     event that Debezium's Redis sink wrote in its format `compact` or `extended`, and `_key` is the event's key.
     Default: fields."""
     valueField: str
     """Field that holds all columns. Only with `valueFormat` json, avro or protobuf. Default: value."""
     nullValue: str
-    """Text that represents null, in both directions. Without it, null columns are omitted. Empty text reads as null
-    except in string and binary columns. Only with `valueFormat=fields`."""
+    """Text that represents null. Without it, writes omit null columns. Reads convert empty text to null except in
+    string and binary columns. Only with `valueFormat=fields`."""
     timeZone: str
-    """Reading: time zone of timestamps without one. Writing: time zone in which timestamps are written, with its
+    """Reading: time zone of timestamps that name none. Writing: time zone in which timestamps are written, with its
     offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`. Default: session time
     zone (read), `UTC` (write)."""
     valueSchema: str
-    """Schema of the values. `avro`: as JSON; when reading with a registry it is the reader's schema, to which all
-    values are resolved. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file."""
+    """Schema of the values. `avro`, `json`: as JSON. Reads of Avro with a registry resolve all values to this schema.
+    `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file."""
     valueSchemaFile: str
     """File with the schema of the values, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc
     --include_imports --descriptor_set_out`) or `.proto`. In place of `valueSchema`."""
@@ -95,13 +95,13 @@ class Options(TypedDict, total=False):
     """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: the
     certificates in `tls.caFile`, else the system's."""
     schemaRegistry_timeoutMs: int | str | timedelta
-    """Timeout of a request to the registry, including the schema's references. Default: 10s."""
+    """Timeout for a schema, including retries and the schema's references. Default: 10s."""
     schemaRegistry_subject: str
-    """Subject of the stream's schemas. If `valueSchema` is not set, the subject's latest schema is the reader's schema,
-    and determines the columns of reads without a schema. Writes register schemas there. Default: `<stream>-value`."""
+    """Subject in which writes register schemas. If no other option sets a schema, the subject's latest schema is the
+    reader's schema, and determines the columns of reads that are given no schema. Default: `<stream>-value`."""
     schemaRegistry_register: bool
-    """Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or with
-    `valueSchema` if the subject has it. Default: true."""
+    """Writing: whether a new schema is registered. If false, rows are written with `valueSchema`, which the subject
+    must have, or with the subject's latest schema if `valueSchema` is not set. Default: true."""
     readFrom: Literal["primary", "preferReplica", "az"]
     """Server from which tasks read ranges. `preferReplica`: a replica that has the whole range, else the primary. `az`:
     like `preferReplica`, but only replicas in the task's availability zone. Groups are always served by the primary.
@@ -137,9 +137,9 @@ class Options(TypedDict, total=False):
     """End of a batch read as a time, instead of `endingOffsets`. The read ends before the first entry at or after this
     time."""
     failOnMissingStream: bool
-    """Whether a read fails if a stream that it names does not exist, or if no stream matches its pattern. If false, a
-    batch read returns no rows of that stream, and a streaming query waits for it. Default: `true` for batch reads and,
-    from Spark 4.2 on, the trigger `availableNow`; otherwise `false`."""
+    """Whether a read fails if a named stream does not exist, or if no stream matches the pattern. If false, a batch
+    read returns no rows of a missing stream, and a streaming query waits for the stream. Default: `true` for batch
+    reads and, from Spark 4.2 on, the trigger `availableNow`; otherwise `false`."""
     failOnDataLoss: bool
     """Whether a read fails if entries were trimmed, deleted or lost with their stream before they were read. If false,
     the read logs a warning, and a query counts lost entries in its progress. Default: true."""
@@ -150,18 +150,17 @@ class Options(TypedDict, total=False):
     """Prefix of a generated group name, in place of `group`. Each query creates its own group, `<prefix>-<random>`, and
     stores the name in its checkpoint. Only with `consume=range`."""
     consume: Literal["range", "shared"]
-    """`range`: the query owns its group; partitions are ID ranges. `shared`: the query shares the group with other
-    consumers, which may be any programs; each task reads new entries with XREADGROUP. Streaming reads only. Default:
-    range."""
+    """`range`: the query owns its group; partitions are ID ranges. `shared`: the query shares the group with consumers
+    of any other programs; each task reads new entries with XREADGROUP. Streaming reads only. Default: range."""
     ack: Literal["commit", "cursor", "none"]
     """`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. `cursor`:
     only the group's last-delivered ID moves, when the batch has finished. `none`: an existing group is not changed.
-    With `consume=shared` only `commit`. Default: commit."""
+    `consume=shared` requires `commit`. Default: commit."""
     consumer: str
     """Prefix of consumer names. The suffix is `-<partition>`, or `-<batch>-<partition>` with `consume=shared`. Default:
     spark."""
     groupTakeover: bool
-    """Whether the query may take over a group of other programs or queries, and set its last-delivered ID. Only with
+    """Whether the query may take over another program's or query's group, and set its last-delivered ID. Only with
     `consume=range`. Default: false."""
     groupLeaseMs: int | str | timedelta
     """Time for which a group stays reserved for a query whose driver was killed. The same query need not wait if it
@@ -173,11 +172,11 @@ class Options(TypedDict, total=False):
     """Maximum deliveries of an entry. An entry that is delivered more often is moved to `deadLetterStream`. Only with
     `consume=shared`."""
     deadLetterStream: str
-    """Stream for entries that exceed `maxDeliveries`. An entry there has the fields `_original_stream`, `_original_id`,
-    `_original_deliveries` and `_reason`, followed by its own fields."""
+    """Stream for entries that exceed `maxDeliveries`. Its entries have the fields `_original_stream`, `_original_id`,
+    `_original_deliveries` and `_reason`, followed by the original fields."""
     trimOnCommit: bool
-    """Whether finished entries are removed (XTRIM MINID), except those that any group has yet to read or acknowledge.
-    Default: false."""
+    """Whether entries of finished batches are removed (XTRIM MINID), except those that any group has yet to read or
+    acknowledge. Default: false."""
     maxEntriesPerTrigger: int | str
     """Maximum entries per micro-batch, shared among the streams in proportion to their backlog."""
     minEntriesPerTrigger: int | str
@@ -189,14 +188,14 @@ class Options(TypedDict, total=False):
     """Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with
     `consume=shared`."""
     idleWaitMs: int | str | timedelta
-    """Time for which a trigger without new entries waits at the server (XREAD BLOCK), up to 1 s with thousands of
-    streams. Other sources of the query wait too. With 0, an idle query takes ten times the processor time. Default:
-    100ms."""
+    """Time for which a trigger without new entries waits at the server (XREAD BLOCK): longer with thousands of streams,
+    but at most 1 s. Other sources of the query wait too. With 0, an idle query takes ten times the processor time.
+    Default: 100ms."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; ranges are split to reach it. Default: 1."""
     maxPartitions: int | str
     """Maximum partitions per micro-batch or batch; small ranges of several streams share one. With
-    `maxEntriesPerPartition` there may be more. Default: one for each core of the driver's machine, or one for every
+    `maxEntriesPerPartition` there may be more partitions. Default: one per core of the driver's machine, or one per
     100,000 entries if that is more."""
     maxEntriesPerPartition: int | str
     """Maximum entries per partition; larger ranges are split."""
@@ -211,20 +210,20 @@ class Options(TypedDict, total=False):
     samplingSize: int | str
     """Number of entries that `inferSchema` reads from each stream. Default: 1000."""
     requireFields: bool
-    """Whether a task fails if a column is null in all of its rows, as a column with a misspelt name would be. If false,
-    the task logs a warning. Checked in batch reads and in a query's first batch. Default: false."""
+    """Whether a task fails if a column is null in all rows of the task, as a column with a misspelt name would be. If
+    false, a warning is logged. Batch reads and the first batch after a query's start are checked. Default: false."""
     mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
     """Treatment of a malformed entry, which has a value that does not fit its column's type. `PERMISSIVE`: the value is
     null. `DROPMALFORMED`: the entry is dropped. `FAILFAST`: the query fails. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
-    """String column for malformed entries, filled if the schema has it. It gets the value of `valueField` as text (Avro
-    and Protobuf: as Base64). It gets the whole entry as JSON with `valueFormat=fields`, or if the value is missing.
+    """String column, if the schema has it, for the `valueField` of malformed entries as text (Avro and Protobuf: as
+    Base64). With `valueFormat` fields or debezium, or if the value is missing, it gets the whole entry as JSON.
     Default: _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
     """Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`,
     `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more digits:
-    seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always epochs. Default:
-    iso."""
+    seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always read as with `epoch`.
+    Default: iso."""
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
     """How often a row is written if its batch is repeated. `exactlyOnce`: once; each chunk of rows is a transaction.
     `atomic`: once, with one transaction for all rows of a task and stream (several if only some rows have their own
@@ -232,21 +231,21 @@ class Options(TypedDict, total=False):
     rows at the end of the batch. `append`: again in each repetition. Default: exactlyOnce."""
     saveMode: Literal["append", "error", "ignore"]
     """Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore`
-    (write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`. Default: append."""
+    (write nothing). Spark refuses `mode("error")` and `mode("ignore")`. Default: append."""
     overwriteUnread: bool
     """Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If false,
     such a write fails and writes nothing. False needs the option `stream`. Default: true."""
     writeId: str
-    """ID of a batch write. A repetition with the same ID, even in another run, adds no row twice. Not needed in
+    """ID of a batch write. A repetition with the same ID, even by another program, adds no row twice. Not needed in
     `foreachBatch`. Batch writes only, not with `writeMode=append`."""
     fenceRetentionMs: int | str | timedelta
-    """Retention of deduplication records after the last write of a query or `writeId`, at least a day. 0 keeps them
-    forever. Default: 30d."""
+    """Retention of deduplication records after the last write of a query or `writeId`. Less than a day counts as a day.
+    0 keeps the records forever. Default: 30d."""
     allowEviction: bool
     """Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy other than
-    `noeviction`). Without its records, a repeated batch writes its rows twice. Default: false."""
+    `noeviction`). If its records are evicted, a repeated batch writes its rows twice. Default: false."""
     waitReplicas: int | str
-    """Number of replicas that must have a task's rows before it succeeds (WAIT). Default: 0."""
+    """Number of replicas that must have a task's rows before the task succeeds (WAIT). Default: 0."""
     waitTimeoutMs: int | str | timedelta
     """Maximum wait for `waitReplicas`, after which the task fails. 0 waits indefinitely. Default: 10s."""
     chunkSize: int | str
@@ -254,8 +253,8 @@ class Options(TypedDict, total=False):
     keyColumn: str
     """Column whose value selects a row's stream among `partitions`. Rows with equal keys go to the same stream."""
     partitions: int | str
-    """Number of streams to distribute rows over: `<stream>:{0}`, `<stream>:{1}` and so on, by the CRC16 of the text in
-    `keyColumn`."""
+    """Number of streams over which rows are distributed by the CRC16 of the text in `keyColumn`: `<stream>:{0}`,
+    `<stream>:{1}` and so on."""
     keepIds: bool
     """Whether a column `_id` gives the entries their IDs, which must be larger than all IDs in the stream. If false,
     the server chooses the IDs. Default: true."""
@@ -270,9 +269,8 @@ class Options(TypedDict, total=False):
     approximate: bool
     """Whether trimming is approximate (`~`), which is cheaper but may keep a few extra entries. Default: true."""
     refPolicy: Literal["keepref", "delref", "acked"]
-    """Trimming of entries that are pending in consumer groups (Redis 8.2 and later, the engine): `keepref` keeps them
-    pending, `delref` removes them from the groups too, `acked` removes only entries that every group has read and
-    acknowledged."""
+    """How trimming treats pending entries (Redis 8.2 and later, the engine). `keepref` leaves them pending, `delref`
+    removes them from the groups too, and `acked` trims only entries that every group has read and acknowledged."""
 # end of options
 # fmt: on
 
@@ -280,9 +278,9 @@ class Options(TypedDict, total=False):
 def options(**given: Unpack[Options]) -> dict[str, str]:
     """Return the options of a read or a write in the form that Spark's `options(**...)` accepts.
 
-    Raises UNKNOWN_OPTION and INVALID_OPTION. Raises OPTION_ELSEWHERE if some options are only for reads and others only
-    for writes. An option with the value None is omitted. A dict becomes JSON, a datetime ISO 8601, and a timedelta
-    milliseconds.
+    Raises an OptionsError, such as UNKNOWN_OPTION or INVALID_OPTION, or OPTION_ELSEWHERE if some options are only for
+    reads and others only for writes. An option with the value None is omitted. A dict is converted to JSON, a datetime
+    to ISO 8601, and a timedelta to milliseconds.
     """
     made = {parsing.dotted(name): _text(value) for name, value in given.items() if value is not None}
     parsing.check_values(made)

@@ -9,9 +9,9 @@
     |-- DataError           an entry cannot be represented in the schema's columns
     `-- WriteError          rows could not be written
 
-Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`, which includes the conditions
-of `streamclient.errors`. docs/reference/errors.md is generated from this table. No text may contain a password: the
-text form of an address omits it.
+Every error that a user can act on is created by `fail` or `error` from the table `CONDITIONS`, which includes the
+conditions of `streamclient.errors`. docs/reference/errors.md is generated from this table. No text may contain a
+password: the text form of an address omits it.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ _TABLE: dict[str, Condition] = {
         OptionsError,
         "No server is named, and {program} cannot use the embedded engine in memory: its entries would be lost when "
         "that process ends.",
-        "Set the option 'url' or the environment variable PYSTREAMS_URL to a server, or the option "
-        "'embedded.dir' to a data directory of the embedded engine.",
+        "Set the option 'url' or the environment variable PYSTREAMS_URL to a server, or the option 'embedded.dir' to a "
+        "data directory.",
     ),
     "CONNECT_CLIENT": Condition(
         OptionsError,
@@ -119,8 +119,7 @@ _TABLE: dict[str, Condition] = {
     "NO_FIELD_COLUMNS": Condition(
         SchemaError,
         "No column of the rows can become a field of an entry. The columns are: {columns}.",
-        "Write at least one column that is not one of the connector's own ('_id', '_stream', '_timestamp', "
-        "'_deliveries').",
+        "Write at least one column besides the connector's own ('_id', '_stream', '_timestamp', '_deliveries').",
     ),
     "EMBEDDED_NOT_STARTED": Condition(
         EmbeddedError,
@@ -131,8 +130,8 @@ _TABLE: dict[str, Condition] = {
     "EMBEDDED_NO_DIRECTORY": Condition(
         EmbeddedError,
         "The embedded engine has no directory for its socket: {reason}.",
-        "Set the driver's environment variable TMPDIR to a writable directory with free space that is not cleaned up "
-        "automatically, and restart the application. Or set the option 'url' to a server.",
+        "Set the driver's environment variable TMPDIR to a writable directory that has free space and is not cleaned "
+        "up automatically, and restart the application. Or set the option 'url' to a server.",
     ),
     "EMBEDDED_NO_DATA": Condition(
         EmbeddedError,
@@ -159,8 +158,8 @@ _TABLE: dict[str, Condition] = {
     "STREAM_MISSING": Condition(
         StreamError,
         "There is no stream {stream} at {address}.",
-        "Correct the name. To read several streams, set the option 'streams'. To read a missing stream as an "
-        "empty stream, set failOnMissingStream to false.",
+        "Correct the name. To read several streams, set the option 'streams'. To treat a missing stream as empty, set "
+        "failOnMissingStream to false.",
     ),
     "STREAM_LOST": Condition(
         StreamError,
@@ -179,8 +178,8 @@ _TABLE: dict[str, Condition] = {
     "GROUP_BEHIND": Condition(
         StreamError,
         "The group '{group}' of the stream '{stream}' has the last-delivered ID {position}, but the query's "
-        "checkpoint is at {after}. The group has not read {first}, which is in between. The group was moved (XGROUP "
-        "SETID), or the server lost data.",
+        "checkpoint is at {after}. The group has not read the entry {first} between these IDs. The group was moved "
+        "(XGROUP SETID), or the server lost data.",
         "To read those entries again, start with a new checkpoint and startingOffsets=group. To continue at the "
         "checkpoint, set the option failOnDataLoss to false. This moves the group forward to {after}.",
     ),
@@ -261,15 +260,15 @@ _TABLE: dict[str, Condition] = {
         DataError,
         "There is no value for {columns} in any of the {rows} rows of {streams} that this task has read. The entries "
         "have the fields {fields}.",
-        "Correct the column's name (the nearest field: {nearest}). The option requireFields selects an error or a "
+        "Correct the column's name (the nearest field: {nearest}). The option requireFields makes this an error or a "
         "warning.",
     ),
     "FIELDS_UNREADABLE": Condition(
         DataError,
         "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read, their "
         "values are empty or do not fit the column's type.",
-        "Correct the column's type. To see the values, read the column as a string. The option requireFields selects "
-        "an error or a warning.",
+        "Correct the column's type. To see the values, read the column as a string. The option requireFields makes "
+        "this an error or a warning.",
     ),
     "NULL_IN_COLUMN": Condition(
         DataError,
@@ -328,7 +327,7 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "Rows of batch {batch} that were staged for the stream '{stream}' under the key '{key}' are gone. They "
         "expired, or the server lost or evicted them.",
-        "Restart the query within a day, and set maxmemory-policy to noeviction.",
+        "Restart the query. After a failure, restart it within a day, and set maxmemory-policy to noeviction.",
     ),
     "FENCE_AHEAD": Condition(
         WriteError,

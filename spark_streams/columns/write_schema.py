@@ -1,6 +1,6 @@
 """Columns of a write: the columns that become fields, and the conversion of a record batch to fields.
 
-Owns the check that every column can be written. Depends on Spark's types and the codec's columns, not on servers.
+Owns the check that every column can be written.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WriteSchema:
             else:
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="written to a field")
         if not names and not has_map:
-            fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "there are none")
+            fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "(none)")
         there = schema.fieldNames()
         return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, row_field, zone or time_zones.UTC)
 
@@ -92,11 +92,9 @@ class WriteSchema:
         return pc.fill_null(texts, self.null_value.encode())
 
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """Return the fields in the map column of all rows as offsets, names and values.
+        """Return the fields in the map column of all rows as offsets, names and values; None if there is no map column.
 
         Null values become `null_value`, or are omitted if `null_value` is None.
-
-        Returns None without a map.
         """
         if not self.has_map:
             return None

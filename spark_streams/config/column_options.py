@@ -1,4 +1,4 @@
-"""Read options for columns: how an entry's fields become typed values. Independent of servers."""
+"""Read options for columns: how an entry's fields become typed values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ColumnOptions:
         "requireFields",
         FLAG,
         False,
-        "Whether a task fails if a column is null in all of its rows, as a column with a misspelt name would be. If "
-        "false, the task logs a warning. Checked in batch reads and in a query's first batch.",
+        "Whether a task fails if a column is null in all rows of the task, as a column with a misspelt name would be. "
+        "If false, a warning is logged. Batch reads and the first batch after a query's start are checked.",
     )
     mode: Mode = option(
         "mode",
@@ -49,9 +49,8 @@ class ColumnOptions:
         "columnNameOfCorruptRecord",
         TEXT,
         "_corrupt_record",
-        "String column for malformed entries, filled if the schema has it. It gets the value of `valueField` as text "
-        "(Avro and Protobuf: as Base64). It gets the whole entry as JSON with `valueFormat=fields`, or if the value "
-        "is missing.",
+        "String column, if the schema has it, for the `valueField` of malformed entries as text (Avro and Protobuf: as "
+        "Base64). With `valueFormat` fields or debezium, or if the value is missing, it gets the whole entry as JSON.",
     )
 
     timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(
@@ -60,7 +59,8 @@ class ColumnOptions:
         "iso",
         "Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`, "
         "`milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more "
-        "digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always epochs.",
+        "digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always read as "
+        "with `epoch`.",
     )
 
     @property

@@ -20,8 +20,8 @@ class CommonOptions:
         "stream",
         TEXT,
         None,
-        "Stream to read from or write to. The argument of `load`, `save` and `start` sets it too. The name is taken "
-        "literally. If a write does not set it, the column `_stream` must name each row's stream.",
+        "Stream to read from or write to. It may also be the argument of `load`, `save` or `start`. The name is taken "
+        "literally. Writes without this option need a column `_stream` with each row's stream.",
         aliases=("path",),
     )
     value_format: Literal["fields", "json", "avro", "protobuf", "debezium"] = option(
@@ -29,8 +29,8 @@ class CommonOptions:
         choice("fields", "json", "avro", "protobuf", "debezium"),
         "fields",
         "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all "
-        "columns as a JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Options "
-        "set its schema (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): "
+        "columns as a JSON object. `avro`, `protobuf`: `valueField` holds all columns as a record or message. Other "
+        "options set the schema (install `pystreams[avro]` or `pystreams[protobuf]`). `debezium` (reading only): "
         "a column is a member of a change event that Debezium's Redis sink wrote in its format `compact` or "
         "`extended`, and `_key` is the event's key.",
     )
@@ -44,14 +44,14 @@ class CommonOptions:
         "nullValue",
         ANY_TEXT,
         None,
-        "Text that represents null, in both directions. Without it, null columns are omitted. Empty text reads as null "
-        "except in string and binary columns. Only with `valueFormat=fields`.",
+        "Text that represents null. Without it, writes omit null columns. Reads convert empty text to null except in "
+        "string and binary columns. Only with `valueFormat=fields`.",
     )
     zone: str | None = option(
         "timeZone",
         Kind(time_zones.parse),
         None,
-        "Reading: time zone of timestamps without one. Writing: time zone in which timestamps are written, with its "
+        "Reading: time zone of timestamps that name none. Writing: time zone in which timestamps are written, with its "
         "offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`.",
         default_text="session time zone (read), `UTC` (write)",
     )

@@ -1,7 +1,6 @@
-"""Options of other Spark connectors, and their replacements here.
+"""Options of other Spark connectors that this connector refuses, each with advice on its replacement.
 
-Options with the same meaning are aliases of this connector's options and are not listed. The options listed here have
-no equivalent, or an equivalent whose values are written differently.
+Other options of these connectors are accepted, as aliases of this connector's options, and are not listed here.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Foreign:
-    """An option of another connector, `peer`, in the spelling of that connector. `advice`: what to do instead."""
+    """An option of another connector. `name`: the option in that connector's spelling. `peer`: the connector.
+
+    `advice`: what to do instead.
+    """
 
     name: str
     peer: str
@@ -25,7 +27,7 @@ _SPARK_REDIS = {
     "stream.consumer.prefix": "Set 'consumerPrefix'.",
     "stream.parallelism": "Set 'minPartitions': it splits a stream into ranges of IDs. Each range keeps its order.",
     "stream.read.batch.size": "Set 'maxEntriesPerTrigger' for a micro-batch, 'pageSize' for a reply.",
-    "stream.read.block": "Remove it: a trigger without new entries already waits for one, for at most 'idleWaitMs'.",
+    "stream.read.block": "Remove it: a trigger without new entries already waits for them, for at most 'idleWaitMs'.",
     "host": "Set 'url' to redis://host:port.",
     "port": "Set 'url' to redis://host:port.",
     "auth": "Set 'password'.",

@@ -1,4 +1,4 @@
-"""Regular expressions as globs, for `subscribePattern` as in Kafka: Redis can search keys only by glob. Pure."""
+"""Conversion of regular expressions to globs, for the option `subscribePattern`. Redis can search keys only by glob."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ _PART = re.compile(
 
 
 def of_regex(text: str) -> str:
-    """Return the glob that matches the same names as the regular expression, which must match a whole name."""
+    """Return the glob that matches the same names as the regular expression, which must match a whole name.
+
+    Raises InvalidTextError if there is no such glob.
+    """
     glob, at = "", 0
     inner = text.removeprefix("^").removesuffix("$") if not text.endswith("\\$") else text.removeprefix("^")
     while at < len(inner):
         found = _PART.match(inner, at)
         if found is None or inner[found.end() : found.end() + 1] in (*"*+?{",):
             raise InvalidTextError(
-                f"it cannot be converted to a glob from '{inner[at:]}' on: set streamPattern to a glob, such as "
+                f"it cannot be converted to a glob because of '{inner[at:]}': set streamPattern to a glob, such as "
                 "sensors:*"
             )
         glob += _glob(found)

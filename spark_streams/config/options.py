@@ -1,8 +1,8 @@
-"""Parsing of Spark's map of options into `ReadOptions` and `WriteOptions`; only this module sees the map.
+"""Parsing of Spark's map of options into `ReadOptions` and `WriteOptions`.
 
 The options are the fields of the section classes listed here. The case of names is ignored, because Spark passes them
-in lower case. An unknown option, an option of another connector, or an option for the other direction is refused with
-an error that says what to do instead. Independent of servers.
+in lower case. Three kinds of options are refused with an error that says what to do instead: unknown options, options
+of other connectors, and options of writes in a read or the reverse.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def dotted(name: str) -> str:
 
 
 def check_values(given: Mapping[str, str]) -> None:
-    """Raise the errors of a write if all options are for writes and some are not for reads; otherwise the errors of a
-    read. The stream may be missing.
+    """Raise the errors of a write if all options are for writes and some are not for reads. Otherwise raise the errors
+    of a read. A missing stream is not an error.
     """
     check_names(given)
     if all(name in _READ for name in given) or not all(name in _WRITE for name in given):
@@ -161,7 +161,7 @@ def check_values(given: Mapping[str, str]) -> None:
 
 
 def determines_schema(given: Iterable[str]) -> bool:
-    """Return whether any of these options determines the schema of a read without a schema from the user."""
+    """Return whether any of these options determines the schema of a read for which the user gives no schema."""
     table = options_of(ReadOptions)
     fields = ("infers", "fields_type", "value_format", "registry_url", "value_schema", "value_schema_file")
     deciding = {table[field].name.lower() for field in fields}

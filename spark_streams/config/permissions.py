@@ -1,6 +1,6 @@
 """ACL rules that a query's user needs: keys and commands, in the form of ACL SETUSER.
 
-`streamclient.commands` has the commands for each task. Independent of servers.
+`streamclient.commands` lists the commands for each purpose. This module does not talk to servers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
 
 
 def for_write(options: WriteOptions, address: Address, *, overwrite: bool = False) -> str:
-    """Return the rules for a write with these options; `~*` if rows name their streams."""
+    """Return the rules for a write with these options. If rows name their streams, the rules allow all keys."""
     keys = ["~*" if options.stream is None else f"~{options.stream}{':*' if options.partitions is not None else ''}"]
     rows = [Need.APPEND]
     if options.mode != "append":
@@ -54,7 +54,10 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
 
 
 def _keys(streams: Sequence[str]) -> list[str]:
-    """Return the rules for the keys of these streams. The rules are short, because errors and tasks contain them."""
+    """Return the rules for the keys of these streams.
+
+    Many streams are replaced by their common prefix to keep the rules short, because errors and tasks contain them.
+    """
     if len(streams) <= _NAMED:
         return [f"~{stream}" for stream in streams]
     first, last = min(streams), max(streams)

@@ -3,7 +3,6 @@
 IDs have the same meaning as in XRANGE: inclusive at both ends, exclusive after `(`. An ID without a sequence number
 gets the smallest number at the start of a range and the largest at its end. Inside the connector, a start is the ID
 *before* the first entry, and an end is the ID of the last entry. This module converts the user's form to these IDs.
-Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions of streams: the same for all streams (`default`), or one for each name."""
+    """Positions of streams: one position for all streams (`default`), or one for each stream (`each`)."""
 
     default: Position | None
     each: Mapping[str, Position]
@@ -57,7 +56,7 @@ class Positions:
 def parse_start(text: str, streams: tuple[str, ...] | None) -> Positions:
     """Return the start positions of a read.
 
-    JSON must name exactly `streams`, or any streams if `streams` is None (a pattern).
+    JSON must name exactly these streams. If `streams` is None, because a pattern finds the streams, JSON may name any.
     """
     return _parse(text, streams, lambda value: _position(value, end=False))
 

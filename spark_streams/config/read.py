@@ -1,7 +1,7 @@
-"""Options of a read, and which of them exclude or require each other.
+"""Options of a read, and checks of options that exclude or require each other.
 
-Each subject has a class; the class for columns is in `column_options`. Readers get `ReadOptions`, which combines all of
-them.
+Each subject has a class; the class for columns is in `column_options`. Readers get `ReadOptions`, which combines all
+classes.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class RangeOptions:
         "failOnMissingStream",
         FLAG,
         None,
-        "Whether a read fails if a stream that it names does not exist, or if no stream matches its pattern. If "
-        "false, a batch read returns no rows of that stream, and a streaming query waits for it.",
+        "Whether a read fails if a named stream does not exist, or if no stream matches the pattern. If false, a batch "
+        "read returns no rows of a missing stream, and a streaming query waits for the stream.",
         default_text="`true` for batch reads and, from Spark 4.2 on, the trigger `availableNow`; otherwise `false`",
     )
     fails: bool = option(
@@ -146,8 +146,7 @@ class GroupOptions:
         choice("range", "shared"),
         "range",
         "`range`: the query owns its group; partitions are ID ranges. `shared`: the query shares the group with "
-        "other consumers, which may be any programs; each task reads new entries with XREADGROUP. Streaming reads "
-        "only.",
+        "consumers of any other programs; each task reads new entries with XREADGROUP. Streaming reads only.",
         streaming_only=True,
     )
     ack: Literal["commit", "cursor", "none"] = option(
@@ -156,7 +155,7 @@ class GroupOptions:
         "commit",
         "`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. "
         "`cursor`: only the group's last-delivered ID moves, when the batch has finished. `none`: an existing "
-        "group is not changed. With `consume=shared` only `commit`.",
+        "group is not changed. `consume=shared` requires `commit`.",
         streaming_only=True,
     )
     consumer: str = option(
@@ -171,8 +170,8 @@ class GroupOptions:
         "groupTakeover",
         FLAG,
         False,
-        "Whether the query may take over a group of other programs or queries, and set its last-delivered ID. Only "
-        "with `consume=range`.",
+        "Whether the query may take over another program's or query's group, and set its last-delivered ID. Only with "
+        "`consume=range`.",
         streaming_only=True,
     )
     lease: int = option(
@@ -203,15 +202,15 @@ class GroupOptions:
         "deadLetterStream",
         TEXT,
         None,
-        "Stream for entries that exceed `maxDeliveries`. An entry there has the fields `_original_stream`, "
-        "`_original_id`, `_original_deliveries` and `_reason`, followed by its own fields.",
+        "Stream for entries that exceed `maxDeliveries`. Its entries have the fields `_original_stream`, "
+        "`_original_id`, `_original_deliveries` and `_reason`, followed by the original fields.",
         streaming_only=True,
     )
     trims: bool = option(
         "trimOnCommit",
         FLAG,
         False,
-        "Whether finished entries are removed (XTRIM MINID), except those that any group has yet to read or "
+        "Whether entries of finished batches are removed (XTRIM MINID), except those that any group has yet to read or "
         "acknowledge.",
         streaming_only=True,
     )
@@ -257,8 +256,9 @@ class LimitOptions:
         "idleWaitMs",
         duration(),
         100,
-        "Time for which a trigger without new entries waits at the server (XREAD BLOCK), up to 1 s with thousands of "
-        "streams. Other sources of the query wait too. With 0, an idle query takes ten times the processor time.",
+        "Time for which a trigger without new entries waits at the server (XREAD BLOCK): longer with thousands of "
+        "streams, but at most 1 s. Other sources of the query wait too. With 0, an idle query takes ten times the "
+        "processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; ranges are split to reach it."
@@ -268,8 +268,8 @@ class LimitOptions:
         whole(1),
         None,
         "Maximum partitions per micro-batch or batch; small ranges of several streams share one. With "
-        "`maxEntriesPerPartition` there may be more.",
-        default_text="one for each core of the driver's machine, or one for every 100,000 entries if that is more",
+        "`maxEntriesPerPartition` there may be more partitions.",
+        default_text="one per core of the driver's machine, or one per 100,000 entries if that is more",
     )
     max_per_partition: int | None = option(
         "maxEntriesPerPartition",
@@ -353,7 +353,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     @property
     def pattern(self) -> str | None:
-        """The glob that finds the streams; None if they are named."""
+        """The glob that finds the streams; None if the options name the streams."""
         return self.regex if self.glob is None else self.glob
 
     @property

@@ -1,4 +1,4 @@
-"""Options for schemas of values, in reads and writes. Independent of servers and registries."""
+"""Options for schemas of values, in reads and writes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SchemaOptions:
         "valueSchema",
         TEXT,
         None,
-        "Schema of the values. `avro`: as JSON; when reading with a registry it is the reader's schema, to which all "
-        "values are resolved. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file.",
+        "Schema of the values. `avro`, `json`: as JSON. Reads of Avro with a registry resolve all values to this "
+        "schema. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file.",
     )
     value_schema_file: str | None = option(
         "valueSchemaFile",
@@ -69,22 +69,22 @@ class SchemaOptions:
         "schemaRegistry.timeoutMs",
         duration(),
         10_000,
-        "Timeout of a request to the registry, including the schema's references.",
+        "Timeout for a schema, including retries and the schema's references.",
     )
     subject: str | None = option(
         "schemaRegistry.subject",
         TEXT,
         None,
-        "Subject of the stream's schemas. If `valueSchema` is not set, the subject's latest schema is the reader's "
-        "schema, and determines the columns of reads without a schema. Writes register schemas there.",
+        "Subject in which writes register schemas. If no other option sets a schema, the subject's latest schema is "
+        "the reader's schema, and determines the columns of reads that are given no schema.",
         default_text="`<stream>-value`",
     )
     registers: bool = option(
         "schemaRegistry.register",
         FLAG,
         True,
-        "Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or "
-        "with `valueSchema` if the subject has it.",
+        "Writing: whether a new schema is registered. If false, rows are written with `valueSchema`, which the subject "
+        "must have, or with the subject's latest schema if `valueSchema` is not set.",
     )
 
     def has_schema(self, value_format: str) -> bool:

@@ -1,7 +1,7 @@
 """Time zones: parsing of their names, and the machine's own zone.
 
-Other modules find the zone in the Arrow type: text is read in the zone of the target type, and values are written in
-the zone of their type. Independent of streams, servers and Spark.
+Other modules take the zone from the Arrow type: text is read in the zone of the target type, and values are written in
+the zone of their type.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def info(name: str) -> datetime.tzinfo:
 
 
 def of_machine(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str:
-    """Return the machine's zone: `TZ`, else the target of the link `/etc/localtime`, else UTC."""
+    """Return the machine's zone, from the variable `TZ` or, if it is not set, from the link `/etc/localtime`.
+
+    Return UTC if neither names a zone that exists.
+    """
     name = environment.get("TZ", "").removeprefix(":")
     if not name and link.is_symlink():
         name = str(link.readlink()).partition("zoneinfo/")[2]

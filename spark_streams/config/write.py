@@ -1,6 +1,6 @@
-"""Options of a write, and which of them exclude or require each other.
+"""Options of a write, and checks of options that exclude or require each other.
 
-Each subject has a class. Writers get `WriteOptions`, which combines all of them. Independent of servers.
+Each subject has a class. Writers get `WriteOptions`, which combines all classes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GuaranteeOptions:
         choice("append", "error", "ignore"),
         "append",
         'Behaviour of a batch write with `mode("append")` if the stream exists: `append`, `error` (fail) or `ignore` '
-        '(write nothing). Spark itself refuses `mode("error")` and `mode("ignore")`.',
+        '(write nothing). Spark refuses `mode("error")` and `mode("ignore")`.',
         batch_only=True,
     )
     overwrites_unread: bool = option(
@@ -51,7 +51,7 @@ class GuaranteeOptions:
         "writeId",
         TEXT,
         None,
-        "ID of a batch write. A repetition with the same ID, even in another run, adds no row twice. Not needed in "
+        "ID of a batch write. A repetition with the same ID, even by another program, adds no row twice. Not needed in "
         "`foreachBatch`. Batch writes only, not with `writeMode=append`.",
         batch_only=True,
     )
@@ -59,18 +59,18 @@ class GuaranteeOptions:
         "fenceRetentionMs",
         duration(),
         30 * 86_400_000,
-        "Retention of deduplication records after the last write of a query or `writeId`, at least a day. 0 keeps "
-        "them forever.",
+        "Retention of deduplication records after the last write of a query or `writeId`. Less than a day counts as a "
+        "day. 0 keeps the records forever.",
     )
     allow_eviction: bool = option(
         "allowEviction",
         FLAG,
         False,
         "Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy "
-        "other than `noeviction`). Without its records, a repeated batch writes its rows twice.",
+        "other than `noeviction`). If its records are evicted, a repeated batch writes its rows twice.",
     )
     wait_replicas: int = option(
-        "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
+        "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before the task succeeds (WAIT)."
     )
     wait_timeout: int = option(
         "waitTimeoutMs",
@@ -95,8 +95,8 @@ class TargetOptions:
         "partitions",
         whole(1),
         None,
-        "Number of streams to distribute rows over: `<stream>:{0}`, `<stream>:{1}` and so on, by the CRC16 of the text "
-        "in `keyColumn`.",
+        "Number of streams over which rows are distributed by the CRC16 of the text in `keyColumn`: `<stream>:{0}`, "
+        "`<stream>:{1}` and so on.",
     )
     keep_ids: bool = option(
         "keepIds",
@@ -131,9 +131,9 @@ class TrimOptions:
         "refPolicy",
         _REF_POLICY,
         None,
-        "Trimming of entries that are pending in consumer groups (Redis 8.2 and later, the engine): "
-        "`keepref` keeps them pending, `delref` removes them from the groups too, `acked` removes only entries that "
-        "every group has read and acknowledged.",
+        "How trimming treats pending entries (Redis 8.2 and later, the engine). `keepref` leaves them pending, "
+        "`delref` removes them from the groups too, and `acked` trims only entries that every group has read and "
+        "acknowledged.",
     )
 
 

@@ -278,7 +278,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     "a misspelt stream in a batch": (
         lambda actions: actions.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
-        r"Correct the name\. .*To read a missing stream as an empty stream, set failOnMissingStream to false\.$",
+        r"Correct the name\. .*To treat a missing stream as empty, set failOnMissingStream to false\.$",
     ),
     "a pattern that nothing matches in a batch": (
         lambda actions: actions.batch(streamPattern="weahter:*"),
@@ -295,7 +295,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
             actions.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")
         ),
         r"\[FIELDS_MISSING\] There is no value for 'N'",
-        r"The option requireFields selects an error",
+        r"The option requireFields makes this an error",
     ),
     "a column of a type that no value fits, which requireFields makes an error": (
         lambda actions: actions.batch("station int, n int", stream="s", requireFields="true"),
