@@ -1,8 +1,8 @@
 """Change events of Debezium's Redis sink: the JSON of each event's key and value, from a page of entries.
 
-The sink has two formats, recognised for each entry. `compact` is one field whose name is the key and whose value is the
+The sink has two formats, recognised entry by entry. `compact` is one field whose name is the key and whose value is the
 event. `extended` is the fields `key` and `value`, which may be followed by headers. Debezium's JSON converter may wrap
-both with their schemas (`{"schema": ..., "payload": ...}`); then the payload is used. Independent of columns.
+the key and the event with their schemas (`{"schema": ..., "payload": ...}`); then the payload is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamwire.lazy import compute as pc
 
 #: The column of the event's key.
 KEY = "_key"
-#: Name under which an event that cannot be decoded is listed among the values that did not fit.
+#: Name for an undecodable event in the column `_rescued` and in errors.
 VALUE = "value"
 
 _NULL = b"default"  # the sink's text for a null key or value
@@ -28,20 +28,21 @@ _SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
 
 
 def keys(page: Page) -> Any:
-    """Return each event's key as JSON; null without a key."""
+    """Return each event's key as JSON; null if the event has no key."""
     return _payloads(_parts(page)[0])
 
 
 def values(page: Page) -> Any:
     """Return each event as JSON.
 
-    The value is null without an event, as after a deletion, and invalid JSON for entries in neither format.
+    The result is null for an entry without an event, as after a deletion, and invalid JSON for an entry in neither
+    format.
     """
     return _payloads(_parts(page)[1])
 
 
 def _parts(page: Page) -> tuple[Any, Any]:
-    """Return two arrays with a text for each entry: the event's key, and the event."""
+    """Return two arrays with one text per entry: the events' keys, and the events."""
     offsets, names, texts = page.fields()
     bounds = offsets.to_numpy()
     sizes, firsts = np.diff(bounds), bounds[:-1]
@@ -57,7 +58,10 @@ def _parts(page: Page) -> tuple[Any, Any]:
 
 
 def _payloads(texts: Any) -> Any:
-    """Return the payloads of texts that carry a schema; other texts unchanged, and null for null."""
+    """Return the payload of each text that has a schema, and return other texts unchanged.
+
+    The result is null for a missing text, for the sink's text for null, and for a payload that is null.
+    """
     texts = pc.if_else(pc.equal(texts, _NULL), pa.scalar(None, texts.type), texts)
     wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
     if not pc.any(wrapped).as_py():

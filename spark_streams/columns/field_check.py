@@ -1,7 +1,7 @@
 """Detection of columns that are null in all rows of a task, which suggests a misspelt name or a wrong type.
 
-Tasks of batch reads and of a query's first batch check for such columns. With the option `requireFields`, a task raises
-an error. Otherwise each worker process logs one warning.
+Such columns are looked for by the tasks of batch reads, and by those of the first batch after a query's start. With the
+option `requireFields`, a task raises an error. Otherwise each worker process logs one warning per list of columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamwire.lazy import difflib
 _log = logging.getLogger("spark_streams")
 _SAMPLE = 100  # number of entries from which the message takes field names
 _MOST = 12  # maximum number of columns, and of fields, in the message
-_COMPARED = 1000  # maximum number of fields compared with each of these columns
+_COMPARED = 1000  # maximum number of field names that are compared with the name of a missing column
 _warned: set[str] = set()
 
 
@@ -31,12 +31,12 @@ class FieldCheck:
     def __init__(self, schema: ReadSchema) -> None:
         self._schema = schema
         names = Counter(schema.field_columns())
-        self._empty = [name for name, count in names.items() if count == 1]  # duplicates cannot be found by name
+        self._empty = [name for name, count in names.items() if count == 1]  # a duplicate name identifies no column
         self._rows = 0
         self._fields: set[str] = set()
 
     def see(self, page: Page, batch: Any) -> None:
-        """Record a page and the record batch made of it."""
+        """Record a page and the record batch made from it."""
         if not self._empty or not batch.num_rows:
             return
         if not self._rows:
@@ -45,7 +45,7 @@ class FieldCheck:
         self._empty = [name for name in self._empty if batch.column(name).null_count == batch.num_rows]
 
     def finish(self, streams: list[str]) -> None:
-        """Report columns without any value, after all rows: raise or log FIELDS_MISSING or FIELDS_UNREADABLE."""
+        """Raise or log FIELDS_MISSING or FIELDS_UNREADABLE for columns without any value. Call this after all rows."""
         if not self._empty or not self._rows:
             return
         known = sorted(self._fields)
@@ -68,7 +68,10 @@ class FieldCheck:
             _log.warning("%s", problem)
 
     def _names(self, page: Page) -> set[str]:
-        """Return the names of fields in the page's first entries, or of JSON members in its first entry."""
+        """Return the field names in the page's first entries.
+
+        If one value contains all columns, return the names of the JSON members in the first entry's value instead.
+        """
         objects = self._schema.objects(page)
         if objects is not None:
             texts = objects.slice(0, 1).to_pylist()

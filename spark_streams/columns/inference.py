@@ -1,7 +1,7 @@
 """Schema inference from entries: for each field, the narrowest type that fits all its values.
 
-Types are tried in the order of Spark's CSV source for text, and of its JSON source for JSON. Columns are in the order
-of their fields' first occurrences. Pure; `spark_streams.read.infer` reads the entries.
+Texts get the types that Spark's CSV source infers, and JSON gets the types of Spark's JSON source. Columns are in the
+order of their fields' first occurrences. `spark_streams.read.infer` reads the entries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ Entry = dict[bytes, bytes]
 
 
 def schema(entries: Sequence[Entry], json_field: str | None, null_value: str | None) -> spark.StructType:
-    """Return the connector's own columns, then a column per field, or per JSON member of `json_field` if set."""
+    """Return the columns `_id`, `_stream` and `_timestamp`, followed by one column per field.
+
+    If `json_field` is set, that field contains JSON objects, and there is one column per member instead.
+    """
     made = spark.StructType()
     made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
     found = _columns(entries, null_value) if json_field is None else _members(entries, json_field.encode())
@@ -92,7 +95,7 @@ _JSON: tuple[tuple[type, Callable[[], spark.DataType]], ...] = (
 
 
 def json_type(value: Any) -> spark.DataType:
-    """Return the type of a JSON value."""
+    """Return the Spark type of a JSON value."""
     if isinstance(value, dict):
         return spark.StructType([spark.StructField(name, json_type(member)) for name, member in value.items()])
     if isinstance(value, list):
@@ -124,7 +127,7 @@ def merged(left: spark.DataType, right: spark.DataType) -> spark.DataType:
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:
-    """Return the type with string in place of each type that had only nulls."""
+    """Return the type, with string in place of each type for which only nulls were found."""
     if isinstance(kind, spark.NullType):
         return spark.StringType()
     if isinstance(kind, spark.ArrayType):

@@ -1,8 +1,8 @@
-"""JSON to typed columns, a value at a time: nested values in one field, and whole rows in one field.
+"""Conversion of JSON to typed columns, one value at a time. A field contains a nested value or a whole row as JSON.
 
 Conversion follows Spark's JSON source: numbers stay numbers, a string column gets the JSON text of other values, times
-are strings or epochs, binary is Base64, missing members are null. If any part does not fit, the whole value is null and
-reported as malformed. Independent of streams.
+are strings or epochs, binary is Base64, missing members are null. If any part of a value does not fit, the whole value
+becomes null and is reported as malformed.
 
 This is the slow twin of `spark_streams.columns.json_values`. Both modules must return the same results, which this
 module defines.
@@ -24,8 +24,8 @@ from spark_streams.columns.types.table import scalar
 from streamclient.formats.schemas import UndecodableError
 
 Convert = Callable[[Any], Any]
-#: A column, which is null for missing, empty and malformed texts, and a boolean array that flags malformed texts (None:
-#: no text is malformed).
+#: A column, which is null for missing, empty and malformed texts; and a boolean array that flags malformed texts, or
+#: None if no text is malformed.
 Converted = tuple[Any, Any]
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
@@ -54,7 +54,7 @@ def from_text(column: Any, target: Any) -> Converted:
 
 
 def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-    """Return a column for each member, by name and type.
+    """Return one column for each member in `kinds`, which has the members' types by name.
 
     An empty text has no members. Any other text that is not a JSON object is malformed.
     """
@@ -78,7 +78,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
 
 
 def _object(text: bytes | None) -> dict[str, Any] | None:
-    """Return the JSON object in the text, empty if the text is missing or empty; None if it is no JSON object."""
+    """Return the JSON object in the text; {} if the text is missing or empty, and None if it is not a JSON object."""
     try:
         row = load(text) if text else {}
     except _WRONG:

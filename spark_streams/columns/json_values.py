@@ -26,7 +26,7 @@ from streamwire.lazy import compute as pc
 
 _CHUNKS = 8  # number of chunks into which a declined column is divided
 _FEWEST = 32  # minimum number of texts in a chunk: with fewer, calling Arrow costs more than it saves
-_DEEPEST = 400  # brackets in a text: with more, the nesting could exceed the twin's recursion or Arrow's stack
+_DEEPEST = 400  # maximum opening brackets in a text: deeper nesting could exceed the twin's recursion or Arrow's stack
 _LARGEST = 64 << 20  # maximum number of bytes that Arrow parses at a time
 
 

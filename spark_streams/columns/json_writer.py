@@ -1,9 +1,8 @@
 """Values as JSON text: nested columns, and whole rows for valueFormat=json.
 
-The text is that of Spark's to_json, so that Spark and this connector read back the same values. Numbers are JSON
+The text is the same as from Spark's to_json, so Spark and this connector read back the same values. Numbers are JSON
 numbers with all digits; NaN and infinities are strings. Binary is Base64, structs omit null fields, and maps have
-string keys. Dates and timestamps are ISO 8601 strings in the zone of their type, with UTC as `Z`. Depends only on Arrow
-types.
+string keys. Dates and timestamps are ISO 8601 strings in the zone of their type, with UTC as `Z`.
 """
 
 from __future__ import annotations

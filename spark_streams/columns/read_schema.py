@@ -7,8 +7,7 @@ A column is one of
 * one field of the entry;
 * a member of a value that contains all columns. Such a value is in `row_field`, or is Debezium's change event.
 
-An entry with a value that does not fit its column's type is *malformed* and is handled according to the mode. Depends
-on Spark's types and the codec's pages, not on servers.
+An entry with a value that does not fit its column's type is *malformed* and is handled according to the option `mode`.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 Origin = str | Sequence[tuple[str, int]]
 
 _LATEST_MS = (2**63 - 1) // 1000  # later times do not fit 64 bits in microseconds
-_SHOWN = 80  # characters of a value in an error
+_SHOWN = 80  # maximum characters of a value in an error
 
 
 class ValueReader(Protocol):
@@ -228,7 +227,7 @@ class ReadSchema:
         return None if self.row_field is None else page.column(self.row_field.encode())
 
     def _is_special(self, field: Any) -> bool:
-        """Return whether a column is not a field of the entry."""
+        """Return whether a column is neither a field of the entry nor a member of a value."""
         name = field.name
         return name in RESERVED or name in (self.corrupt, RESCUED) or (name == FIELDS and pa.types.is_map(field.type))
 
@@ -303,7 +302,7 @@ class ReadSchema:
         return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
 
     def _records(self, page: Page, malformed: Any) -> Any:
-        """Return the JSON of each malformed entry; null for other entries."""
+        """Return the original of each malformed entry (`_record`); null for other entries."""
         records: list[str | None] = [None] * page.count
         if malformed is not None:
             for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
@@ -320,7 +319,7 @@ class ReadSchema:
         return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
 
     def _original(self, page: Page, row: int, field: Any) -> tuple[str, str]:
-        """Return a column's name and original value as JSON: a field's text as a string, or the text of a member.
+        """Return a column's name and its original value: a field's text as a JSON string, or a member's JSON text.
 
         If a value cannot be decoded, return the complete value with the name of its field.
         """
@@ -359,9 +358,9 @@ class ReadSchema:
         return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
 
     def _record(self, page: Page, row: int) -> str:
-        """Return the malformed value if it contains all columns.
+        """Return the malformed value as text if it contains all columns.
 
-        Otherwise, and for Debezium, return the entry as JSON.
+        If each column is a field, if the value is missing, and for Debezium, return the whole entry as JSON.
         """
         value = None if self.row_field is None else page.column(self.row_field.encode())[row].as_py()
         return self._entry(page, row) if value is None else self._text(value)

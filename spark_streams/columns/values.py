@@ -3,7 +3,7 @@
 `from_text` reads text as Spark's CSV source does; text that is not of the type becomes null. `to_text` returns text
 that `from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses Arrow if the result
 certainly equals the result of the slow twin, `from_text_slowly`; otherwise it uses the twin.
-`spark_streams.columns.types` defines the text form of each type. Independent of streams, servers and Spark.
+`spark_streams.columns.types` defines the text form of each type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streamwire.lazy import compute as pc
 def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
     """Return the binary array `column` as the type `target`; null if a text is missing or is not of the type.
 
-    A time without a zone is in the zone of `target`. `epochs`: unit of numbers as times, see `moments.epochs_of`.
+    A time without a zone is in the zone of `target`. `epochs`: unit of times that are numbers, see `moments.epochs_of`.
     """
     fast = scalar(target).read_fast
     if fast is not None:

@@ -33,8 +33,8 @@ def from_json(text: str) -> dict[str, bytes]:
 
 
 def to_python(value: dict[str, bytes]) -> Any:
-    """Return a variant as Python values: dictionaries, lists, texts, bytes, numbers, booleans, dates, times in UTC and
-    None.
+    """Return a variant as Python values: dictionaries, lists, strings, bytes, numbers, booleans, dates, times in UTC
+    and None.
     """
     with decimal.localcontext(_EXACT):  # Spark's code multiplies decimals; the default context rounds to 28 digits
         return VariantUtils.to_python(value["value"], value["metadata"])

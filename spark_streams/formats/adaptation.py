@@ -1,8 +1,8 @@
 """Conversion of arrays from the types of a schema to the types of columns, and the reverse for writing.
 
 A number fits if no digit is lost, and a time fits if it is in range. Structs are matched by the names of their fields;
-missing fields are null. A string is parsed like a field's text. A string column accepts any value, as text or as JSON
-if it is nested.
+missing fields are null. A string is parsed like a field's text. A string column accepts any value except bytes that are
+not UTF-8: nested values become JSON, and other values become text.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _FAMILIES = (
 
 
 def adapted(column: Any, kind: Any) -> Converted:
-    """Return the array as the type `kind`, and a boolean array that flags values that do not fit (None: all fit).
+    """Return the array as the type `kind`, and a boolean array that flags values that do not fit.
 
-    Flagged values become null.
+    Flagged values become null. The second result is None if all values fit.
     """
     try:
         return as_type(column, kind), None

@@ -120,7 +120,7 @@ class AvroReader:
 class _Plan:
     """Decoder of values with one schema: `read` decodes a record, and `fields` has the types of its fields.
 
-    `changed` converts a decoded record's values to values for Arrow. `plain`: the fields if all are plain.
+    `changed` converts a decoded record's values to values for Arrow. `plain`: the fields if all are plain, else None.
     """
 
     read: Callable[[bytes], Any]

@@ -54,9 +54,9 @@ def plain_fields(record: Any, types: dict[str, AvroType]) -> tuple[PlainField, .
 
 
 def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: set[str]) -> dict[str, Any] | None:
-    """Return these fields of the records in a binary array without nulls; None if only the twin can decode the records.
+    """Return the fields `names` of the records in `values`; None if only the twin can decode the records.
 
-    `skipped`: number of bytes before each record.
+    `values`: a binary array without nulls. `skipped`: number of bytes before each record.
     """
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)

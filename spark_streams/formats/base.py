@@ -71,7 +71,7 @@ def columns_of(
 
 
 def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
-    """Return the rows and values that fit the plan's types. The plan's other rows are recorded as malformed."""
+    """Return the numbers of the rows that fit the plan's types, and their values. Record other rows as malformed."""
     numbers, values = [], []
     for number, value in zip(*rows.groups[plan], strict=True):
         try:

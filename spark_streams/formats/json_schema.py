@@ -52,7 +52,7 @@ class JsonReader:
         return json_values.members(without_header(texts), kinds)
 
     def text(self, value: bytes) -> str:
-        """Return a value without its header."""
+        """Return a value as text, without its header."""
         return _without_header(value).decode("utf-8", "replace")
 
     def member_texts(self, value: bytes) -> dict[str, str]:

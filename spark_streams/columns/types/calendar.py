@@ -1,8 +1,9 @@
 """Dates and times of any year as integers: days and microseconds since 1970 in the proleptic Gregorian calendar.
 
-Python's datetime is limited to the years 1 to 9999, and Arrow's text form to 32767. Spark allows all days in 32 bits
-and all microseconds in 64 bits. Common placeholder dates (9999-12-31 in New York, 0001-01-01 in Berlin) leave Python's
-range when they are converted to UTC. The text form is that of Spark's CSV source, with all digits of a fraction.
+Python's datetime supports the years 1 to 9999, and Arrow's text form years up to 32767. Spark allows all days in 32
+bits and all microseconds in 64 bits. Common placeholder dates (9999-12-31 in New York, 0001-01-01 in Berlin) leave
+Python's range when they are converted to UTC. The text form is that of Spark's CSV source, with all digits of a
+fraction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MOST_MICROS = 2**63
 #: Exclusive upper limit of days; its negative is the inclusive lower limit.
 MOST_DAYS = 2**31
 
-_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # period of the calendar, including weekdays
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # period after which the calendar repeats, including weekdays
 _EPOCH_DAYS = 719_468  # days from 0000-03-01 to 1970-01-01
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -74,7 +75,10 @@ def offset_at(moment: int, zone: datetime.tzinfo) -> int:
 
 
 def _in_python(micros: int) -> datetime.datetime:
-    """Return the moment shifted by whole calendar cycles into Python's years. A zone's rules are the same there."""
+    """Return the moment, shifted by whole calendar cycles into the years of Python's datetime.
+
+    The rules of a zone are the same in these years.
+    """
     days, rest = divmod(micros, DAY)
     year, month, day = date_of(days)
     if year < 2:

@@ -20,8 +20,9 @@ _INTERVAL = re.compile(
     re.IGNORECASE,
 )
 _MICRO = datetime.timedelta(microseconds=1)
-_UNITS = (604_800_000_000, 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000)  # in microseconds
-_LARGEST = 2**63  # microseconds
+#: A week, a day, an hour, a minute and a second in microseconds.
+_UNITS = (604_800_000_000, 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000)
+_LARGEST = 2**63  # exclusive upper limit of an interval, in microseconds
 
 
 def read_time(text: str) -> datetime.time | None:

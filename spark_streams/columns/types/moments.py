@@ -1,4 +1,4 @@
-"""Dates and timestamps, with or without a zone, as integers in Arrow, since Python lacks some of Spark's values.
+"""Dates and timestamps, with or without a zone. They are integers, since Python cannot represent all of Spark's values.
 
 Texts are read as in Spark's CSV source, which allows surrounding blanks. Compact dates (20130704) and, depending on the
 option `timestampFormat`, epochs are also read. A time without a zone is in the zone of its type.
@@ -26,9 +26,9 @@ _USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
 
 
 def epochs_of(name: str) -> int | None:
-    """Return the unit of a timestamp format in microseconds.
+    """Return the unit of numbers in a timestamp format, in microseconds.
 
-    Returns 0 if the unit depends on a number's size, and None if numbers are not times.
+    Return 0 if the unit depends on the size of the number, and None if numbers are not times.
     """
     return {"epoch": 0, "seconds": 10**6, "milliseconds": 10**3, "microseconds": 1}.get(name)
 
@@ -111,7 +111,8 @@ _LONGEST_OFFSET = 18 * 3600 * calendar.SECOND  # longest offset from UTC, as in 
 _NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
 #: Units of epochs as (limit, factor): a number below the limit is multiplied by the factor to get microseconds. Numbers
-#: below 10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years.
+#: below 10^11 are seconds, numbers below 10^14 milliseconds, and larger numbers microseconds. Texts of fewer than eight
+#: digits are not epochs; they may be years.
 _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
 
 
@@ -196,7 +197,7 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
     utc = pa.timestamp(kind.unit, "UTC")
     result = _if_like(_UTC, column, utc)
     if result is None:
-        # Python cannot convert these years to every zone.
+        # The slow twin handles these years, which Python cannot convert to every zone.
         if _any_starts_with("0001", column) or _any_starts_with("9999", column):
             return None
         result = _if_like(_ZONED, column, utc)
@@ -219,7 +220,7 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
     shortest, longest = lengths["min"], lengths["max"]
-    # Minimum and maximum number of digits, and the factor. So many digits fit 64 bits after the multiplication.
+    # Minimum and maximum number of digits, and the factor. Numbers of this length, times the factor, fit 64 bits.
     by_size = ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1))
     for least, most, factor in ((1, 11 + 6 - len(str(unit)) + 1, unit),) if unit else by_size:
         if least <= shortest and longest <= most:
@@ -230,7 +231,8 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
-_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # some earlier offsets have seconds, so UTC is written
+#: Earlier times are written in UTC, because before 1972 some offsets have seconds.
+_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY
 _WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY  # Africa/Monrovia had seconds until 1972-01-07
 
 

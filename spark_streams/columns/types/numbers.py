@@ -53,7 +53,7 @@ def _integers_from_page(page: Any, name: bytes, kind: Any) -> Any:
 def _cast(numbers: Any, kind: Any, *, safe: bool) -> Any:
     try:
         return numbers if numbers is None or numbers.type == kind else pc.cast(numbers, kind, safe=safe)
-    except pa.ArrowInvalid:  # A number is too large for the type. Parsing the texts one by one finds it.
+    except pa.ArrowInvalid:  # a number is too large for the type; the caller parses the texts one by one
         return None
 
 
@@ -116,7 +116,7 @@ def _show_floats(column: Any) -> Any:
 
 
 def number(value: Any) -> int | decimal.Decimal:
-    """Return the JSON value if it is a number; numbers with a fraction are decimals. Raises TypeError."""
+    """Return the JSON value, a number; numbers with a fraction are decimals. Raises TypeError for other values."""
     if isinstance(value, bool) or not isinstance(value, (int, decimal.Decimal)):
         raise TypeError(value)
     return value

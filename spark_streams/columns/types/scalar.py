@@ -1,4 +1,4 @@
-"""Scalar types: the record of one type, and the helpers that all families share."""
+"""Scalar types: the record of one type, and helpers that several types share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Write = Callable[[Any], str]
 
 @dataclass(frozen=True, kw_only=True)
 class ScalarType:
-    """One scalar type of columns. Its functions get the Arrow type as `kind`.
+    """One scalar type of columns.
 
     Each `..._fast` function converts whole arrays. It returns None if the result might differ from the result of its
     slow twin.
@@ -43,8 +43,8 @@ class ScalarType:
     to_json: Callable[[Any], Write]
     #: Returns the column as JSON texts.
     to_json_fast: Callable[[Any], Any] | None = None
-    #: Returns the type that Arrow's JSON parser produces, which a cast or `read_fast` converts to this type; None
-    #: without such a type.
+    #: Returns the type that Arrow's JSON parser produces, which a cast or `read_fast` converts to this type; None if
+    #: there is no such type.
     json_kind: Callable[[Any], Any] | None = None
     #: Arrow type of the integers that represent its values in Python; None if Python's own types can represent all of
     #: them.
@@ -60,7 +60,10 @@ def as_is(kind: Any) -> Any:
 
 
 def made_of(characters: bytes, column: Any) -> bool:
-    """Return whether all texts consist only of these characters. If so, Arrow reads no other forms, such as hex."""
+    """Return whether all texts consist only of these characters.
+
+    Callers thus exclude forms that only Arrow reads, such as hexadecimal integers.
+    """
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return True

@@ -1,4 +1,4 @@
-"""Table of scalar types. To add a type, add its record to a family's module and a line here."""
+"""Table of scalar types. To add a type, define its `ScalarType` in this package, and add it to `SCALARS`."""
 
 from __future__ import annotations
 
