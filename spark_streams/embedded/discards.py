@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Environment variable; `off` disables the embedded engine's notices about where its data is kept and when it is lost.
 NOTICES = "PYSTREAMS_EMBEDDED_NOTICES"
 
-_SECONDS = 1.0  # time limit of the count, which omits streams not counted by then
+_SECONDS = 1.0  # time limit of the count; streams that were not counted by then are omitted
 _PAGE = 200  # streams per round trip
 _NAMED = 3  # number of streams named in the sentence
 
@@ -34,7 +34,8 @@ def notices() -> bool:
 class Discard:
     """Lost entries of one stream.
 
-    `unread`: entries that the group furthest behind has not read; without a group, all entries.
+    `unread`: entries that the group furthest behind has not read; all entries if there is no group or a lag is unknown.
+    `pending`: pending entries of all groups.
     """
 
     stream: str
@@ -47,8 +48,11 @@ class Discard:
 
 
 def sentence(url: str) -> str:
-    """Return a sentence about the entries that the engine at this URL would discard now; empty if none are known."""
-    import redis  # noqa: PLC0415 - the supervisor starts sooner without it, and needs it only when it ends
+    """Return a sentence about the entries that the engine at this URL would discard now.
+
+    Return an empty text if no such entries are found, or if the engine stores its data in files.
+    """
+    import redis  # noqa: PLC0415 - the supervisor starts faster without redis, and needs it only at its end
 
     found: list[Discard] = []
     try:

@@ -8,9 +8,9 @@ must find the same engine. So the engine belongs to a *driver*, which every proc
 * A program without a JVM is the driver itself. A JVM that the program starts later inherits the program's environment,
   with the variable PYSTREAMS_EMBEDDED, which contains the engine's directory.
 
-A driver is identified by its process ID and start time, because process IDs are reused. It has a directory that only
-its user can access (mode 0700), where its engines listen on Unix sockets. This directory is below the temporary
-directory, or below /tmp if the temporary directory's path is too long for a socket.
+A driver is identified by its process ID and start time, because process IDs are reused. Each driver has a directory
+that only its user can access (mode 0700), where its engines listen on Unix sockets. This directory is below the
+temporary directory, or below /tmp if the temporary directory's path is too long for a socket.
 
 A client of Spark Connect is not a driver: its sources are planned on the server, which has its own engine.
 """
@@ -50,9 +50,10 @@ SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 
 
 def find(*, persistent: bool = False) -> tuple[Process, Path]:
-    """Return the driver of this process and its directory. `persistent`: whether the engine stores its data on disk.
+    """Return this process's driver, and the driver's directory. `persistent`: whether the engine stores data on disk.
 
-    Raises CONNECT_CLIENT, MISSING_URL or EMBEDDED_NOT_KEPT if the embedded engine cannot serve this driver.
+    Raises CONNECT_CLIENT, MISSING_URL or EMBEDDED_NOT_KEPT if the embedded engine cannot serve this driver. Raises
+    EMBEDDED_NO_DIRECTORY if the directory cannot be created.
     """
     inherited = os.environ.get(VARIABLE)
     directory = None if inherited is None else Path(inherited)
@@ -72,7 +73,7 @@ def find(*, persistent: bool = False) -> tuple[Process, Path]:
 
 
 def check_reach(server: Address) -> None:
-    """Refuse another driver's embedded engine, whose address is valid only on the machine of that driver."""
+    """Raise EMBEDDED_OUT_OF_REACH for another driver's embedded engine, which may be on another machine."""
     if not server.driver:
         return
     host, _, name = server.driver.partition("/")
@@ -90,13 +91,13 @@ def is_ours(driver: Process) -> bool:
 
 
 def find_process() -> Process:
-    """Return the driver's process. The engine ends when this process ends."""
+    """Return the driver's process. The engine ends when the driver ends."""
     return _jvm() or Process.of(os.getpid())
 
 
 def _jvm() -> Process | None:
     """Return the driver's JVM; None if the program has not started one."""
-    # The JVM outlives its SparkContext and is reused by the next one.
+    # The JVM outlives its SparkContext and is reused by the next SparkContext.
     jvm = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_jvm", None)
     if jvm is not None:
         return Process.of(int(jvm.java.lang.ProcessHandle.current().pid()))
@@ -116,7 +117,7 @@ def check_client(driver: Process) -> None:
 
 
 def check_master(jvm: Process | None) -> None:
-    """Refuse a Spark master that is not local. If the master is unknown here, the first task fails instead."""
+    """Refuse a Spark master that is not local. If the master is unknown here, tasks on other machines fail later."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     master = active.master if active is not None else None if jvm is None else processes.spark_master(jvm.pid)
@@ -153,7 +154,7 @@ def make_directory(driver: Process) -> Path:
             fail(
                 "EMBEDDED_NO_DIRECTORY", reason=f"{path} exists, but is not a directory that only this user can access"
             )
-    # An engine that failed to start leaves its log, which is kept until its driver has ended.
+    # Remove directories of drivers that have ended. They may contain the log of an engine that failed to start.
     for other in directory.parent.iterdir():
         process = Process.parse(other.name)
         if process is not None and not process.runs():
@@ -171,7 +172,10 @@ def _is_private(path: Path) -> bool:
 
 
 def directories() -> Iterator[tuple[Process, Path]]:
-    """Yield the running drivers of this user, each with the directories of its engines."""
+    """Yield each running driver of this user with its directory, and again with each directory of an engine with data.
+
+    A directory may have no running engine.
+    """
     for temporary in dict.fromkeys((tempfile.gettempdir(), "/tmp")):  # noqa: S108 - mode and owner are checked here
         above = Path(temporary, f"{PREFIX}{os.getuid()}")
         for directory in sorted(above.iterdir()) if _is_private(above) else []:

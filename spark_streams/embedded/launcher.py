@@ -1,9 +1,9 @@
 """Finds the embedded engine of this process's driver, and starts it if it is not running.
 
-There is one engine for each driver (see `drivers`), and one more for each data directory that the option `embedded.dir`
-names. The first process that needs the engine starts it, under a lock in the driver's directory. The engine runs under
-a supervisor, a process that outlives its starter. The supervisor records the engine's state (`life`) in the same
-directory (`record`). All other processes only read the record.
+Each driver (see `drivers`) has one engine in memory, and one engine for each data directory that the option
+`embedded.dir` names. The first process that needs an engine starts it, under a lock in the engine's directory. The
+engine runs under a supervisor, a process that outlives its starter. The supervisor records the engine's state (`life`)
+in the same directory (`record`). All other processes only read the record, or remove it before they start a supervisor.
 
 Supervisor and engine are started by path (`streamwire.bootstrap`), not by name. So the engine installed with this
 connector runs, even if the working directory or PYTHONPATH has another module named `engine`.
@@ -44,11 +44,12 @@ HOME = "PYSTREAMS_HOME"
 
 _log = logging.getLogger("spark_streams")
 _DIRECTORY = "--dir"
-#: Directives of an engine without `embedded.dir`: no snapshots, and no TCP port because it listens on a Unix socket.
+#: Directives of every engine: no snapshots, and no TCP port, because the engine listens on a Unix socket.
 _SETTINGS = ("--port", "0", "--save", "")
 #: Module that runs as the supervisor.
 _SUPERVISOR = "spark_streams.embedded.supervisor"
-#: Seconds that a supervisor may run after removing its record. If it runs longer, its directory was removed.
+#: Seconds that a supervisor may run without a record, because it removes the record shortly before its end. If it runs
+#: longer, its directory was removed.
 _ENDING_SECONDS = 5.0
 #: Time limit for a start. The supervisor gives up earlier, unless it hangs or a previous engine is still ending.
 _TIMEOUT_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
@@ -87,7 +88,7 @@ def started(server: Address | Embedded) -> Address:
 def address(data: str | None = None) -> Address:
     """Return the address of this driver's embedded engine. Starts the engine if it is not running.
 
-    Raises EmbeddedError, with the path of the engine's log, if it does not start.
+    Raises EmbeddedError if the engine cannot be started, and the errors of `drivers.find`.
     """
     process, directory = drivers.find(persistent=data is not None)
     settings: list[str] = []
@@ -120,7 +121,7 @@ def address(data: str | None = None) -> Address:
 
 @dataclass(frozen=True)
 class Running:
-    """A running embedded engine of this user: its URL, its driver, and its data directory (None: in memory)."""
+    """A running embedded engine of this user. `data`: the data directory; None if the data is in memory."""
 
     url: str
     driver: Process
@@ -149,7 +150,10 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _ready(directory: Path, process: Process, lock: int, settings: list[str]) -> tuple[Record, bool]:
-    """Wait for the engine to be ready. Returns the engine's record, and whether this call has started the engine."""
+    """Wait until the engine is ready, and start it if necessary.
+
+    Return the engine's record, and whether this call has started the engine.
+    """
     log = directory / "log"
     supervisor: subprocess.Popen[bytes] | None = None
     begin = time.monotonic()

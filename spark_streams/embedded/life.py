@@ -78,7 +78,7 @@ LIMITS: dict[State, tuple[float, Event]] = {
 
 
 class Host(Protocol):
-    """Host of the engine that the machine controls: a process, a directory and a driver.
+    """Supplies the events of an engine, and carries out the machine's actions.
 
     In tests, the host replays a list of events.
     """
@@ -90,7 +90,7 @@ class Host(Protocol):
         """Return the next event; None if there is none within `seconds`. Waits indefinitely if `seconds` is None."""
 
     def entered(self, state: State) -> None:
-        """Carry out the actions of the entered state, and record it."""
+        """Carry out the actions of the entered state, and record the state."""
 
 
 def run(host: Host, clock: Callable[[], float]) -> State:

@@ -16,14 +16,14 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _CONF = "SPARK_CONF_DIR"
-_SHOWN = 80  # characters of a command line in a message
+_SHOWN = 80  # maximum characters of a command line in a message
 
 
 @dataclass(frozen=True)
 class Process:
     """A process: its ID, and its start time in the system's unit, because IDs are reused.
 
-    Its text form is `NUMBER-START`, which `parse` reads.
+    Its text form is `PID-START`, which `parse` reads.
     """
 
     pid: int
@@ -85,8 +85,9 @@ def is_running(words: Sequence[str]) -> bool:
 def spark_master(pid: int) -> str | None:
     """Return the Spark master of a JVM; None if its command line and Spark's files do not name one.
 
-    Searched in this order: `--master M` or `--conf spark.master=M`, `--properties-file FILE` (for drivers in YARN and
-    Kubernetes), spark-defaults.conf in SPARK_CONF_DIR.
+    On the command line, the first `--master M` or `--conf spark.master=M` names the master. Otherwise it is searched in
+    the file of `--properties-file` (drivers in YARN and Kubernetes). Without this argument, it is searched in
+    spark-defaults.conf in SPARK_CONF_DIR.
     """
     words = _command(pid)
     files = [Path(os.environ[_CONF], "spark-defaults.conf")] if _CONF in os.environ else []
@@ -130,7 +131,7 @@ def shown(pid: int) -> str:
 
 
 def value_of(pid: int, word: str) -> str | None:
-    """Return the word after this one on a process's command line; None if no word follows it."""
+    """Return the word that follows `word` on a process's command line; None if there is no such word."""
     return next((following for each, following in itertools.pairwise(_command(pid)) if each == word), None)
 
 
@@ -151,7 +152,7 @@ def _stat(pid: int) -> tuple[int, str, str]:
 
 
 def _commands() -> Iterator[list[str]]:
-    """Yield the words of each command line that this user may read."""
+    """Yield the words of each running process's command line, if this user may read it."""
     if _PROC.joinpath("self").exists():
         yield from (_command(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
         return

@@ -1,6 +1,7 @@
 """State of an embedded engine: one small file that the supervisor replaces atomically and the launcher reads.
 
-The file does not exist before the first start or after an orderly end.
+The supervisor creates the file when it has started the engine, and removes the file when the engine ends. If the engine
+failed to start, the file remains.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Record:
     engine: Process | None = None
     url: str = ""
     reason: str = ""
-    missing: str = ""  # the missing package, if that is the reason
+    missing: str = ""  # name of the missing package, if the engine failed because of it
 
     def usable(self) -> bool:
         """Return whether the engine accepts clients."""

@@ -51,7 +51,7 @@ class Output:
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
-        self.descriptor: int | None = descriptor  # None after its end
+        self.descriptor: int | None = descriptor  # None after the end of the output
         self.url = ""
         self.missing = ""
         self._line = b""  # the last line, if it is incomplete
@@ -191,7 +191,7 @@ class ProcessHost:
             self._lock = None
 
     def _loss(self, state: State) -> str:
-        """Return a text about the data lost when a ready engine ends; empty if the loss is not to be reported."""
+        """Return a text about the data lost when a ready engine ends; empty if there is nothing to report."""
         if not discards.notices():
             return ""
         if state is State.STOPPING:
@@ -235,7 +235,7 @@ class ProcessHost:
                     os.close(self._ends.pop(event))
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait until something may have happened, for at most `seconds`."""
+        """Wait until there may be an event, for at most `seconds`."""
         assert self._output is not None
         watched = [self._asked, *self._ends.values()]
         if self._output.descriptor is not None:
