@@ -1,7 +1,7 @@
 """Batch reads: start and end are fixed when the query is planned, so every attempt of a task reads the same entries.
 
 Every task calls `read` on a copy of the reader. The copy has only the schema, because the partition has all other facts
-that a task needs. Streaming readers, in `spark_streams.read.stream`, answer other calls of Spark.
+that a task needs.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Spark's behaviour, and its consequences:
 
-* `initialOffset` is called several times, and again after a restart before the first batch. The first answer is kept:
-  in the consumer group, which is created at the answered ID, and in this object.
+* `initialOffset` is called several times, and again if the query restarts before its first batch. The first answer is
+  kept: in the consumer group, which is created at the answered ID, and in the reader object.
 * `commit` of a batch is called only when the next batch has been planned, so an idle stream would leave its last batch
-  pending. So the last batch is finished when the next batch is requested: everything up to its end is acknowledged.
+  pending. So everything up to the last batch's end is acknowledged as soon as the next batch is requested.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
   acknowledgements, and changes of options, must not affect the result.
 * With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart requests entries before
@@ -18,7 +18,7 @@ Spark's behaviour, and its consequences:
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
-This object lives in a planner process while the query runs. Every task calls `read` on a copy of the object. The copy
+The reader object lives in a planner process while the query runs. Every task calls `read` on a copy of it. The copy
 has only the schema, so a task's cost does not grow with the number of streams. The partition has all other facts that a
 task needs. The request for the next batch is handled in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier
 releases).
@@ -62,7 +62,7 @@ class StreamCalls(DataSourceStreamReader):
         self._initial: dict[str, Any] | None = None
         self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # offsets of the last calls
         self._planned_from: dict[str, Any] | None = None  # start of the last planned batch
-        self._durable: bool | None = None  # whether a restart begins at `start` or later; None: unknown
+        self._durable: bool | None = None  # whether a restart begins at `_planned_from` or later; None: unknown
         self._first_end: dict[str, Any] | None = None  # end of the first batch of this run
 
     def __getstate__(self) -> dict[str, Any]:

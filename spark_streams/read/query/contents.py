@@ -7,7 +7,7 @@ decides whether the stream is still the same.
 
 A range with a count is checked by its count. For any other range, these facts can be proven:
 
-* if nothing was removed from the stream since, the range is complete;
+* if nothing was removed from the stream since planning, the range is complete;
 * if the range's first entry is missing, or the stream's first entry is after the reader's position, entries were
   trimmed;
 * if the largest deleted ID has changed and lies in the range, that entry was deleted.
@@ -45,10 +45,10 @@ class Read:
     def follow(
         self, id_at: Callable[[int], StreamId], first: int, last: int, read_state: Callable[[], StreamState | None]
     ) -> None:
-        """Record a page of a range without a count: `id_at` gives the IDs of its first and last entry.
+        """Record a page of a range without a count. `id_at(first)` and `id_at(last)` are its first and last ID.
 
         After the 2nd, 4th, 8th ... page `read_state` reads the stream's state, which shows whether unread entries may
-        have been trimmed. So a few requests are enough if the reader is twice as fast as the trims.
+        have been trimmed. The few checks cause no false alarm if the reader is at least twice as fast as the trims.
         """
         if self.first is None:
             self.first = id_at(first)
@@ -107,8 +107,8 @@ def _deduced(part: Range, state: StreamState | None) -> Range:
 def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
     """Return the loss in the range; None if no loss is known.
 
-    `known`: facts of the stream when the range was planned. `state`: its state after everything was read. `read` is
-    None if nothing was read yet.
+    `known`: facts of the stream when the range was planned. `state`: the stream's current state. `read`: the entries
+    that were read from the whole range; None if reading has not begun.
     """
     if state is None:
         whole = part.count == 0 or (read is not None and part.count == read.entries)

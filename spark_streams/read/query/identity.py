@@ -1,7 +1,8 @@
-"""Check that a checkpoint belongs to the query that continues it: same way of consuming, same streams and group.
+"""Check that a checkpoint belongs to the query that continues it.
 
-A query may add and remove streams. If it shares no stream with its checkpoint, it is another query: it would read
-everything again, or wait indefinitely. Pure except for the log.
+The query must consume in the same way, from the same database and, if shared, from the same group. A query may add and
+remove streams. If it has no stream in common with its checkpoint, it counts as another query, because it would read
+everything again or wait indefinitely.
 """
 
 from __future__ import annotations

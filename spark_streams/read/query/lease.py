@@ -53,7 +53,7 @@ class Work(Protocol):
     """Work on the leased group that does not belong to a batch."""
 
     def stop(self) -> None:
-        """Do not start further work."""
+        """Start no more work."""
 
     def undo(self, server: StreamServer) -> None:
         """Undo work that no batch needs. Called only while this query holds the lease."""
@@ -95,13 +95,13 @@ class Lease:
         return f"{self._query}:{self._run}"
 
     def mark_new(self) -> None:
-        """Record that there is no earlier run: a lease with this query's ID belongs to another query with the same
+        """Record that there is no earlier run. So a lease with this query's ID belongs to another query with the same
         options.
         """
         self._is_new = not self._renewed
 
     def renew(self, server: StreamServer) -> None:
-        """Renew the leases if the thread could not.
+        """Renew the leases that the thread could not renew in time.
 
         Raises the errors of `hold` if another query has taken a lease meanwhile.
         """
@@ -153,9 +153,9 @@ class Lease:
     def _acquire(
         self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()
     ) -> tuple[str, str] | None:
-        """Take or renew these leases.
+        """Take or renew these leases. Leases on the streams in `forced` are taken even from another run.
 
-        Return a stream whose lease another run holds, and the holder; None if there is no such stream.
+        Return a stream whose lease another run still holds, and the holder; None if there is no such stream.
         """
         if not streams:
             return None
@@ -166,7 +166,7 @@ class Lease:
         return next(iter(others.items()), None)
 
     def _acquire_new(self, server: StreamServer, streams: Sequence[str]) -> tuple[str, str] | None:
-        """Like `_acquire`, but also take leases from earlier runs of this query, or with groupTakeover from any run."""
+        """Like `_acquire`, but also take leases from earlier runs of this query; with groupTakeover, from any run."""
         forced: Sequence[str] = streams if self._options.takeover else ()
         taken = self._acquire(server, streams, forced)
         while taken is not None and taken[1].partition(":")[0] == self._query and not self._is_new:

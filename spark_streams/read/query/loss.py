@@ -3,8 +3,7 @@
 In a stream that only grows, the last ID is at or after every position ever read, and all entries after the query's
 position still exist. The number of entries ever added is at least the number in the query's offset. Any contradiction
 means that entries were deleted or trimmed, or that the stream was recreated, because a stream's counters and first ID
-never decrease. Pure: computes losses from states and positions. The caller decides whether a loss is an error or a
-warning (`raise_or_warn`).
+never decrease. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _warned: set[str] = set()
 
 
 def report(connection: Connection, streams: Sequence[str], counts: Counter[str]) -> None:
-    """Log the counts once for each column and process, and add them to the stream. Never fails."""
+    """Log the counts once for each column and process, and add them to the stream. A refusal is only logged."""
     if not counts:
         return
     for column, count in counts.items():

@@ -11,7 +11,7 @@ from spark_streams.columns.read_schema import ReadSchema
 
 
 class QueryPartition(InputPartition):
-    """A part of a batch. Pickled on the driver, unpickled in the worker.
+    """A part of a batch. It is pickled on the driver and unpickled in the worker.
 
     `checks_fields`: whether the task applies `FieldCheck`.
     """

@@ -1,8 +1,8 @@
 """Planning arithmetic for both ways of consuming: limits, shares of streams, cuts into ranges, and tasks.
 
-Pure: converts plain data without Spark, a server or a clock. If the data is not enough to find a cut, a function
-requests counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union is the
-batch.
+The functions work on plain data, without Spark, a server or a clock. If the data is not enough to find a cut, a
+function requests counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union
+is the batch.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def cuts(
 ) -> Planning[dict[str, Sequence[Cut]]]:
     """Return the positions at which streams are cut into partitions. Streams that need no cut are omitted.
 
-    `counts`: number of entries between start and end, by stream if known. `exact`: count the entries of every part.
+    `counts`: number of entries between start and end, by stream if known. `exact`: whether to count the entries of
+    every part.
     """
     least, most = limits.min_partitions, limits.max_per_partition
     if least <= 1 and most is None:

@@ -30,7 +30,7 @@ class Background:
         self._ended = threading.Event()
 
     def start(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
-        """Do the work in the background, after earlier work. The work can be stopped at every step of the iterator."""
+        """Wait for earlier work, and then do this work in the background. It can be stopped after each iteration."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
@@ -57,7 +57,7 @@ class Background:
             raise failure
 
     def join(self) -> None:
-        """Wait for the work to finish. For threads other than the thread that calls `start`."""
+        """Wait for the work to finish, in a thread other than the one that calls `start` and `wait`."""
         thread = self._thread
         if thread is not None:
             thread.join()

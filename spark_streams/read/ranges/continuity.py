@@ -94,8 +94,8 @@ class Continuity:
     def find_starts(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
     ) -> dict[str, BatchStart]:
-        """Return the start of the next batch in each of these streams, which depends on losses. Creates missing groups
-        in new streams.
+        """Find losses, and return the start of the next batch in each of these streams. Creates missing groups in new
+        streams.
         """
         found = {stream: self._find_start(server, begin, stream, state) for stream, state in states.items()}
         starts = rounds.for_each(server, found)

@@ -3,8 +3,9 @@
 This also finds the batch's end (`GroupReads.ahead`). Delivery ahead does not affect the contents of batches. The
 delivered entries are pending, like the entries of a batch whose driver was killed, and a later batch does not deliver
 them again.
-Owns the choice of consumers for these entries, so that the running batch can be acknowledged separately. Undoes the
-delivery when the query is stopped, because the entries might not be read soon.
+
+This module chooses the consumers for these entries, so that the running batch can be acknowledged separately. It undoes
+the delivery when the query is stopped, because the entries might not be read soon.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class DeliveryAhead:
         self._deliveries: dict[str, _Delivery] = {}
 
     def furthest(self, stream: str) -> StreamId | None:
-        """Return the furthest position that the stream's group may have after a delivery ahead: the largest possible ID
-        while the delivery's end is unknown. None without a delivery.
+        """Return the furthest position that the stream's group may have after a delivery ahead; None if there is none.
+
+        While the delivery's end is unknown, this is the largest possible ID.
         """
         delivery = self._deliveries.get(stream)
         return None if delivery is None else delivery.reached or LAST

@@ -129,9 +129,10 @@ class OwnedGroup:
         return (yield from added_upto(server, stream, after, state))
 
     def check_consumers(self, stream: str) -> Steps[bool]:
-        """Return whether the group has consumers of a query with this prefix. Raises GROUP_IN_USE for other consumers.
+        """Return whether the group has consumers of a query with this prefix.
 
-        Consumers of a query with consume=shared count as other consumers only while that query is running.
+        Raises GROUP_IN_USE if the group has other consumers and the option groupTakeover is false. Consumers of a query
+        with consume=shared count as other consumers only while that query is running.
         """
         group, options = self._options.group, self._options
         if group is None or options.ack == "none":

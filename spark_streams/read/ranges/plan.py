@@ -410,8 +410,8 @@ def _parts(
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
     """Return the cuts of streams into partitions, and the heads.
 
-    Cuts and heads record what a range must contain, as far as the batch's two offsets do not show it. A known number of
-    entries is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head.
+    Cuts and heads record what a range must contain, unless the batch's two offsets show it. A known number of entries
+    is recorded as a cut. If the number is unknown, the ID of the first entry is recorded as the head.
     """
     several = yield from planning.cuts(
         facts.starts,

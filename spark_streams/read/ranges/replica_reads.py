@@ -117,7 +117,7 @@ def _from(
                         last = page.last_id() if at == page.count else page.ids()[at - 1].as_py()
                         reached[part] = StreamId.parse(last)
                 yield page, parts
-            # Meanwhile the replica may have lost its data or followed another primary, and so have sent fewer entries.
+            # If the replica lost its data or followed another primary while it was read, it may have omitted entries.
             if replicas.has_reached(replica, mark):
                 return []
     except (ServerError, StreamError) as problem:

@@ -1,7 +1,7 @@
 """Consuming by ranges: the driver side of a query that owns its positions and, optionally, a consumer group.
 
-Answers Spark's calls: collects the facts of a batch, plans it (`plan`), and carries the plan out. The rows of a batch
-follow from its two offsets alone; the group (`owned_group`) never determines them.
+To answer Spark's calls, this module collects the facts of a batch, plans it (`plan`), and carries the plan out. The
+rows of a batch follow from its two offsets alone; the group (`owned_group`) never determines them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RangeSource:
         """Return the start of a new query.
 
         With a group, the start is stored in the group. `end`: the end of the first batch, if that offset contains the
-        start. `is_new`: no earlier run has created the group.
+        start. `is_new`: whether no earlier run has created the group.
         """
         starts = None if end is None else end.starts
         if is_new:

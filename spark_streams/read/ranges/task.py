@@ -56,7 +56,10 @@ class RangePartition(QueryPartition):
     known: tuple[tuple[str, Known], ...] = ()
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """Yield the entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
+        """Yield the entries as record batches of that schema.
+
+        Raises STREAM_LOST and ENTRIES_LOST, and the errors of `ReadSchema.batch` and `FieldCheck`.
+        """
         drivers.check_reach(self.address)
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None

@@ -38,7 +38,7 @@ from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 
 _CHUNK = 500  # maximum number of letters moved at a time
-#: Maximum number of words of a letter in a script. Lua 5.1 limits a call to about 8,000 values.
+#: Maximum field names and values of a letter that a script adds. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000
 
 #: Moves an entry if it is still pending for the consumer and was delivered more often than the limit.
@@ -205,7 +205,7 @@ class _Noted:
 
 
 def _failure(connection: Connection, task: SharedTask, command: str, reply: ResponseError) -> Exception:
-    """Return the error for a refusal (see `refused`). Raises GROUP_LOST."""
+    """Return the error for a refusal (see `refused`). Raises GROUP_LOST if the group does not exist."""
     if "NOGROUP" in str(reply):
         fail("GROUP_LOST", stream=task.stream, address=connection.address, group=task.group)
     return refused(connection.address, command, reply, task.dead_letters)

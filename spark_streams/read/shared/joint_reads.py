@@ -1,8 +1,8 @@
 """Joint reads of several tasks of a shared group: first attempts read and claim in one transaction.
 
-A transaction for each of a thousand streams costs more than their entries. Any irregularity, for one task or for all,
-is left to the code for single tasks (`spark_streams.read.shared.task`), which finds in the ledgers which entries were
-read. Clusters always use that code, because one transaction cannot have keys of several slots.
+A transaction for each of a thousand streams costs more than reading their entries. Any irregularity, for one task or
+for all, is left to the code for single tasks (`spark_streams.read.shared.task`), which finds in the ledgers which
+entries were read. Clusters always use that code, because one transaction cannot have keys of several slots.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ MOST_ENTRIES = 10_000
 #: An int32 array: number of deliveries of each entry of a page; None if not requested.
 Counts = Any
 
-#: A page, its streams with their numbers of entries, and its tasks, with counts if the page belongs to a single task.
+#: A page, its streams with their numbers of entries, and its task with counts. The last list is empty if the page has
+#: the entries of several tasks.
 Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
 
 

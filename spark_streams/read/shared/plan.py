@@ -1,6 +1,6 @@
 """Planning of a batch of a shared group: the numbers of entries that each of its consumers may read and claim.
 
-Pure, like `spark_streams.read.ranges.plan`: computes an offset from facts and limits.
+Like `spark_streams.read.ranges.plan`, the function `plan` is pure: it computes an offset from facts and limits.
 """
 
 from __future__ import annotations

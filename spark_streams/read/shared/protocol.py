@@ -1,10 +1,10 @@
-"""Names and rules for planner and tasks that share a consumer group with programs other than Spark. Pure.
+"""Names and rules for planner and tasks that share a consumer group with programs other than Spark.
 
 A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and reads new
 entries exactly once. The *ledger*, a hash in the stream's slot, has a line for each partition that has read, and the
 last batch whose partitions are all finished. A task watches the ledger and reads new entries in the same transaction
 that writes its line. So only one of two attempts reads, and every later attempt and every replay gets the same entries,
-which are pending for the consumer. So only entries that were among the batch's rows can be acknowledged.
+which are pending for the consumer. Therefore only entries that were among the batch's rows can be acknowledged.
 
 A partition's line names the run of the query that has read the partition. All scans and retries in one run count as one
 delivery, so they see the same rows. If another run repeats the batch, that run counts one more delivery and writes its
@@ -35,7 +35,7 @@ class SharedTask:
     for `claim_idle` milliseconds, or belong to consumers of an earlier run of the query (batches up to `since`).
     Entries delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: whether the rows need
     the number of deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: ID
-    of the query's run, from start to end. `fails`: whether missing entries are an error rather than a warning. `known`:
+    of the query's current run. `fails`: whether missing entries are an error rather than a warning. `known`:
     the stream and the group when the batch was planned. `scripted`: whether the stream's entries are large, so that its
     state is requested by a script.
     """

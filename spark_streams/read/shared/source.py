@@ -1,7 +1,7 @@
-"""Driver side of a shared group: numbers the batches, for which the tasks read the group's entries.
+"""Driver side of a shared group: planning of numbered batches, for which the tasks read the group's entries.
 
-Decides when to start a batch, how much each partition may read, and which entries are acknowledged. The task side is
-`spark_streams.read.shared.task`. The rules of both sides are in `spark_streams.read.shared.protocol`.
+The driver decides when to start a batch, how much each partition may read, and which entries are acknowledged. The task
+side is `spark_streams.read.shared.task`. The rules of both sides are in `spark_streams.read.shared.protocol`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class SharedSource:
     def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
         """Create missing groups, and return the start, which counts from the last batch of the query's earlier runs.
 
-        `end`: the end of the query's first batch, if that offset contains the groups' starts. `is_new`: no earlier run
-        has created the groups.
+        `end`: the end of the query's first batch, if that offset contains the groups' starts. `is_new`: whether no
+        earlier run has created the groups.
         """
         if is_new:
             self._lease.mark_new()

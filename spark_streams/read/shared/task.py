@@ -55,14 +55,17 @@ Pending = tuple[Page, Any, Any, list[bytes]]
 
 @dataclass(frozen=True)
 class SharedPartition(QueryPartition):
-    """Partition that some consumers of a shared group read. Pickled on the driver, unpickled in the worker."""
+    """Partition that some consumers of a shared group read. It is pickled on the driver and unpickled in the worker."""
 
     address: Address
     tasks: tuple[SharedTask, ...]
     checks_fields: bool = False
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """Yield the entries as record batches of that schema. Raises GROUP_LOST, ENTRIES_LOST and FIELDS_MISSING."""
+        """Yield the entries as record batches of that schema.
+
+        Raises GROUP_LOST and ENTRIES_LOST, and the errors of `ReadSchema.batch` and `FieldCheck`.
+        """
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         counts: Counter[str] = Counter()
