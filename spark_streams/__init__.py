@@ -1,6 +1,6 @@
 """The Spark data source `pystreams`: batch and streaming reads and writes of Redis streams.
 
-`register` makes it known to a session, and `options` builds the options of a read or write. Spark calls
+`register` registers it in a session, and `options` builds the options of a read or write. Spark calls
 `spark_streams.source`. `spark_streams.embedded.launcher` starts the engine for a driver that names no server.
 """
 
@@ -20,17 +20,18 @@ __all__ = ["options", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data source `pystreams` known to this session, of Spark or of Spark Connect.
+    """Register the data source `pystreams` in a session of Spark or Spark Connect.
 
-    Spark finds the data source without this call if the package was installed before Spark's processes started. Call it
-    if the package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`). Call it also if
-    PYSPARK_PYTHON is not set and this program's Python is not the first `python3` of PATH, as in a notebook. In these
-    cases `format("pystreams")` fails without the call, with DATA_SOURCE_NOT_FOUND. Further calls change nothing.
+    Spark finds the data source without this call if the package was installed before Spark's processes started. The
+    call is needed if the package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`).
+    It is also needed if PYSPARK_PYTHON is not set and this program's Python is not the first `python3` of PATH, as in a
+    notebook. In these cases `format("pystreams")` fails with DATA_SOURCE_NOT_FOUND without the call. Repeated calls
+    change nothing.
 
     After the call, a local Spark without PYSPARK_PYTHON runs the data source in this program's Python. Calls of
     `load()`, `start()` and `toTable()` in this program then check the format's options before Spark does (`preflight`).
     """
-    from spark_streams import preflight  # noqa: PLC0415 - the command line has no use for Spark
+    from spark_streams import preflight  # noqa: PLC0415 - the command line imports this package without Spark
     from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - as above
 
     preflight.install(connect=_is_connect(spark))
@@ -52,7 +53,7 @@ def register(spark: SparkSession) -> None:
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:
     """Register the source. Spark 4.0 refuses this if it has already found the source itself; that is not an error."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line has no use for Spark
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line imports this package without Spark
 
     try:
         spark.dataSource.register(source)

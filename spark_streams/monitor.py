@@ -79,11 +79,11 @@ class StreamMonitor(StreamingQueryListener):
     """Reports every batch of every query that reads with pystreams.
 
     `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream`, which keeps
-    about `maxlen` reports; this needs the permission `+xadd`. If `stream` is None, no report is added. `latest` has the
-    last report of each query, by the query's name, or by its ID if it has no name. `url` is the URL of the monitored
-    queries. `group` is a group to report instead of the queries' groups. `connection` has further options of the
-    connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. Raises OptionsError for an unknown option. `clock` returns
-    seconds since 1970.
+    about `maxlen` reports. Adding needs the permission `+xadd`. If `stream` is None, no report is added. `latest` has
+    the last report of each query, by the query's name, or by its ID if it has no name. `url` is the URL of the
+    monitored queries. `group` is a group to report instead of the queries' groups. `connection` has other options of
+    the connection, such as `**{"tls.caFile": "/etc/ca.crt"}`. `clock` returns seconds since 1970. Raises OptionsError
+    for an unknown option.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class StreamMonitor(StreamingQueryListener):
         malformed = self._malformed(query_id or query, batch)
         self.latest[query] = made = summary(query, query_id or query, batch, rows, batch_ms, each, malformed)
         _log.info("%s", replace(made, each=()))
-        # A query that reads the reports gets none, because each report would cause its next batch.
+        # No report is added for a query that reads the reports, because each report would cause its next batch.
         if self._stream is not None and self._stream not in (found.stream for found in each):
             self._keep(self._stream, made)
 

@@ -32,9 +32,9 @@ _MODULES = {
 
 
 def install(*, connect: bool) -> None:
-    """Check the options of Spark's or Spark Connect's methods in this process from now on.
+    """Wrap the methods of Spark, or of Spark Connect, in this process, so that they check their options.
 
-    Further calls change nothing.
+    Repeated calls change nothing.
     """
     package = "pyspark.sql.connect" if connect else "pyspark.sql"
     for name, (methods, check) in _WAYS.items():

@@ -4,7 +4,7 @@ Each batch has one entry with the fields of `QueryReport`. Texts are unchanged, 
 `each` is a JSON list of objects whose members are the fields of `StreamReport`. Unknown values are omitted. Readers
 must ignore unknown fields, as `from_fields` does. The entry's ID contains the time of the report.
 
-Pure, and independent of Spark: programs that show reports read them with this module.
+This module works without Spark, because programs that show reports read them with it.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class QueryReport:
     """A query after a batch, with totals over its streams. Values that are unknown for a stream are not counted.
 
     `query`: the query's name, or its ID if it has no name. `id`: the query's ID, which stays the same after a restart.
-    `rows`, `rows_per_second`, `batch_ms`: rows of the batch from this connector's sources, and its duration.
-    `lag_entries`: lag in entries over all streams. `lag_min`, `lag_avg`, `lag_max`: minimum, average and maximum lag of
-    single streams. `lag_exact`: whether `lag_entries` is exact for every stream. `lag_bytes`, `pending`, `lost`: sums
-    over the streams. `oldest_unread_ms`: the age of the oldest unread entry. `malformed`: number of the batch's values
-    that did not parse, by column; None if unknown. `each`: the reports of the streams. An entry has only the reports of
-    the `EACH` streams that are furthest behind.
+    `rows`, `rows_per_second`: rows of the batch from this connector's sources. `batch_ms`: duration of the batch in
+    milliseconds. `lag_entries`: lag in entries over all streams. `lag_min`, `lag_avg`, `lag_max`: minimum, average and
+    maximum lag of single streams. `lag_exact`: whether `lag_entries` is exact for every stream. `lag_bytes`, `pending`,
+    `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry. `malformed`: number of the
+    batch's values that did not parse, by column; None if unknown. `each`: the reports of the streams. An entry has only
+    the reports of the `EACH` streams that are furthest behind.
     """
 
     query: str
@@ -141,7 +141,7 @@ class Malformed:
 
     @classmethod
     def from_fields(cls, words: Sequence[bytes]) -> Malformed | None:
-        """Return the counts in an entry's fields; None if the fields are not in that form."""
+        """Return the counts in an entry's fields; None if the fields are not a result of `to_fields`."""
         try:
             found = {name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)}
             columns = json.loads(found["columns"])
@@ -191,7 +191,7 @@ _NUMBERS = ("int", "float", "int | None", "float | None")
 
 
 def _made(kind: Any, values: dict[str, Any]) -> Any:
-    """Return a report of that kind. Raises TypeError for missing required values and for most values of wrong types."""
+    """Return a report of the class `kind`. Raises TypeError for a missing value, and for most values of wrong types."""
     known = {field.name: field.type for field in fields(kind)}
     taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
     for name, value in values.items():

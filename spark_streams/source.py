@@ -184,9 +184,9 @@ def _address(given: ReadOptions) -> Address:
 
 
 def _check_service(server: Address | Embedded) -> None:
-    """Fail if this is a Spark service for other programs and the options name no server.
+    """Raise EMBEDDED_NOT_KEPT in a Spark service for other programs if the options name no server or data directory.
 
-    Called when Spark asks for the columns, which also happens in a dry run of a pipeline.
+    This is checked when Spark asks for the columns, which also happens in a dry run of a pipeline.
     """
     if isinstance(server, Embedded) and server.directory is None:
         from spark_streams.embedded import drivers

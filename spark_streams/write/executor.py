@@ -83,7 +83,7 @@ def gone_streams(
 
 
 def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[bytes]) -> Account:
-    """Close the ledger, on behalf of the driver at the end of the batch. Raises BATCH_COMMITTED."""
+    """Close the ledger at the end of the batch, and return its value. Raises BATCH_COMMITTED."""
     if not protocol.has_ledger:
         return Account(tuple(streams))
     streams, number, is_recorded = [*streams], 1, False

@@ -1,4 +1,4 @@
-"""Protocol of the exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
+"""Protocol of exactly-once writes: the keys on servers, their values, the states of a stream, and the transitions.
 
 A query, or a batch write with a name, leaves hashes on servers. `streamclient.record_keys` defines their keys:
 
@@ -368,8 +368,8 @@ class Evidence:
 class Protocol:
     """The transitions of one batch, for one of its tasks or for its driver.
 
-    `keep_ms`: retention of records; 0 keeps them permanently. Without a ledger no other attempt can write under this
-    name.
+    `keep_ms`: retention of records; 0 keeps them permanently. `has_ledger`: whether the write has a ledger. Without a
+    ledger, no other attempt can write under this name.
     """
 
     writer: WriterId

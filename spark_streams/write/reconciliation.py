@@ -1,8 +1,7 @@
 """Reconciliation of a batch at its end: whether the rows of an attempt fit the streams and their fences.
 
-Pure. There are three cases. All rows are in the stream, in any order and any partitions. Or each partition's rows begin
-with the rows that its fence counts, and the remaining rows can be written. Or the rows differ, and the attempt is
-refused.
+There are three cases. All rows are in the stream, in any order and any partitions. Or each partition's rows begin with
+the rows that its fence counts, and the remaining rows can be written. Or the rows differ, and the attempt is refused.
 
 If a stream is deleted, its records remain. These records must not apply to a new stream of that name. A stream counts
 the entries that were ever added, which shows the number removed by XTRIM and XDEL. So a stream that lacks entries can

@@ -253,8 +253,9 @@ def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming
 
 
 def _check_groups(address: Address, options: WriteOptions, streams: Sequence[bytes]) -> None:
-    """Warn about entries that groups have not read or acknowledged and overwriting removes, or raise
-    OVERWRITE_UNREAD.
+    """Warn if overwriting removes entries that groups have not read or acknowledged.
+
+    If the option overwriteUnread is false, raise OVERWRITE_UNREAD instead.
     """
     if not options.overwrites_unread and not streams:
         refuse(options, "overwrites_unread", "it needs the option 'stream'")

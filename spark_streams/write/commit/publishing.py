@@ -12,8 +12,8 @@ must
    (`commit.mover`), or the driver sends them, a chunk at a time;
 5. mark the records and the ledger as committed, and remove the staged rows of all attempts.
 
-If a driver dies and all streams are claimed, its successor finishes with the claimed rows. Otherwise nothing was
-published, and the successor uses its own rows.
+If a driver dies after it has claimed all streams, its successor publishes the claimed rows. If a driver dies earlier,
+nothing was published, and the successor uses its own rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Digests of rows: a hash per row, and a digest of many rows. Vectorised and pure.
+"""Digests of rows: a hash per row, and a digest of many rows.
 
 A row's hash depends only on its fields and its own ID, so hashes can be compared regardless of chunk, task and sending
 method. A digest has two halves of 64 bits: one depends on the order of the rows, the other does not. Digests detect
@@ -36,7 +36,7 @@ def _factors(count: int) -> Any:
     return (at ^ (at >> np.uint64(31))) | np.uint64(1)
 
 
-_FACTORS = _factors(256)  # one for each word of a value; bytes after these words are hashed by BLAKE2
+_FACTORS = _factors(256)  # one for each `_WORD` bytes of a value; the remaining bytes are hashed by BLAKE2
 
 
 def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:

@@ -1,4 +1,4 @@
-"""Rows with their own IDs, which are separated from other rows and checked before they are sent. Pure."""
+"""Rows with their own IDs, which are separated from other rows and checked before they are sent."""
 
 from __future__ import annotations
 

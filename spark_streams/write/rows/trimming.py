@@ -24,7 +24,7 @@ def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], floa
         wanted.append(("MINID", str(options.minid)))
     elif options.retention is not None:
         wanted.append(("MINID", max(0, int(clock() * 1000) - options.retention)))
-    # Without LIMIT 0, the server removes a limited number of entries each time, and a large chunk may add more.
+    # Without LIMIT 0, each XTRIM removes a limited number of entries, and a large chunk may add more than that.
     how: tuple[str, ...] = ("~",) if options.approximate else ("=",)
     limit: tuple[str | int, ...] = ("LIMIT", 0) if options.approximate else ()
     return [("XTRIM", stream, strategy, *how, threshold, *limit, *_policy(options)) for strategy, threshold in wanted]

@@ -1,11 +1,11 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read. No records are left on the server.
 
-If the server has PS.ADD, a chunk's rows of a stream are sent in one such command if they are columns
-(`tasks.column_writes`).
+A server that has PS.ADD gets one PS.ADD per chunk and stream instead of XADDs if the rows consist of columns without
+nulls (`tasks.column_writes`).
 
-A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. After a broken
-connection the unanswered part is sent again, so some rows may be in the stream twice. The same applies to rows of a
-task that Spark repeats. If the server refuses a row, the task fails.
+A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. If the connection
+breaks, their rows are sent again, so some rows may be in the stream twice. If Spark repeats a task, the task's rows may
+also be in the stream twice. If the server refuses a row, the task fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writing every row exactly once: each chunk is sent in transactions that advance the fences of its streams.
 
-Decides for each stream whether a task writes its rows, or stages them for the driver to publish. Divides the rows into
-transactions: by slot in a cluster, and rows with their own IDs separately from other rows. `tasks.slot_transaction`
-executes them.
+This module decides for each stream whether a task writes its rows, or stages them for the driver to publish. It divides
+the rows into transactions: by slot in a cluster, and with rows that have their own IDs separate from other rows.
+`tasks.slot_transaction` executes the transactions.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class SlotTransaction:
             self._until_done(self._settle)
 
     def unwatch(self) -> None:
-        """Drop the watches, because another transaction has used the link."""
+        """Record that the watches are lost, because another slot's transaction uses the link from now on."""
         self._watched.clear()
 
     def _until_done(self, step: Callable[[], bool]) -> None:

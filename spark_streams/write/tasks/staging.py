@@ -52,8 +52,8 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
 class Stager:
     """Stages one task's rows for one stream, except the rows that the fence counts.
 
-    `keeps`: whether rows are stored, not only counted. `whole`: whether each addition is one chunk. `last`: the
-    stream's last ID.
+    `keeps`: whether rows are stored, not only counted. `whole`: whether each call of `add` stages one chunk. `last`:
+    the stream's last ID.
     """
 
     def __init__(self, fence: StreamFence, keeps: bool, whole: bool, last: StreamId) -> None:
