@@ -1,7 +1,7 @@
 """Kinds of directive values: each parses and checks words, and returns a value as CONFIG GET shows it.
 
-Values are parsed once, when they are set, and stored in the type that their kind's docstring names. Errors have Redis's
-texts, which are quoted by CONFIG SET and by errors at start-up.
+Values are parsed once, when they are set, and stored in the type that their kind's docstring names. Except for
+``OnlyOneOf``, errors have Redis's messages. CONFIG SET and errors at startup quote these messages.
 """
 
 from __future__ import annotations

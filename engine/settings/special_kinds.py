@@ -17,7 +17,7 @@ EVENT_CLASSES = "g$lshzxetd"
 class Events:
     """Value of notify-keyspace-events: the letters in force, with ``A`` expanded, and the text that CONFIG GET shows.
 
-    As in Redis, the text omits an ``n`` next to ``A``, although the letter is in force.
+    As in Redis, the text omits ``n`` next to ``A``, even if ``n`` is in force.
     """
 
     letters: frozenset[str]

@@ -1,7 +1,7 @@
 """Commands as MONITOR and the slow log show them: secrets replaced, bytes escaped, long commands shortened.
 
-A new command with a secret among its arguments must be added to ``without_secrets``, and a new directive with a secret
-value to ``_SECRET_SETTINGS``.
+A new command with a secret among its arguments must be added to ``without_secrets``. A new directive with a secret
+value must be added to ``_SECRET_SETTINGS``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def quoted(word: bytes) -> bytes:
 
 
 def shortened(argv: list[bytes]) -> list[bytes]:
-    """Return the command as the slow log stores it: at most MAX_WORDS words of about MAX_WORD bytes.
+    """Return the command as the slow log stores it: at most MAX_WORDS words of about MAX_WORD bytes each.
 
     The numbers of omitted words and bytes are appended.
     """

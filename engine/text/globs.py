@@ -2,11 +2,11 @@ r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET, ACLs and su
 
 A pattern is split at its stars into parts. The first part must match at the start of the text, and the last part at its
 end. Each part between them is matched at its first occurrence. A later occurrence would only leave less text for the
-following parts, so no backtracking is needed. This is done in one of two ways:
+following parts, so no backtracking is needed. Texts are matched in one of two ways:
 
 * A short pattern is compiled to a regular expression with atomic groups, which is used for short texts.
-* Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; for the
-  others, at most ``_STEPS`` elements are compared.
+* Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time. For all
+  other parts together, at most ``_STEPS`` elements are compared.
 
 Limits bound the cost of a client's pattern. As in Redis, a pattern with more than 1,000 stars before its last character
 matches nothing. Unlike in Redis, a pattern with more than ``_WILDCARDS`` sets, escapes and runs of ``?`` matches
@@ -24,13 +24,13 @@ Matcher = Callable[[bytes], bool]
 
 #: Maximum length of a pattern that is compiled and cached, so that no client can fill the memory with patterns.
 _SHORT = 256
-#: Maximum of pattern length times text length for a regular expression, which then takes at most 1 ms.
+#: A regular expression is used if pattern length times text length is at most this number. It then takes 1 ms at most.
 _QUICK = 1 << 19
 #: Maximum number of stars before the last character of a pattern.
 _STARS = 1000
 #: Maximum total number of sets, escapes and runs of ``?`` in a pattern.
 _WILDCARDS = 5000
-#: Maximum number of steps of a match.
+#: Maximum number of elements that are compared in a match.
 _STEPS = 50_000
 
 

@@ -1,16 +1,16 @@
 r"""Runs of XADD: many commands of one form in one buffer, found by one regular expression and verified.
 
 The XADDs of a pipeline usually have a common form. A ``Scanner`` learns the form of a client's commands and compiles it
-to an expression that matches such commands and nothing else (``engine.wire.forms``). One call of ``re`` then finds all
-of them. If the expression does not fix the length of a word, the length is compared with the word's header afterwards.
-The sum of the lengths shows that the commands are contiguous.
+to an expression that matches such commands (``engine.wire.forms``). One call of ``re`` then finds all of them. If the
+expression does not fix the length of a word, the length is compared with the word's header afterwards. The sum of the
+lengths shows that the commands are contiguous.
 
 All other commands are parsed by ``engine.wire.parser.RequestParser``. That parser also defines what a command is: a run
 contains exactly the commands that it would return.
 
 A run holds each command's *body* instead of its words: the bytes from its first field on, which are stored unchanged.
-Compiling an expression takes as long as parsing some hundred commands, so it is done only for clients that send that
-many.
+Compiling an expression takes as long as parsing some hundred commands, so expressions are compiled only for clients
+that send that many commands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-r"""Forms: the common parts of a client's XADDs, word by word, as a regular expression that matches only such commands.
+r"""Forms: the common parts of a client's XADDs, word by word, as a regular expression that matches such commands.
 
 In a ``Form`` each word is constant, or has one of a few lengths, or is arbitrary. A form is learned from commands:
-``form_of`` creates it from the first one, and ``joined`` widens it for each further one. ``compiled`` creates the
+``form_of`` creates it from the first command, and ``joined`` widens it for each later command. ``compiled`` creates the
 expression:
 
 * A constant word is part of the expression, with its header.
@@ -170,7 +170,7 @@ def _either(form: Word, word: bytes) -> Word:
 
 @lru_cache(maxsize=512)
 def compiled(form: Form) -> Pattern:
-    """Return the expression that matches commands of this form, and nothing else."""
+    """Return the pattern of commands of this form. Callers must compare the lengths of its ``unverified`` words."""
     parts = [b"\\*%d\r\n" % (len(form.head) + len(form.body))]
     outside = len(parts[0]) - 1
     unverified: list[tuple[int, int]] = []

@@ -11,9 +11,9 @@ Parsing is incremental and takes linear time: complete words are kept as words, 
 bytearray. So the cost depends only on the number of bytes, even if a value arrives in a million reads or a command has
 a million words.
 
-The fast path is hiredis. It parses replies, so it accepts input that is not a request; ``RequestParser._by_hiredis``
-detects that. Then the scalar parser parses the same bytes. A property test shows that both parsers return
-the same commands and the same errors.
+The fast path is hiredis. It parses replies, so it accepts input that is not a request. ``RequestParser._by_hiredis``
+detects such input, and the scalar parser then parses the same bytes. A property test shows that both parsers return the
+same commands and the same errors.
 """
 
 from __future__ import annotations

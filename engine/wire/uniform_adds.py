@@ -57,7 +57,10 @@ class UniformAdds:
         self._tried = 0
 
     def scan(self, data: bytes, at: int) -> FramedRun | None:
-        """Return the run of uniform XADDs that starts at ``at``; None if no run of sufficient length starts there."""
+        """Return the run of uniform XADDs that starts at ``at``.
+
+        Return None if no run of sufficient length starts there, or if this call is skipped after failed attempts.
+        """
         if self._rest:
             self._rest -= 1
             return None

@@ -1,8 +1,8 @@
-"""The keyspace as Redis commands that any Redis can load, for a base file of the log without an RDB preamble.
+"""The keyspace as commands that Redis 7.0 and later can load, for a base file of the log without an RDB preamble.
 
 The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, and their pending
-entries. Commands that only newer servers support are written only if needed: released entries at the end of
-their group, and idempotent producers at the end of the stream.
+entries. Commands that only newer servers support are written only if needed: for deadlines of hash fields, for released
+entries (at the end of their group), and for idempotent producers (at the end of the stream).
 
 No command sets the following state: pending records of deleted entries, a consumer's last-seen time, the IDs of deleted
 entries, and the boundaries of Redis's nodes. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
@@ -27,7 +27,7 @@ from engine.core.streams.pending import NOBODY
 from engine.core.streams.stream import Stream
 from engine.text import doubles
 
-#: Maximum fields or elements in one command.
+#: Maximum number of fields or elements in one command.
 _AT_ONCE = 64
 
 

@@ -3,7 +3,7 @@
 Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
 regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (string changed in place by APPEND or
 SETRANGE; ``raw`` in Redis), ``deque`` (list), ``Hash``, ``Members`` (set), ``SortedSet`` and ``Stream``. A numeric
-string is stored as text. A command that changes a value in place calls ``Database.touch`` afterwards.
+string is stored as text. A command that changes a value in place calls ``Database.touch`` or ``changed`` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number, such as
 the number of elements added to a list. A command that counts its changes itself passes 0.
@@ -180,7 +180,7 @@ class Database:
             yield key, self._table.value(key), self._expires.get(key)
 
     def streams(self) -> list[Stream]:
-        """Return all streams."""
+        """Return all streams, including those of due keys."""
         return [value for value in self._table.values if type(value) is Stream]
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
@@ -194,7 +194,7 @@ class Database:
         return following, keys
 
     def random_key(self) -> bytes | None:
-        """Return a random key, None if the database is empty."""
+        """Return a random key that is not due; None if there is no such key."""
         if self.changes.expiry_held_until > self.changes.now:
             live = self.keys()
             return live[self.changes.pick(len(live))] if live else None

@@ -129,7 +129,10 @@ def drawn_positions(size: int, count: int, pick: Callable[[int], int]) -> Iterat
 
 
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
-    """Yield the words in lists; the lists are shorter if the caller looks up each word in ``others`` more values."""
+    """Yield the words in lists.
+
+    ``others`` is the number of other values in which the caller looks up each word. The lists are shorter accordingly.
+    """
     size = max(_PART // (others + 1), 1)
     while part := list(islice(words, size)):
         yield part

@@ -52,7 +52,7 @@ def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
 
 
 def of_value(value: Any, samples: int = 0) -> int:
-    """Return the size of a value in bytes."""
+    """Return the size of a value in bytes. ``samples``: see ``of_key``."""
     if isinstance(value, Stream):
         return of_stream(value, samples)
     if isinstance(value, Hash):

@@ -1,8 +1,8 @@
 """Frozen copies of large hashes, sets and sorted sets at one moment, to be written to a file.
 
-A frozen value is read-only and has only the methods that are needed to write it. It consists of parts of a few thousand
-elements, which ``Freezing`` copies one after the other. If the source is about to change, the remaining parts are
-copied first. So freezing delays a command only if the command changes the value, and even then for less time than a
+A frozen value is read-only, and supports only the methods that are needed to write it. It consists of parts of a few
+thousand elements, which ``Freezing`` copies one after the other. If the source is about to change, the remaining parts
+are copied first. So freezing delays a command only if the command changes the value, and even then for less time than a
 mutable copy takes.
 """
 
@@ -117,7 +117,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """Freezes a large value in steps. After the last step, ``value`` equals the source before the first step."""
+    """Freezes a large value in steps. After the last step, ``value`` is as the source was before the first step."""
 
     __slots__ = ("_copying", "value")
 
@@ -150,7 +150,7 @@ class Freezing(Reading):
 _OVER = object()
 
 
-def let_go(value: Any) -> None:
+def empty_in_steps(value: Any) -> None:
     """Empty a frozen value in small steps, between which other threads can run. Other values are ignored."""
     if not isinstance(value, FrozenHash | FrozenMembers | FrozenSortedSet):
         return

@@ -167,5 +167,5 @@ Fields = Hash | LiveFields
 
 
 def live(fields: Hash, now: int) -> Fields:
-    """Return the hash itself, or a view without due fields if any are due at ``now``."""
+    """Return the hash itself, or a view without due fields if a field may be due at ``now``."""
     return fields if fields.next_deadline() > now else LiveFields(fields, now)

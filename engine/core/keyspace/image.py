@@ -21,7 +21,7 @@ from typing import Any
 
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.elements import Elements
-from engine.core.keyspace.frozen import AT_ONCE, LARGE, Freezing, let_go
+from engine.core.keyspace.frozen import AT_ONCE, LARGE, Freezing, empty_in_steps
 from engine.core.keyspace.key_table import KeyTable
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
@@ -36,7 +36,7 @@ _KEY_US = 0.2
 _DEADLINE_US = 0.4
 #: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
-#: Maximum number of keys that one call of ``_Walk.go_on`` examines.
+#: Maximum number of keys that one call of ``_Walk.advance`` examines.
 _NAMES = 500
 
 #: Keys, their values, and deadlines by key in milliseconds since the epoch.
@@ -92,7 +92,7 @@ class Image:
         for database in self.databases:
             while database.parts:
                 for value in database.parts.pop()[1]:
-                    let_go(value)
+                    empty_in_steps(value)
 
 
 def capture(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
@@ -126,17 +126,17 @@ class ImageBuilder:
     def finish(self) -> None:
         """Capture all remaining keys."""
         for walk in self._walks:
-            while not walk.is_over:
-                walk.go_on(_AT_ONCE)
+            while not walk.is_complete:
+                walk.advance(_AT_ONCE)
         self.cancel()
 
     def step(self) -> bool:
         """Capture more keys; return whether the image is complete. The databases are then no longer guarded."""
         left: float = _AT_ONCE
         for walk in self._walks:
-            while left > 0 and not walk.is_over:
-                left -= walk.go_on(left)
-        if all(walk.is_over for walk in self._walks):
+            while left > 0 and not walk.is_complete:
+                left -= walk.advance(left)
+        if all(walk.is_complete for walk in self._walks):
             self.cancel()
             return True
         if not self._guards:
@@ -201,11 +201,11 @@ class _Walk:
         self._left = 0
 
     @property
-    def is_over(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all keys have been captured."""
         return not self._left and not self._freezing
 
-    def go_on(self, most: float) -> float:
+    def advance(self, most: float) -> float:
         """Capture keys for about ``most`` microseconds; return an estimate of the microseconds that were needed."""
         if self._freezing:
             return self._freeze(most)
@@ -228,7 +228,7 @@ class _Walk:
         return work + _DEADLINE_US * (self.image.expiring - expiring)
 
     def _freeze(self, most: float) -> float:
-        """Continue copying large values for about ``most`` microseconds; return an estimate as ``go_on`` does."""
+        """Continue copying large values for about ``most`` microseconds; return an estimate as ``advance`` does."""
         work = 0.0
         while self._freezing and work < most:
             key = next(iter(self._freezing))

@@ -73,7 +73,7 @@ class Plain:
         return self.offsets[index] if index < len(self.offsets) else len(self.data)
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high) as one buffer: a copy if they are short or ``data`` can grow, else a view."""
+        """Return the frames [low, high) as one buffer: a view, or a copy if they are short or ``data`` can grow."""
         begin, end = self.offsets[low], self._end(high)
         if end - begin > _VIEW_BYTES and not isinstance(self.data, bytearray):
             return [memoryview(self.data)[begin:end]]

@@ -1,8 +1,8 @@
 """The pending entries list of a consumer group: for each entry its consumer, delivery time and delivery count.
 
-Records are stored in ID order in *blocks* of up to ``BLOCK`` records (``engine.core.streams.pending_block``). The
-records of one XREADGROUP differ only in their IDs, so their block stores the other values once: 16 bytes per record
-instead of 36. Finding a record takes two binary searches. A range is removed block by block.
+Records are stored in ID order in *blocks* of about ``BLOCK`` records at most (``engine.core.streams.pending_block``).
+The records of one XREADGROUP differ only in their IDs. A block of such records stores the other values once, and takes
+16 bytes per record instead of 36. Finding a record takes two binary searches. A range is removed block by block.
 
 Consumers are represented by numbers; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records
 released by XNACK. Only this module counts the records of each owner.

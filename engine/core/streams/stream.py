@@ -57,9 +57,9 @@ class Stream:
         self.length = 0
         #: The ID of the last added entry, or the ID set by XSETID.
         self.last_id = 0
-        #: The greatest deleted ID, 0 if nothing was deleted. Trimmed entries do not count.
+        #: The greatest deleted ID, or the ID set by XSETID; 0 if nothing was deleted. Trimmed entries do not count.
         self.max_deleted_id = 0
-        #: Total number of entries added, including deleted and trimmed ones.
+        #: Total number of entries added, including deleted and trimmed entries. XSETID can set another number.
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.storage = storage
@@ -212,7 +212,7 @@ class Stream:
         return Frames(len(parts), parts)
 
     def parts(self, low: int, high: int) -> list[Run]:
-        """Return (snapshot of a segment, i, j) for each segment of [low, high]; its entries [i, j), live or dead."""
+        """Return (segment, i, j) for each segment of [low, high]: a read-only snapshot, and entries, live or dead."""
         return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:

@@ -1,6 +1,6 @@
 """The packed encodings of Redis before 7.0, which newer servers still read: ziplists, zipmaps and intsets.
 
-Only intsets are still written.
+The engine writes only intsets.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
 #: The latest possible deadline of a field, in milliseconds since the epoch.
 _LAST_MOMENT = (1 << 63) - 1
-#: Keys per step.
+#: Number of keys read per step.
 _KEYS = 64
 #: Maximum number of auxiliary fields in ``Summary.about``.
 _MOST_ABOUT = 64

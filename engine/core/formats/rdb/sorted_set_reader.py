@@ -22,7 +22,7 @@ _Scored = tuple[bytes, float]
 _SCORE = struct.Struct("<d")
 #: Byte in place of the length of a score's text -> the special score.
 _NAMED_SCORES = {254: math.inf, 255: -math.inf}
-#: Members added per step.
+#: Number of members added per step.
 _PUT = 256
 
 

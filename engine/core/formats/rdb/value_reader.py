@@ -43,7 +43,7 @@ from engine.settings.config import Config
 
 #: Types that occur only in files of Redis, or only in files of Valkey.
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
-#: Elements per step if the elements are already in memory.
+#: Number of elements added to a value per step, after all have been read.
 _IN_MEMORY = 1024
 #: Opcode of the end of a module's value.
 _MODULE_END = 0

@@ -40,7 +40,8 @@ from engine.text import doubles
 
 #: The first file version in which sets are written as listpacks.
 _SET_LISTPACK_SINCE = 11
-#: Approximate size of a list node in DUMP's encoding, in bytes; longer elements have nodes of their own.
+#: Approximate size in bytes of a list node in DUMP's encoding (longer elements have nodes of their own), and of a piece
+#: of strings in other encodings.
 _NODE_BYTES = 4096
 _SCORE = struct.Struct("<d")
 _DEADLINE = struct.Struct("<q")

@@ -1,4 +1,4 @@
-"""The codecs of cold segments. Each chunk is compressed separately, so it can be read without the others.
+"""The codecs of cold segments. Each chunk is compressed separately, so it can be read without the other chunks.
 
 The package ``zstandard`` compresses all chunks in one call, without the GIL, and keeps the compressor's state between
 chunks. Arrow's zstd creates a new state for each chunk, which takes longer than compressing the chunk. The reason is

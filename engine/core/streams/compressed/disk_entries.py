@@ -1,9 +1,9 @@
 """Stored entries: packed entries whose bytes are on disk and are read on demand.
 
-Memory holds only the location of the bytes (a ``Place``, provided by the shell), the number of entries, and the last
-ID. A read loads all entries of the segment, compressed and with their index (``Packed``). The cache keeps the loaded
-entries for a while, together with data decompressed from them. Every load is verified: damaged bytes raise
-``UnreadableError`` and are never returned as entries.
+Memory holds only the location of the bytes (a ``Place``, provided by the shell), the number of entries, the size of
+their frames, and the last ID. A read loads all entries of the segment, compressed and with their index (``Packed``).
+The cache keeps the loaded entries for a while, together with data decompressed from them. Every load is verified:
+damaged bytes raise ``UnreadableError`` and are never returned as entries.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Place(Protocol):
     """Location of the bytes of stored entries."""
 
     def read(self) -> bytes:
-        """Read and verify the bytes. Raises an UnreadableError that names the location."""
+        """Read and verify the bytes. If this fails, raise an UnreadableError that names the location."""
 
 
 class Stored:
@@ -75,7 +75,7 @@ class Stored:
         return 0 if packed is None else len(packed.blob) + packed.cached_bytes
 
     def packed(self) -> Packed:
-        """Return the packed entries, from the cache or the disk. Raises UnreadableError if the disk read fails."""
+        """Return the packed entries, from the cache or the disk. Raises UnreadableError as ``Place.read`` does."""
         found: Packed | None = self.cache.block(self.number)
         if found is None:
             data = self.place.read()
@@ -112,7 +112,7 @@ class Stored:
         return self.packed().pairs(low, high)
 
     def columns(self, low: int, high: int) -> EntryBatch | None:
-        """Return the fields of the entries [low, high) as columns; None if stored as frames. Needs low < high."""
+        """Return the fields of the entries [low, high) (at least one) as columns; None if stored as frames."""
         return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:

@@ -168,7 +168,7 @@ class PackedColumns(Packed):
         raise OSError("a compressed chunk is damaged: its values do not match their lengths")
 
     def columns(self, low: int, high: int) -> EntryBatch | None:
-        """Return the fields of the entries [low, high) as columns, without building frames. Needs low < high."""
+        """Return the fields of the entries [low, high) (at least one) as columns, without building frames."""
         names = self._head.names
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         table: list[Lengths] = []

@@ -29,13 +29,13 @@ Owner = Group | Consumer
 class Kind(NamedTuple):
     """Functions that write and read values of one kind in each format."""
 
-    #: In a snapshot: a number or a text.
+    #: To and from the value in a snapshot: a number or a text.
     plain: Callable[[int], Any]
     parse: Callable[[Any], int]
-    #: In an RDB encoding.
+    #: To and from the bytes in an RDB encoding.
     packed: Callable[[int], bytes]
     load: Callable[[Reader], int]
-    #: In a command.
+    #: To the word in a command.
     word: Callable[[int], bytes]
 
 

@@ -44,7 +44,7 @@ Defaults = Callable[[], tuple[int, int]]
 def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps[Stream]:
     """Read a stream's value into the empty ``stream``, and return it.
 
-    ``defaults`` returns the server's limits for idempotent producers: duration, maximum IDs.
+    ``defaults`` returns the server's limits for idempotent producers: seconds and maximum number of IDs.
     """
     left = yield from whole(reader, reader.length)
     while left:

@@ -84,11 +84,11 @@ class UniformNodes:
         self.are = np.zeros(len(nodes), np.bool_)
         #: For each entry of uniform nodes, the offsets of its elements.
         self._rows = np.zeros((0, 0), np.int64)
-        #: For each of these entries, the index of its node.
+        #: For each entry of uniform nodes, the index of its node.
         self._node_of = np.zeros(0, np.int64)
-        #: For each of these entries, the milliseconds of its ID.
+        #: For each entry of uniform nodes, the milliseconds of its ID.
         self._ms = np.zeros(0, np.uint64)
-        #: For each of these entries, the sequence number of its ID.
+        #: For each entry of uniform nodes, the sequence number of its ID.
         self._seq = np.zeros(0, np.uint64)
 
     def find(self, keys: Sequence[bytes]) -> Steps[None]:
