@@ -1,9 +1,9 @@
 -- Lua's standard functions and libraries in the form offered to scripts.
 --
--- The chunk receives the sandbox's kit and returns the table of globals. Functions that bypass metatables are replaced
--- with versions that handle the read-only tables. Functions that load code refuse bytecode, and give the code the
--- sandbox's globals. math.random uses the same generator as Redis, so a script that sets the seed draws the same
--- numbers.
+-- The chunk receives `kit` (functions of the sandbox) and returns the table of globals. Functions that bypass
+-- metatables are replaced with versions that handle the read-only tables. Functions that load code refuse bytecode, and
+-- give the code the sandbox's globals. math.random uses the same generator as Redis, so a script that sets the seed draws the
+-- same numbers as in Redis.
 
 local kit = ...
 local OUT_OF_MEMORY = "not enough memory"
@@ -94,7 +94,8 @@ local function as_place(number)
     local at = (number < 0 and ceil or floor)(number) % 2 ^ 32
     return at < 2 ^ 31 and at or at - 2 ^ 32
 end
--- If the position is below this number, elements are moved in Lua: in C, where no hook runs, the move could take minutes.
+-- If the position is below this number, elements are moved in Lua: in C, where no hook runs, the move could take
+-- minutes.
 local FAR_BELOW = -10000
 -- Moving one element counts as much work as processing this many bytes of a long string.
 local ELEMENT = 16
@@ -237,7 +238,8 @@ for _, name in pairs({ "lower", "upper", "reverse" }) do
         return (made(text))
     end
 end
--- Matching is recursive in C for each part of a pattern, so a long pattern could overflow the C stack.
+-- Longer patterns with special characters are refused: matching is recursive in C for each item of a pattern, and could
+-- overflow the C stack.
 local LONG_PATTERN, SPECIAL = 10000, "[%^%$%*%+%?%.%(%[%%%-]"
 local is_text = { string = true, number = true }
 -- Wraps a function that gsub calls for replacements. Its own errors keep their position. Invalid results are reported

@@ -1,4 +1,5 @@
--- bit: bitwise operations on 32-bit integers. The chunk receives the sandbox's kit and returns the library's table.
+-- bit: bitwise operations on 32-bit integers. The chunk receives `kit` (functions of the sandbox) and returns the
+-- library's table.
 
 local kit = ...
 local expected = kit.expected

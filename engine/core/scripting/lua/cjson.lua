@@ -1,7 +1,8 @@
 -- cjson: JSON for scripts, with the limits, options and error texts of Redis's cjson.
 --
--- The chunk receives the sandbox's kit and returns the library's table. Decoding is one scan: `value` parses the value
--- at a position, and returns it with the position after it. An unexpected token is identified only for the error text.
+-- The chunk receives `kit` (functions of the sandbox) and returns the library's table. Decoding is one scan: `value`
+-- parses the value at a position, and returns it with the position after it. An unexpected token is identified only for
+-- the error text.
 
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit

@@ -1,4 +1,5 @@
--- cmsgpack: MessagePack for scripts. The chunk receives the sandbox's kit and returns the library's table.
+-- cmsgpack: MessagePack for scripts. The chunk receives `kit` (functions of the sandbox) and returns the
+-- library's table.
 
 local kit = ...
 local fail, bad_argument, expected, behind = kit.fail, kit.bad_argument, kit.expected, kit.behind

@@ -14,7 +14,8 @@ local function word(n)
     return char(floor(n / 16777216) % 256, floor(n / 65536) % 256, floor(n / 256) % 256, n % 256)
 end
 
--- Returns the lowest `size` bytes of an integer. Beyond eight bytes, even negative integers are padded with zeros.
+-- Returns the lowest `size` bytes of an integer. If `size` exceeds eight, zeros are added in front,
+-- even for a negative integer.
 local function integer(high, low, size)
     if size == 1 then return char(low % 256) end
     if size == 2 then return char(floor(low / 256) % 256, low % 256) end
@@ -31,7 +32,8 @@ local function halves(text)
     return high, low
 end
 
--- Returns the bytes of a double (width 8) or float (width 4), and whether they are exact. Other numbers are rounded.
+-- Returns the bytes of a number as a double (width 8) or float (width 4), rounded if necessary, and whether they are
+-- exact.
 local function float(n, width)
     local mantissa, top = MANTISSA[width], TOP[width]
     local sign, e, m, exact = 0, top, 0, true
@@ -61,7 +63,7 @@ local function float(n, width)
     return word(head * 1048576 + floor(m / WORD)) .. word(m % WORD), exact
 end
 
--- Returns the number with the bytes in these halves. A float uses only `low`.
+-- Returns the number with the bytes in these halves. The bytes of a float (width 4) are in `low`.
 local function from_float(high, low, width)
     local mantissa, top = MANTISSA[width], TOP[width]
     if width == 4 then high = low end

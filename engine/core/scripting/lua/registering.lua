@@ -1,7 +1,8 @@
 -- `redis.register_function`, with which a library's code registers its functions while it is loaded.
 --
--- The chunk receives the sandbox's kit. It returns `register_function`; `begin`, which starts a list of registered
--- functions; and `over`, which ends and returns that list: name, callback, description and flags of each function.
+-- The chunk receives `kit` (functions of the sandbox). It returns `register_function`; `begin`, which starts a list of
+-- registered functions; and `finish`, which ends and returns the list: name, callback, description and flags of each
+-- function.
 
 local kit = ...
 local behind = kit.behind
@@ -80,7 +81,7 @@ end
 
 return { register_function = register_function,
     begin = function() loading = {} end,
-    over = function()
+    finish = function()
         local found = loading
         loading = nil
         return found

@@ -1,7 +1,7 @@
 -- Replies: the encoding of a script's result as bytes of the protocol.
 --
--- The chunk receives the sandbox's kit. It returns `encoder`, which creates a function that appends encoded values to a
--- list, and `line`, which replaces line breaks in a string with spaces.
+-- The chunk receives `kit` (functions of the sandbox). It returns `encoder`, which creates a function that appends
+-- encoded values to a list, and `line`, which replaces line breaks in a string with spaces.
 
 local kit = ...
 local behind, shown_double = kit.behind, kit.shown_double

@@ -215,6 +215,7 @@ end
 -- -- the libraries ---------------------------------------------------------------------------------------------------
 
 local G
+-- The functions and values of this chunk that the other chunks use.
 local kit = { where = where, fail = fail, bad_argument = bad_argument, expected = expected, unfit = unfit,
     null = null, behind = behind, READONLY = READONLY, fixed = fixed, readonly = readonly, shown_double = shown_double,
     work = work, sandboxed = function(chunk) return setfenv(chunk, G) end }
@@ -335,7 +336,7 @@ local function outcome(proto, ok, value)
         ok, value = pcall(encoded, proto, value)
         if ok and not killed then return BYTES, value end
     end
-    -- The killed script may have succeeded: its last call, such as pcall, can have caught the error.
+    -- A killed script fails even if its last call, such as pcall, has caught the error.
     if ok then value = killed end
     -- Lua calls no handler for an out-of-memory error, and there is no memory for a table.
     if type(value) ~= "table" then return NO_MEMORY, nil end
@@ -357,7 +358,7 @@ local function arguments(count, ...)
 end
 
 local api = { chance = kit.chance, draw_from = kit.draw_from }
--- Faster than lupa's table_from.
+-- Returns its arguments as a table. lupa's table_from is slower.
 function api.pack(...) return { ... } end
 function api.compile(name, text)
     local chunk, e = loadstring(text, "@user_script")
@@ -406,7 +407,7 @@ function api.load(text)
     setfenv(chunk, library_G)
     begin()
     local ok, failure = xpcall(chunk, on_error)
-    loaded, is_loading = registering.over(), false
+    loaded, is_loading = registering.finish(), false
     if not ok then return 2, type(failure) == "table" and failure.err or OUT_OF_MEMORY end
     local out = {}
     for i = 1, #loaded, 4 do

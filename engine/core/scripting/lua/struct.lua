@@ -1,5 +1,5 @@
--- struct: conversion of values to and from binary strings. The chunk receives the sandbox's kit and returns the
--- library's table.
+-- struct: conversion of values to and from binary strings. The chunk receives `kit` (functions of the
+-- sandbox) and returns the library's table.
 
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
@@ -54,8 +54,8 @@ local function take_number(n, name, value)
 end
 local function integer(value, size)
     value = value < 0 and ceil(value) or floor(value)
-    -- As in C, numbers that fit only an unsigned integer wrap around. Larger numbers become 0; smaller ones and NaN
-    -- become the minimum.
+    -- As in C, numbers that fit only an unsigned integer wrap around. Numbers above the unsigned range become 0.
+    -- Numbers below the signed range and NaN become the minimum.
     if value ~= value or value < -9223372036854775808 then
         value = -9223372036854775808
     elseif value >= 18446744073709551616 then
