@@ -53,7 +53,7 @@ class Replies(Protocol):
     """Holds replies back until the log contains their effects."""
 
     def hold(self) -> None:
-        """Hold everything back until the end of this event-loop iteration."""
+        """Hold all replies until the end of this event-loop iteration."""
 
     def hold_if_crowded(self) -> bool:
         """Hold replies if most of them wait for the end of the iteration anyway; return whether replies are held."""

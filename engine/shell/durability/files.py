@@ -1,4 +1,4 @@
-"""All disk calls of durability, and nothing else: the layer in which tests inject faults.
+"""Disk calls of durability, and nothing else: the layer in which tests inject faults.
 
 Callers hold descriptors and paths, decide when to write, and handle errors. Each method is one step that can fail or be
 the last one before a crash, so that tests can simulate a crash between any two steps.

@@ -2,8 +2,8 @@
 
 ``save-format`` selects the file's format. An RDB file (``dbfilename``, in the version ``rdb-version``) can also be
 loaded by Redis. A snapshot in the engine's own format, next to it (``dump.psb``), is much quicker to read and write.
-The first bytes of a file, not its name, determine its format. If both exist, startup loads the file that contains the
-later timestamp.
+The first bytes of a file, not its name, determine its format. If there is a file for each format, startup loads the
+file that contains the later timestamp.
 
 The states of a background save are in `engine.shell.durability.states.save`.
 """

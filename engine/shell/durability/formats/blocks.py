@@ -73,8 +73,9 @@ class Piece:
 
 
 def pieces(data: memoryview) -> Iterator[Piece]:
-    """Yield the parts of a file that contain commands, in order, without comment lines and the heads of blocks. Raise
-    at the first damage or torn end.
+    """Yield the parts of a file that contain commands, in order, without comment lines and the heads of blocks.
+
+    Raises DamagedError at the first damage, and TornError if the file ends within a head or block.
 
     A piece without a head extends to the end of the file. Its reader finds where the commands end, and calls
     `pieces_from` with that offset.

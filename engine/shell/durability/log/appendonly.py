@@ -51,7 +51,7 @@ _TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
 class AppendOnly:
-    """The append-only file called ``name`` in ``directory``."""
+    """Files of one append-only log, in ``directory``. Their names start with ``name``."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class AppendOnly:
                 raise LoadError(path, error.offset, str(error)) from None
             return True
         if self._temporary_manifest.name in names:
-            # The first manifest was being made: these files were never in use.
+            # The first manifest was being made, so no file of the directory was ever in use.
             return False
         left = self._unlisted(names)
         if left:

@@ -1,7 +1,7 @@
 """Rewriting the log: an image of the keyspace becomes its new base, followed by later effects.
 
-This module runs the attempts, and tells whether one is due; `engine.shell.durability.disk` decides when one starts, and
-`engine.shell.durability.log.appendonly` replaces the files. The states are in
+This module runs the rewrites, and reports whether one is due. `engine.shell.durability.disk` decides when a rewrite
+starts, and `engine.shell.durability.log.appendonly` replaces the files. The states are in
 `engine.shell.durability.states.rewrite`.
 """
 
@@ -54,7 +54,7 @@ class Rewrites:
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
-        #: Called with whether a background rewrite succeeded, at its end; not called if it was abandoned.
+        #: Called at the end of a background rewrite that was not abandoned, with whether it succeeded.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
         #: Start of the last rewrite, by ``clock``.
         self._began = 0.0
@@ -83,8 +83,8 @@ class Rewrites:
         return self._clock() >= self._retry_at
 
     def is_prepared(self) -> bool:
-        """Return whether a rewrite may start, because its first fsync will be short or enough checks have passed. Call
-        this repeatedly until it returns True.
+        """Return whether a rewrite may start: its first fsync will be short, or this was called `_MAX_CHECKS` times
+        before. Call this repeatedly until it returns True.
         """
         if not self._log.is_nearly_synced() and self._checks < _MAX_CHECKS:
             self._checks += 1

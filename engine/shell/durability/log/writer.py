@@ -29,7 +29,7 @@ _SECOND = 1.0
 _LONGEST_WAIT = 2.0
 #: Maximum number of unsynced bytes for an fsync that counts as short.
 _SHORT_SYNC = 1 << 20
-# Global names, because looking up an Enum member is slow, and `Log.flush` is called in every event-loop iteration.
+# Global names, because looking up an Enum member is slow, and `Log.flush` is called in each iteration with effects.
 _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
@@ -82,7 +82,7 @@ class Log:
 
     @property
     def trouble(self) -> str:
-        """Reason why effects cannot be written; empty if they can."""
+        """Reason why effects cannot be written; empty if they can be written."""
         if self._file.state in (_HELD_UP, LogFile.BROKEN):
             return str(self.error and (self.error.strerror or self.error))
         return ""
@@ -140,7 +140,7 @@ class Log:
         return True
 
     def is_nearly_synced(self) -> bool:
-        """Return whether an fsync of the file would be short. If not, one is started in a thread."""
+        """Return whether an fsync of the file would be short. If it would be long, start one in a thread."""
         if self._file.state is not _OPEN:
             return True
         if not self._syncing and self.written - self.synced > _SHORT_SYNC:

@@ -220,7 +220,7 @@ class SegmentFiles:
         try:
             write_all(self._files, fd, [header(number)])
             file = SegmentFile(self._files, path, number, HEADER_SIZE, self._open_files)
-            # An open file can be read even after another program has removed it.
+            # Open the file now: it can then be read even after another program has removed it.
             file.open()
         except OSError:
             self._files.close(fd)
@@ -379,7 +379,9 @@ class SegmentFiles:
         self._note(place)
 
     def held_by(self, folder: Path) -> int:
-        """Return the size in bytes of files without live records that only documents in a folder refer to."""
+        """Return the total size in bytes of the files that only documents in a folder, and no segments in memory, refer
+        to.
+        """
         self._untrack_dropped()
         named = self.documents.named_only_in(folder)
         return sum(
