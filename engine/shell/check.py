@@ -8,8 +8,8 @@ segment files (``stream-storage disk``), every referenced record is read. If PAT
 by record from its start.
 
 Nothing is changed without ``--fix``. With ``--fix``, a damaged log is truncated at its last good position. Before a
-file changes, it is copied to ``NAME.backup-1`` (or the next free number). Files of the log after the damaged one are
-renamed in the same way. Snapshots and RDB files cannot be truncated.
+file changes, it is copied to ``NAME.backup-1`` (or the next free number). Files of the log after the damaged file are
+renamed to such backup names. Snapshots and RDB files cannot be truncated.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ usage: python -m engine check PATH [--fix]
 
 PATH is a snapshot, an RDB file, a segment file, a file of an append-only log, its manifest, its directory, or a data
 directory.
-Reports what PATH contains, the byte where it is damaged, and the loss if it is truncated there. --fix truncates the
-damaged file, and keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a
-running engine writes to.
+The check reports what PATH contains, the byte at which it is damaged, and what truncation at that byte would lose.
+--fix truncates a damaged file of a log, and keeps a copy of each file that it changes. Other files are never changed.
+Do not check files that a running engine writes to.
 Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
 """
 #: Number of databases in which a log is loaded. A real configuration has fewer.

@@ -1,6 +1,6 @@
 """Cold packer: compresses cold segments in a thread and, if streams are stored on disk, has them written there.
 
-A segment is cold once it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
+A segment is cold when it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
 compress them while commands run. The compressor releases the GIL, and the thread does nothing but compress. The event
 loop does the rest, a fifth of the work: it first builds the index, and afterwards installs the result unless the
 segment was replaced meanwhile.

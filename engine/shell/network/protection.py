@@ -9,7 +9,7 @@ from engine.settings.config import Config
 
 
 def is_local(peer: Any) -> bool:
-    """Return whether a client, by its transport's peer name, is on this machine: on loopback, or on a Unix socket."""
+    """Return whether the client with this peer name is on this machine: on loopback, or on a Unix socket."""
     if not isinstance(peer, tuple):
         return True
     host = str(peer[0]).removeprefix("::ffff:")

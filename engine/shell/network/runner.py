@@ -47,7 +47,7 @@ _SHARE_US = 2000
 _CHECK_EVERY = 63
 #: Bytes of replies above which they are sent before all commands have run, to notice clients that do not read them.
 _FLUSH_BYTES = 256 * 1024
-#: Seconds after which a command that runs in steps checks whether CLIENT PAUSE has ended.
+#: Seconds after which a command that runs in steps checks whether a pause has ended.
 _PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
@@ -245,7 +245,9 @@ class Runner:
         return False
 
     def _has_used_its_share(self, connection: Connection, out: Out, began: int) -> bool:
-        """Return whether other clients come first: this client does not read its replies, or has used up its share."""
+        """Return whether the client's next command must wait: the client does not read its replies, or has used up its
+        share.
+        """
         if sum(map(len, out)) > _FLUSH_BYTES:
             self.delivery.flush(connection, out[:])
             out.clear()
@@ -431,7 +433,7 @@ class Runner:
             self.watchdog.note_work(began, b"freeing deleted data")
 
     def tick(self) -> None:
-        """Run the periodic work of each second."""
+        """Run the periodic work, once per second."""
         if self.failed:
             return
         if not self.core.is_busy:
@@ -452,7 +454,7 @@ def _append(messages: Iterable[Reply], session: Session, out: Out) -> None:
 
 
 def _filter_reply(session: Session, reply: Reply) -> Reply:
-    """Return the reply as CLIENT REPLY filters it."""
+    """Return the reply, or NO_REPLY if CLIENT REPLY suppresses it."""
     if session.reply_mode == "skip":
         session.reply_mode = "on"
         return NO_REPLY

@@ -229,7 +229,7 @@ class Server:
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
         if self.core.is_busy:
-            # The writes of a partly run script must not be saved.
+            # Wait for the end of the script, because its writes so far must not be saved.
             LOG.warning("%s: shutting down when the running script has ended", name)
             self.core.scripts.end_soon()
             self._loop.call_later(_BUSY_S, self._signalled, number)

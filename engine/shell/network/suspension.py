@@ -37,12 +37,12 @@ class Suspension:
         self._error: BaseException | None = None
 
     def run(self, work: Callable[[], Reply]) -> Reply:
-        """Run ``work``, after the previous work is finished."""
+        """Run ``work`` until it ends or pauses; return its reply, or SUSPENDED. The previous work must have ended."""
         self._work = work
         return self.resume()
 
     def resume(self) -> Reply:
-        """Resume suspended work."""
+        """Resume the suspended work until it ends or pauses; return its reply, or SUSPENDED."""
         self._stack.switch()
         if self._error is not None:
             error, self._error = self._error, None

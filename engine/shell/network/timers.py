@@ -1,4 +1,4 @@
-"""Timers for the core: waking blocked clients, expiring keys, ending CLIENT PAUSE.
+"""Timers for the core: waking blocked clients, expiring keys, ending pauses (such as CLIENT PAUSE).
 
 The core reports when something is due; this module sets event-loop timers and calls the core at that time. Times of the
 core are milliseconds since the epoch.

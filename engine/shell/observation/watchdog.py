@@ -51,7 +51,7 @@ class Watchdog:
         self._left_out = 0
 
     def note_work(self, began_us: int, done: bytes | list[list[bytes]], event: bytes = b"command") -> None:
-        """Report work from ``began_us`` until now. ``done``: commands, or a text about other work."""
+        """Report work from ``began_us`` until now. ``done``: the commands that ran, or a text about the work."""
         spent = now_us() - began_us
         self._open(began_us)
         if spent > self._longest.microseconds:

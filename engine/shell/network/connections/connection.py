@@ -1,8 +1,8 @@
 """One client's socket: parsing of commands, sending of replies, and flow control in both directions.
 
 It owns the buffers, and the reasons why a client's commands do not run: a blocking command, a command that runs in
-steps, CLIENT PAUSE, unread replies, or a used-up share of this event-loop iteration. It does not depend on what a
-command does: a `CommandRunner` runs the commands, and sends their replies through the connection.
+steps, a pause (such as CLIENT PAUSE), unread replies, or a used-up share of this event-loop iteration. It does not
+depend on what a command does: a `CommandRunner` runs the commands, and sends their replies through the connection.
 
 A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. While the
 client has too many unread bytes, the next piece is not made. The client's next command, and everything else sent to
@@ -34,7 +34,8 @@ from engine.wire.bulk import AddRun, Scanner, next_start
 from engine.wire.encode import Out, encoded
 from engine.wire.parser import RequestParser
 
-#: Maximum total size of replies that are joined into one buffer. If they are larger, only short buffers are joined.
+#: Maximum total size in bytes of replies that are joined into one buffer. Of larger replies, only short buffers are
+#: joined.
 _COPY_LIMIT = 64 * 1024
 #: Offset before which the second command of an input cannot have its name.
 _SECOND_NAME = 20
@@ -124,7 +125,7 @@ class Connection(asyncio.Protocol):
         self.backlog_size = 0
         #: Recognises this client's pipelines of XADDs.
         self.scanner = Scanner()
-        #: Whether CLIENT PAUSE holds the client's next command back.
+        #: Whether a pause (CLIENT PAUSE, a failover or a shutdown) holds the client's next command back.
         self.held_back = False
         #: Whether the client has too many unread replies, so that its next command waits.
         self.slow = False
@@ -136,7 +137,8 @@ class Connection(asyncio.Protocol):
         self.stepping = False
         #: Timer of the client's blocking command.
         self.timer: asyncio.TimerHandle | None = None
-        #: Time in milliseconds at which the unread replies exceeded the soft limit; 0 if they are below it.
+        #: Time in milliseconds since the epoch at which the unread replies reached the soft limit; 0 if they are below
+        #: the limit.
         self.over_soft_since = 0
         #: Replies that wait for the end of the event-loop iteration.
         self.held: Out = []
@@ -446,7 +448,7 @@ class Connection(asyncio.Protocol):
         return Buffers(waiting, replies, self.held_back, self.received, self.sent)
 
     def fail(self, error: bytes) -> None:
-        """Reply to an invalid request with an error, and close the connection."""
+        """Send an error, and close the connection."""
         self.send([encoded(CommandError(error))])
         self.close()
 
