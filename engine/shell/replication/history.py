@@ -47,7 +47,7 @@ class History:
         self.second_id = NO_ID
         #: Number of the first byte that the previous ID does not cover; -1 if there is no previous ID.
         self.second_offset = -1
-        #: Total bytes fed.
+        #: Number of bytes in the history so far.
         self.offset = 0
         self.size = size
         #: Whether the last bytes are kept (the backlog).
@@ -115,7 +115,7 @@ class History:
         return known and self.keeps and self.first <= offset <= self.offset + 1
 
     def since(self, offset: int) -> list[bytes]:
-        """Return the bytes from ``offset`` on, for which `covers` must be true."""
+        """Return the bytes from ``offset`` on. `covers` must be true for this offset."""
         wanted = self.offset + 1 - offset
         found: list[bytes] = []
         for block in (*reversed(self._young), *reversed(self._blocks)):
@@ -127,7 +127,7 @@ class History:
         return found
 
     def lead(self) -> None:
-        """Continue as a master: draw a new ID, and keep the current one as the second, valid up to here."""
+        """Continue as a master: draw a new ID, and keep the current ID as the second ID, valid up to this offset."""
         self.second_id, self.second_offset = self.id, self.offset + 1
         self.id = self._draw_id()
 

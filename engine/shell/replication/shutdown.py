@@ -4,8 +4,8 @@
     NONE ───────────> WAITING ──────────────────────────────> NONE
 
 WAITING ends when all replicas have acknowledged everything, after ``shutdown-timeout``, by SHUTDOWN NOW, or by SHUTDOWN
-ABORT. Except after ABORT, the data is then saved, unless SHUTDOWN NOSAVE was called, and the process exits. If saving
-fails, the server continues.
+ABORT. After ABORT, the server continues. Otherwise unsaved data is saved, unless SHUTDOWN NOSAVE was called, and the
+process exits. If saving fails, the server continues, unless SHUTDOWN FORCE was called.
 """
 
 from __future__ import annotations

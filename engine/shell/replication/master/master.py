@@ -317,7 +317,7 @@ class Master:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Run the periodic work of each second."""
+        """Run the periodic work, once per second."""
         now, config = time.monotonic(), self._core.config
         timeout = config.integer("repl-timeout")
         for replica in list(self._roster.all.values()):

@@ -38,7 +38,7 @@ class Roster:
         return [[host.encode(), b"%d" % port, b"%d" % offset] for host, port, offset in rows]
 
     def lines(self, now: float) -> list[tuple[str, Any]]:
-        """Return INFO's lines: the number of replicas, then one line each."""
+        """Return INFO's lines: the number of replicas, then a line for each replica."""
         known = [replica for replica in self.all.values() if replica.state is not Sync.SERVED]
         each = [(f"slave{number}", replica.described(now)) for number, replica in enumerate(known)]
         return [("connected_slaves", len(known)), *each]

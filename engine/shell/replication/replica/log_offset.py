@@ -9,7 +9,8 @@ class LogOffset:
     """Position of one replica's log in its master's stream. Offsets are those of the history, in bytes."""
 
     def __init__(self) -> None:
-        #: Stream handed to the log but not known to be on disk: (offset in the log, offset in the history), in order.
+        #: Positions up to which the stream was passed to the log, and which are not known to be on disk, in order. Each
+        #: is (offset in the log, offset in the history).
         self._waiting: list[tuple[int, int]] = []
         #: Offset known to be on disk; -1 if there is none.
         self._on_disk = -1
@@ -20,11 +21,11 @@ class LogOffset:
         self._on_disk = -1
 
     def clear(self) -> None:
-        """Reset the pending offsets: the link is a new one."""
+        """Drop the positions that are not known to be on disk: the link is new."""
         self._waiting.clear()
 
     def note(self, durability: Durability, offset: int) -> None:
-        """Record that the stream up to ``offset`` has been handed to the log."""
+        """Record that the stream up to ``offset`` has been passed to the log."""
         if durability.logging and (not self._waiting or self._waiting[-1][1] != offset):
             self._waiting.append((durability.log_offset(), offset))
 

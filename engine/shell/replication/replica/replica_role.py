@@ -91,7 +91,7 @@ class ReplicaRole:
         self._lines = b""
         #: The full synchronisation in progress, if any.
         self._sync: FullSync | None = None
-        #: The application of the stream after the full synchronisation, if any.
+        #: Applies the master's stream; None if the stream is not being received.
         self._applying: Applier | None = None
         #: Database selected for the master's next command, while there is no link.
         self._db = 0
