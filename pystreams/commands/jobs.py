@@ -24,13 +24,12 @@ from streamclient.errors import PystreamsError
 
 _PACKAGE = Path(__file__).parents[1]
 _SECRETS = {"user": USER, "password": PASSWORD}  # secrets of a profile, which must not become arguments
-_KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
 def _directory(kind: str, beside: str) -> Path:
-    """Return the directory of files of a kind: inside the package in a wheel, or next to the package in a checkout.
+    """Return the directory of the jobs' scripts or examples: in a wheel inside the package, in a checkout next to it.
 
-    `beside`: name of the directory in a checkout.
+    `kind`: name of the directory in a wheel, "scripts" or "conf". `beside`: name of the directory in a checkout.
     """
     inside = _PACKAGE / "jobs" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / beside
@@ -96,7 +95,7 @@ def path(run: Run, name: str, example: bool) -> None:
 def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: tuple[str, ...]) -> None:
     """Run a job with spark-submit. Arguments after the job's name are passed to the job.
 
-    The job uses the server that --url, --profile or --option name before 'jobs', unless the job's own flags name
+    The job uses the server that is named before 'jobs' (--url, --profile, --option), unless the job's own flags name
     another server.
     """
     if helps or name is None:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def matching(run: Run, word: str) -> Iterable[bytes]:
-    """Return the streams that match a glob, or the existing stream of that name. Raises NO_SUCH_STREAM."""
+    """Return the names of the streams that match a glob, or the name of an existing stream. Raises NO_SUCH_STREAM."""
     name = names.from_shell(word)
     if is_glob(word):
         return inventory.scan(run.connection, name)
@@ -37,8 +37,8 @@ def no_more_than(limit: int, things: str, found: Iterable[T]) -> list[T]:
 def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> list[Group]:
     """Return the groups of the selected streams, ordered by stream and name, with their consumers.
 
-    `stream`: a name or a glob. `groups`: names or globs; all groups if empty. Raises NO_SUCH_STREAM, NO_SUCH_GROUP if
-    no stream has a group of that name, and TOO_MANY.
+    `stream`: a name or a glob. `groups`: names or globs; all groups if empty. Raises NO_SUCH_STREAM and TOO_MANY, and
+    NO_SUCH_GROUP if no selected stream has a group of one of the names.
     """
     exact = {name for name in groups if not is_glob(names.to_shell(name))}
     patterns = [globs.pattern(name) for name in groups if name not in exact]

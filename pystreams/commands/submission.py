@@ -45,7 +45,7 @@ _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() fo
 
 
 def spark_submit() -> str:
-    """Return spark-submit next to this Python, in SPARK_HOME, on PATH, or in the installed pyspark."""
+    """Return the path of spark-submit: next to this Python, in SPARK_HOME, on PATH, or in the installed pyspark."""
     spec = importlib.util.find_spec("pyspark")
     directories = [Path(sys.executable).parent]
     if os.environ.get("SPARK_HOME"):
@@ -58,7 +58,7 @@ def spark_submit() -> str:
 
 
 def java_home(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return JAVA_HOME for spark-submit, or nothing if that variable or PATH already has Java. Raises NO_JAVA."""
+    """Return the variable JAVA_HOME for spark-submit; empty if JAVA_HOME or PATH already names Java. Raises NO_JAVA."""
     given = environment.get("JAVA_HOME")
     if given:
         if not (Path(given) / "bin" / "java").exists():

@@ -31,7 +31,7 @@ from streamclient.errors import error as client_error
 from streamclient.reply_maps import pairs
 from streamwire.stream_id import StreamId
 
-_COMPLETIONS = 50  # maximum number of names from the server that a shell offers
+_COMPLETIONS = 50  # maximum number of names that a shell completion offers
 _NAMED = 5  # maximum number of streams that a warning names
 
 
@@ -226,7 +226,7 @@ def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option --limit to a verb that changes all matches: more matches than the limit are an error."""
-    text = "Maximum number of matches; more are an error. 0 for no limit."
+    text = "Maximum number of matches; more matches are an error. 0 for no limit."
     return click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help=text)(function)
 
 

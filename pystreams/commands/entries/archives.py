@@ -1,4 +1,4 @@
-"""`export`, `import` and `copy`: streams to files and back, and from server to server. All three can be resumed."""
+"""`export`, `import` and `copy`: streams to files and back, and from server to server. Each can be resumed."""
 
 from __future__ import annotations
 

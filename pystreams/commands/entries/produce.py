@@ -22,7 +22,7 @@ from pystreams.files.read_ahead import ReadAhead
 from pystreams.streams.producer import Producer, Target, paced
 from pystreams.values import names, numbers
 
-_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum rows to read ahead, and their bytes
+_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum number of rows read ahead, and of their bytes
 _QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
 
 

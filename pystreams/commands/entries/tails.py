@@ -46,7 +46,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "--from",
     "start",
     metavar="POSITION",
-    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: -10, or the limit: see --limit]",
+    help="start, end, an ID, a time, 15m (ago), -N (last N).  [default: -10; see also --limit]",
 )
 @click.option(
     "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."

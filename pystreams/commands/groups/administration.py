@@ -149,7 +149,7 @@ def lag(
     \b
     STATUS, as Burrow judges Kafka's groups:
       ok       no entry has been pending for more than a minute, and the group advances or keeps up
-      warning  the group advances, but its lag grew at every sample (--watch)
+      warning  the lag grew at every sample (--watch), and no status below applies
       stop     entries have waited for more than a minute, and no consumer has called for a minute
       stall    consumers call, but for more than a minute entries stay pending or the position does not change
       rewind   the position moved back (--watch)

@@ -205,7 +205,7 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
         run.out.note(f"Entries that stay pending: {pending:,}. See 'pystreams pending ls'.")
     if single:
         stream, group_name, position, lag_then, target, lag_now = rows[0]
-        plan = f"move {group_name} of {stream} from {position} (lag {lag_then}) to {target} (lag {lag_now})"
+        plan = f"move the group {group_name} of {stream} from {position} (lag {lag_then}) to {target} (lag {lag_now})"
         document, records = documents[0], ""
     else:
         _preview(run, _MOVES, rows)
@@ -266,7 +266,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
     if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):
         seeks.create(run.connection, stream, group, after, make=make_stream)
         created = {"stream": names.as_json(stream), "group": names.as_json(group), "created": True}
-        run.done(f"Created {names.shown(group)} of {names.shown(stream)} at {where}.", created)
+        run.done(f"Created the group {names.shown(group)} of {names.shown(stream)} at {where}.", created)
 
 
 @verb(

@@ -141,7 +141,7 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
     words = ("groups", "seek", "orders", "billing", "--to", "end")
     assert "[NOT_CONFIRMED]" in cli_of.failure(*words, status=2)
     preview = cli_of(*words, "--dry-run")
-    assert preview == "Would move billing of orders from 3000-0 (lag 7) to 10000-0 (lag 0).\n"
+    assert preview == "Would move the group billing of orders from 3000-0 (lag 7) to 10000-0 (lag 0).\n"
     assert cli_of.json(*words, "--dry-run")["lag_after"] == 0
     assert _only(cli_of.json("groups", "ls"))["position"] == "3000-0"
     assert cli_of.result("groups", "seek", "orders", "billing").exit_code == 2
