@@ -50,7 +50,7 @@ class GroupRow:
 
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
-        """Return a group with its status, judged by this single sample."""
+        """Return a group with its status, judged from this single sample."""
         return cls(group, judge([group.sample]))
 
     @property
@@ -236,8 +236,8 @@ def _average_bytes(stream: Stream) -> int | None:
 _STATUSES = ", ".join(f"{number} {status}" for status, number in STATUS_NUMBERS.items())
 _OF_ESTIMATES = (
     ("pystreams_group_lag_estimate", "Estimated undelivered entries, if they are too many to count."),
-    ("pystreams_group_lag_min", "Lower bound of the lag, if it is an estimate. Use this bound for alerts."),
-    ("pystreams_group_lag_max", "Upper bound of the lag, if it is an estimate."),
+    ("pystreams_group_lag_min", "Lower bound of the lag, if the lag is an estimate. Use this bound for alerts."),
+    ("pystreams_group_lag_max", "Upper bound of the lag, if the lag is an estimate."),
 )
 
 # fmt: off

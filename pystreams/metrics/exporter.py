@@ -24,7 +24,7 @@ from pystreams.metrics.table import METRICS, Metric, Sample
 #: Less than the default timeout of Prometheus, which is ten seconds.
 TIMEOUT_SECONDS = 9.0
 
-_FRESH_SECONDS = 1.0  # younger samples are reused, regardless of the number of requests
+_FRESH_SECONDS = 1.0  # maximum age of samples that later requests reuse
 _NODE = "node"
 
 

@@ -1,7 +1,7 @@
 """Check-up of a server: kind, permissions, security, and settings that may harm streams. It changes nothing.
 
-Each command is tried on a key that does not exist, in a form that has no effect. So the check also works for users who
-may not read their own ACL rules.
+The connector's commands are tried on a key that does not exist, in a form that has no effect. So the check also works
+for users who may not read their own ACL rules.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
         return
     reply = _try(connection, ("WAIT", 1, _WAIT_MS))
     if isinstance(reply, ResponseError) or not reply:
-        advice = "Do not set the option waitReplicas: writes would fail. Replicas of some clouds never confirm."
+        advice = "Do not set waitReplicas: writes would fail. Replicas of some cloud services never confirm writes."
         yield Finding("replicas", Verdict.WARNING, f"{count}, but none confirms writes (WAIT)", advice)
     else:
-        yield Finding("replicas", Verdict.OK, f"{count}, which confirm writes (WAIT)")
+        yield Finding("replicas", Verdict.OK, f"{count}, and at least one confirms writes (WAIT)")

@@ -52,9 +52,9 @@ def pages_back(
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID of the entry before the last `count` entries up to `upto`, and `count`.
+    """Return two values: the ID of the entry before the last `count` entries up to `upto`, and `count`.
 
-    If no entry precedes them, return 0-0 and the number of entries found.
+    If there is no such entry, return 0-0 and the number of entries up to `upto`.
     """
     size = PageSize(_LARGEST_PAGE)
     passed = 0
@@ -71,9 +71,9 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
 
 
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID of the `count`-th entry after `after`, and `count`.
+    """Return two values: the ID of the `count`-th entry after `after`, and `count`.
 
-    If there are fewer entries, return the last ID and their number.
+    If fewer entries follow `after`, return the last ID and the number of these entries.
     """
     passed = 0
     for page in pages(connection, stream, after, most=count):

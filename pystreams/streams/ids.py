@@ -21,7 +21,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
 _UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
-#: Approximate bytes of entries in the replies to one pipeline, if entries must be sent.
+#: Approximate maximum size of the entries in the replies to one pipeline, in bytes.
 REPLY_BYTES = 16 << 20
 #: Refusal of a key, in the words of Redis 6, and in those of Redis 7 and later.
 _FORBIDDEN_KEY = re.compile("NOPERM .*access (one of the keys|a key)")

@@ -169,7 +169,7 @@ def behind(connection: Connection, requested: Sequence[tuple[Stream, StreamId]])
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:
-    """Wait this many seconds, and return the streams that still exist, with their rates in this period."""
+    """Wait for `seconds`, and return the streams that still exist, with their rates in this period."""
     begin = time.monotonic()
     before = {stream.name: stream for stream in streams}
     time.sleep(seconds)

@@ -1,7 +1,7 @@
 """A small load test: entries per second that a server adds and returns, and the latency of a request.
 
-It uses one connection and a temporary stream. It compares servers on one machine; it does not measure the capacity of a
-server with many clients.
+The test uses one connection and a temporary stream. It serves to compare servers on one machine. It does not measure
+the capacity of a server with many clients.
 """
 
 from __future__ import annotations

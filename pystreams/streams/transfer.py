@@ -18,7 +18,6 @@ from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag
-from streamwire.stream_id import ZERO, StreamId
 
 #: Consumer of entries that were given back, on servers that require a consumer for every pending entry.
 _NOBODY = b"pystreams-returned"
@@ -36,12 +35,6 @@ def find(connection: Connection, stream: bytes) -> Stream | None:
             return None
         raise problem
     return parsed(stream, reply)
-
-
-def end_of(connection: Connection, stream: bytes) -> StreamId:
-    """Return the last ID ever generated in a stream; 0-0 if the stream does not exist."""
-    found = find(connection, stream)
-    return ZERO if found is None else found.generated
 
 
 def add(connection: Connection, stream: bytes, rows: Sequence[tuple[bytes, Sequence[bytes]]]) -> None:

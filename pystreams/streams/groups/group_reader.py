@@ -46,7 +46,7 @@ class Reader:
             try:
                 found = tails.listed(ask(self._connection, *head, *block, "STREAMS", self._stream, ">"))
             except (PystreamsError, *BROKEN):
-                self._again = True  # next, read entries that the server may have delivered without an answer
+                self._again = True  # entries may be pending whose reply was lost: read these next
                 raise
         if found:
             self._last = found[-1][1][0]
@@ -57,7 +57,7 @@ class Reader:
         ask(self._connection, "XACK", self._stream, self._group, *(entry_id for entry_id, _ in page))
 
     def leave(self) -> int:
-        """Remove the consumer if it has no pending entries. Returns the number of these, or 0 after an error."""
+        """Remove the consumer if it has no pending entries. Returns the number of pending entries; 0 after an error."""
         self._connection.close()  # old sockets may still receive the reply to an interrupted command
         try:
             counts = ask(self._connection, "XPENDING", self._stream, self._group)[3] or ()

@@ -285,7 +285,7 @@ def detailed(
 def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     """Return the group with these replies added.
 
-    Facts stay unknown if the server refused, or if the group no longer exists.
+    Facts stay unknown if the server refused a command, or if the group no longer exists.
     """
     changes: dict[str, Any] = {}
     consumers = _unless_refused(replies.get("consumers"))

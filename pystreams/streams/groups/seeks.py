@@ -36,7 +36,7 @@ class Move:
     stopped_before: StreamId | None = None
 
     def lag(self, connection: Connection) -> tuple[int | None, bool]:
-        """Return the group's lag afterwards, and whether it is exact."""
+        """Return the group's lag after the move, and whether it is exact."""
         return lags_after(connection, [self])[0]
 
     @property
@@ -88,7 +88,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 
 
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """Return the move to an ID. Its `read` is None if the ID is after the first entry and before the last ID."""
+    """Return the move to an ID. Its `read` is None if the ID is between the first entry and the stream's end."""
     stream = group.stream
     stopped_before = target if target > stream.generated and not beyond else None
     if stopped_before is not None:
@@ -168,4 +168,4 @@ def consequence(move: Move) -> str:
             f"{begin}Its next batch fails with GROUP_BEHIND, or with failOnDataLoss=false moves the group forward "
             f"again. {restart}"
         )
-    return f"{begin}It still reads all entries, but skipped ones never become pending. {restart}"
+    return f"{begin}It still reads all entries, but skipped entries never become pending. {restart}"

@@ -1,7 +1,7 @@
 """Status of a consumer group, judged by changes of position and lag over a period, as Burrow does for Kafka.
 
     ok        no other status applies: no entry has been pending for too long, and the group advances or keeps up
-    warning   the group advances, but its lag grew at every sample
+    warning   the lag grew at every sample, and no status below applies
     stop      no consumer has called for longer than the limit, although entries wait for delivery or acknowledgement
     stall     consumers call, but undelivered entries wait and the position has not changed for longer than the limit;
               or delivered entries have not been acknowledged for longer than the limit; or the position is beyond the
