@@ -53,8 +53,8 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         "--agg", multiple=True, metavar="SQL", help="Figure to compute, such as 'avg(price) as mean'. Repeatable."
     ),
     click.option("--sql", metavar="QUERY", help="Query of the view `events`, instead of --agg, --window and --by."),
-    click.option("--where", metavar="SQL", help="Condition on entries."),
-    click.option("--having", metavar="SQL", help="Condition on results."),
+    click.option("--where", metavar="SQL", help="Condition that entries must meet."),
+    click.option("--having", metavar="SQL", help="Condition that results must meet."),
     click.option(
         "--output-mode",
         type=click.Choice(("append", "update")),

@@ -352,7 +352,7 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
 )
 @combined(
     click.option(
-        "--checkpoint", metavar="URI", help="Directory of the queries' checkpoints. Repeat it to continue a run."
+        "--checkpoint", metavar="URI", help="Directory of the queries' checkpoints. Give it again to continue a run."
     ),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of departures to replay."),
 )

@@ -193,7 +193,7 @@ def _lag_of(row: GroupRow) -> Lag:
 
 
 def _fields(found: Lag) -> list[str]:
-    """Return the known figures as fields of an entry."""
+    """Return the names and values of the attributes that are not None, as the fields of an entry."""
     words: dict[str, Any] = {name: value for name, value in vars(found).items() if value is not None}
     return [
         text for name, value in words.items() for text in (name, str(value).lower() if name == "exact" else str(value))

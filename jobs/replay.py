@@ -28,7 +28,7 @@ from pystreams.jobs.parquet import check_directory, in_order_of_ids, read
 from pystreams.jobs.run import Run
 from pystreams.values import times
 
-#: Duration of a chunk at the given rate or speed, in seconds.
+#: Time for which a chunk lasts at the given rate or speed, in seconds.
 _PACE_SECONDS = 2
 
 

@@ -15,7 +15,7 @@
     changes = false
     mask = ["email", "orders:*:card.number"]
 
-The table `dashboard` of a profile has settings for `pystreams ui`. Messages never show values of the file.
+The table `dashboard` of a profile has settings for `pystreams ui`. Messages never show values of options.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def is_shared(file: Path) -> bool:
 
 
 def default(file: Path) -> str | None:
-    """Return the name of the default profile; None if the file names none."""
+    """Return the name of the default profile; None if the file sets no default."""
     chosen = _table(file).get(DEFAULT)
     return None if chosen is None else str(chosen)
 

@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A query's checkpoint. `batch`: number of the last started batch. `finished`: number of the last committed one."""
+    """A query's checkpoint. `batch`: number of the last started batch. `finished`: that of the last committed batch."""
 
     query: str
     batch: int

@@ -91,7 +91,7 @@ class Remote:
         return data.decode("utf-8", "replace")
 
     def shown(self, part: str = "") -> str:
-        # Omit user and password of the URL.
+        # Omit user, password and query of the URL.
         parts = urlsplit(self._url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
         return f"{shown}/{part}" if part else shown

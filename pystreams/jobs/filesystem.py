@@ -1,6 +1,6 @@
 """Files in any file system that Spark supports (`s3a://`, `hdfs://`, local paths), by Hadoop's FileSystem.
 
-The calls to the JVM are only here. Their failures become FILE_UNUSABLE.
+This module makes all calls to the JVM about files. Failures of these calls become FILE_UNUSABLE.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def _from_file(ctx: click.Context, _param: click.Parameter, path: str | None) ->
             nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.0)[0]
             fail("JOB_FILE_MALFORMED", file=path, reason=f"there is no flag '{name}'; the nearest is '{nearest}'")
         if isinstance(value, Mapping):
-            fail("JOB_FILE_MALFORMED", file=path, reason=f"'{name}' is a table; the only one is [options]")
+            fail("JOB_FILE_MALFORMED", file=path, reason=f"'{name}' is a table; the only table is [options]")
         if isinstance(parameter, click.Option) and isinstance(value, list) != parameter.multiple:
             value = [value] if not isinstance(value, list) else _word(value)
         assert parameter.name is not None

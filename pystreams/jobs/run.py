@@ -48,7 +48,7 @@ class Run:
     """A run of the job `name`.
 
     `options`: options of the connector. `checkpoint`, `trigger`: only for a streaming query. The session starts when it
-    is first used, so jobs that only connect to a server start no session.
+    is first used, so a job that only connects to a server does not start it.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() fo
 
 
 def _description(note: str) -> str:
-    """Return the contents of a checkpoint's note, for an error."""
+    """Return the contents of a checkpoint's file `_job` as text for an error."""
     flags = json.loads(note)
     name = flags.pop("job")
     return ", ".join([f"the job {name}", *(f"{flag} {value}" for flag, value in flags.items())])

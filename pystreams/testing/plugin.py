@@ -1,4 +1,4 @@
-"""Pytest plugin: fixtures for servers, a Spark session and faults. It imports nothing until a fixture is used."""
+"""Pytest plugin: fixtures for servers, a Spark session and faults. Modules are imported when a fixture is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def pystreams_engine_process() -> Iterator[Running]:
-    """The engine as a process, for the whole run."""
+    """The engine as a process, for the whole test run."""
     from pystreams.testing.servers import engine  # noqa: PLC0415 - only for tests that use it
 
     with engine(movable=True) as running:
@@ -33,7 +33,7 @@ def pystreams_engine_process() -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def pystreams_redis_process() -> Iterator[Running]:
-    """A real redis-server as a process, for the whole run. Tests are skipped if redis-server is not on PATH."""
+    """A real redis-server as a process, for the whole test run. Tests are skipped if redis-server is not on PATH."""
     from pystreams.testing.servers import redis  # noqa: PLC0415 - only for tests that use it
 
     if shutil.which("redis-server") is None:

@@ -4,7 +4,7 @@ The language is a small part of Python's expressions: field names, numbers, text
 `not`. `doc.card.number` names a member of a decoded value. A name that is not an identifier is written
 `field('my-field')`. Any comparison is false if the field is missing. A field that is compared with a number is
 converted; if it is not a number, only `not in` is true. A field name on its own is true if the field exists and is not
-empty. Nothing is ever executed.
+empty. A condition is never executed as code.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 change.
 
 A change has two functions. `plan` queries the server and describes the change in a sentence; `act` makes the change.
-Changes of many entries are made in parts: if the reply has a true `more`, the second request must be repeated.
+Changes of many entries are made in parts: if `more` in the reply is true, the second request must be repeated.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _REASON = 160  # maximum number of bytes of a reason in the overview
 def holders(asked: Asked) -> dict[str, Any]:
     """Return the longest streams (at most 200) whose last entry is a dead letter, and the number of all such streams.
 
-    The sampler searches for these streams once in 30 samples.
+    Only streams that the session may see are included. The sampler searches for them once in 30 samples.
     """
     snapshot = asked.snapshot
     rows = [snapshot.streams[name] for name in snapshot.letters]

@@ -80,7 +80,7 @@ class News:
         return words
 
     async def events(self, valid: Callable[[], bool], *, whole: bool) -> AsyncIterator[bytes]:
-        """Yield an event per sample, starting with the last one, until the session ends. `whole`: see `news`."""
+        """Yield an event per sample, starting with the last sample, until the session ends. `whole`: see `news`."""
         sent = b""
         while valid() and not self.closing:
             changed = self._changed

@@ -23,7 +23,7 @@ TOKEN_USER = "token"  # noqa: S105 - a user name, not a secret
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules for logins. `open_here`: whether users may log in whose passwords the server does not check."""
+    """Rules for logins. `open_here`: whether a user whose password the server does not check may log in."""
 
     address: Address
     token: str

@@ -103,8 +103,8 @@ def _curve(asked: Asked, name: str) -> Curve:
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
-    """Return the totals of the streams that the session's user may see. None before the first sample, or if there are
-    too many streams to check.
+    """Return the totals of the streams that the session's user may see. Returns None before the first sample, or if
+    there are too many streams to check.
     """
     names = list(asked.snapshot.streams)
     if len(names) > _MOST_SUMMED or not asked.snapshot.at:

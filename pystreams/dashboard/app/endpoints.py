@@ -125,7 +125,7 @@ class Endpoints:
     def _visible(self, request: Request, session: Session | None = None) -> dict[Endpoints, Session | None]:
         """Return the servers that the browser may see, each with the browser's session or None.
 
-        A session of the dashboard's own user may see all servers, other sessions only the servers with a login.
+        A session of the dashboard's own user may see all servers. Other sessions may see the servers with a login.
         `session`: a new session of this server, which no cookie of the request names yet.
         """
         sessions = {each: each.session_of(request) for each in self.every}
@@ -326,7 +326,7 @@ class Endpoints:
             await asyncio.gather(watching, return_exceptions=True)
         return answers.Streamed(made.chunks(), left, made.headers(), counted=True)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _valid(self, request: Request) -> Callable[[], bool]:
         number = request.cookies.get(self.cookie, "")

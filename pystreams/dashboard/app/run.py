@@ -298,7 +298,7 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
 def is_open(settings: Settings) -> bool:
     """Return whether the dashboard is reachable only from this machine, and not through a proxy.
 
-    If so, users may log in whose passwords the server does not check (`Rules.open_here`).
+    If so, a user whose password the server does not check may log in (`Rules.open_here`).
     """
     return settings.bind in LOOPBACK and not settings.proxies
 

@@ -113,7 +113,7 @@ def site(
     """
     every: list[Endpoints] = []
     for at, each in enumerate([Part(rules, sampler, metrics), *others]):
-        # If there is a provider, a login without a password would make a viewer an operator.
+        # With a provider, refuse logins without a password, which would make a viewer an operator.
         known = replace(each.rules, open_here=each.rules.open_here and oidc is None)
         path = f"/on/{quote(each.rules.name, safe='')}" if at else ""
         every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, each.metrics, path))

@@ -12,7 +12,7 @@ _MODE = 0o700
 
 
 def default(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the dashboard's state directory: below XDG_STATE_HOME, else below `~/.local/state`."""
+    """Return the dashboard's state directory: below XDG_STATE_HOME, or else below `~/.local/state`."""
     home = environment.get("XDG_STATE_HOME")
     return (Path(home) if home else Path.home() / ".local" / "state") / "pystreams" / "dashboard"
 

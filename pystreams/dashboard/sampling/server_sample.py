@@ -152,7 +152,7 @@ class ServerSamples:
 
     def _status(self, name: Name, group: Group) -> Status:
         samples = self._samples[name]
-        # Pass only the first of fewer samples: a lag that has grown for a few seconds is not a warning yet.
+        # With fewer samples, pass only the first one: a lag that has grown for a few seconds is not yet a warning.
         before = list(samples) if len(samples) >= _SAMPLES_FOR_GROWTH else list(samples)[:1]
         status = judge([*before, group.sample])
         if not samples or group.at - samples[-1].at >= _SAMPLE_EVERY_MS:

@@ -6,7 +6,7 @@
     type      must be JSON for the body of a POST, since forms of other sites cannot send JSON
     size      is limited, both for the body and for path and query together
 
-Contents of requests are never logged or sent back.
+The guard neither logs contents of requests nor sends them back.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
         (b"stream = ", "it is not TOML"),
         (b"stream = '\xff'", "it is not UTF-8"),
         (b"options = 3", "'options' is not a table"),
-        (b"[stream]\na = 'b'", "'stream' is a table; the only one is [options]"),
+        (b"[stream]\na = 'b'", "'stream' is a table; the only table is [options]"),
     ],
 )
 def test_an_unusable_file_is_an_error_with_its_reason(

@@ -14,7 +14,7 @@ export function panelWith(title, right, ...children) {
 
 const MEANINGS = {
   ok: "No entry has been pending for more than a minute, and the group advances or keeps up.",
-  warning: "The group advances, but its lag grew with every sample.",
+  warning: "The lag grew at every sample, and no worse status applies.",
   stall: "Consumers call, but for more than a minute entries stay pending or the position does not change.",
   stop: "Entries have waited for more than a minute, and no consumer has called for a minute.",
   rewind: "The position moved back.",
