@@ -60,7 +60,10 @@ class Delivery:
                 self._fail(error)
 
     def send_outbox(self, caller: Session | None = None) -> list[Reply]:
-        """Send the core's messages to their clients. Return the messages for the ``caller``, to be sent after its reply."""
+        """Send the core's messages to their clients.
+
+        Return the messages for the ``caller``, to be sent after its reply.
+        """
         replies: list[Reply] = []
         outbox = self._core.outbox
         self.flush_effects()
