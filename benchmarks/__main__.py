@@ -1,8 +1,8 @@
-"""Run the measurements, print the tables, save the figures with a description of the machine.
+"""Run the measurements, print the tables, and save the figures with a description of the machine.
 
 Servers that are compared take turns within every repetition, so that a slow moment of the machine does not affect only
-one of them. The tables show the median, the spread (`benchmarks.report`), the ratio to the peer, and whether it reaches
-its target (`benchmarks.targets`).
+one of them. The tables show the median, the spread (`benchmarks.report`), the ratio to the peer, and whether the ratio
+reaches its target (`benchmarks.targets`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def measure(case: Case, connections: dict[str, Connection], repetitions: int) ->
 def compare(
     commands: dict[str, list[str] | None], cases: Iterable[Case], repetitions: int, known: dict[str, Any]
 ) -> dict[str, Any]:
-    """Measure cases on two servers; print a column for each, their ratio, and the machine's limit from ``known``."""
+    """Measure cases on two servers, and return the figures. Print a column for each server, the ratio of both columns,
+    and the machine's limit from ``known``.
+    """
     results: list[dict[str, Any]] = []
     with ExitStack() as stack:
         connections: dict[str, Connection] = {}
@@ -158,9 +160,9 @@ def main() -> int:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5, help="runs of each case on each server (default 5)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="measurements whose name contains TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run measurements whose name contains TEXT")
     results.add_option(parser)
-    parser.add_argument("--full", action="store_true", help="as many entries and runs as the published figures have")
+    parser.add_argument("--full", action="store_true", help="use the numbers of entries and runs of published figures")
     options = parser.parse_args()
     servers.end_with_this_process()
     results.keep(run(options), options.output)

@@ -2,11 +2,16 @@
 
     python -m benchmarks.cluster [--executors N] [--masters N] [--streams N]
 
-Assumptions: an executor core works on one page of rows of one stream at a time and then waits for its master; a master
-serves one page after another; the processor time per row is the same at any size (exponents of `benchmarks.curves`);
-slots of streams are random; each core and each master has a processor, and the network limits nothing. The output
-starts with a check: the busiest master's processor time with more masters, predicted from one master, next to the
-measured one.
+Assumptions:
+
+* An executor core works on one page of rows of one stream at a time, and then waits for the stream's master.
+* A master serves one page after another.
+* The processor time per row is the same at any size (exponents of `benchmarks.curves`).
+* The slots of streams are random.
+* Each core and each master has a processor of its own, and the network is not a bottleneck.
+
+The output starts with a check for each number of masters: the busiest master's processor time, as predicted from the
+measurement with one master, and as measured.
 
 Input: ``cluster-masters.csv`` (`benchmarks.spark.masters`) and ``cluster-driver.csv`` (`benchmarks.spark.driver`).
 """
@@ -32,7 +37,10 @@ PAGE, PAGES = 1000, 300
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of `benchmarks.spark.masters`; seconds of processor time per million rows."""
+    """One run of `benchmarks.spark.masters`.
+
+    `spark` and `busiest`: processor seconds per million rows of Spark, and of the busiest master.
+    """
 
     operation: str
     cores: int
@@ -78,7 +86,7 @@ def planning(streams: int) -> dict[str, float]:
 def simulate(
     spark: float, master: float, executors: int, masters: int, streams: int, seed: int = 1
 ) -> tuple[float, float, float]:
-    """Return rows per second, and the busiest master's and the mean master's utilisation.
+    """Return the rows per second, the busiest master's utilisation, and the mean utilisation of the masters.
 
     Args:
         spark: Executor seconds per million rows.

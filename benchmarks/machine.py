@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_COPIED = 64 << 20
-_SYNCS = 200
+_COPIED = 64 << 20  # bytes of one measured copy
+_SYNCS = 200  # number of measured fsyncs
 _PACKAGES = ("numpy", "hiredis", "uvloop", "pyarrow", "pyspark", "redis")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-#: Process ID -> ticks of its own, and of the ended children that it has waited for.
+#: Process ID -> ticks of the process itself, and of the ended children that it has waited for.
 Spent = Mapping[int, tuple[int, int]]
 
 
@@ -39,7 +39,7 @@ def since(before: Spent, after: Spent) -> float:
     grown = {
         pid: [late - early for early, late in zip(before.get(pid, (0, 0)), after[pid], strict=True)] for pid in after
     }
-    # The parent that waited for an ended process counts all of its time, so subtract the time before the first reading.
+    # A parent's ticks include all ticks of an ended child, so subtract the child's ticks at the first reading.
     ended = sum(children for _, children in grown.values()) - sum(
         sum(before[pid]) for pid in before.keys() - grown.keys()
     )

@@ -1,4 +1,4 @@
-"""Servers to measure: each is started as a separate process on a free port with a temporary directory, and stopped.
+"""Servers to measure: separate processes on free ports with temporary directories, stopped after the measurement.
 
 A server is ready when it replies to PING. Engine and redis-server run without persistence.
 """

@@ -1,6 +1,6 @@
-"""Targets on two cores, as ratios between medians of the same run.
+"""Targets on two cores: ratios between medians of the same run, and maximum durations.
 
-Every measurement with a target is judged in the printed table and in the file of figures.
+The printed table and the file of figures tell for each measurement with a target whether the target is reached.
 """
 
 from __future__ import annotations

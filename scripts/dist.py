@@ -1,9 +1,9 @@
 """Build the distributions of the last commit into dist/, then check and install them: `make dist`.
 
-dist/ contains the wheel, the sdist, an SBOM (CycloneDX JSON) and SHA256SUMS, without uncommitted changes. Wheel and
-sdist are built twice, the second time from the sdist, in another folder, with another umask and time zone; their bytes
-must be equal. Times in the archives are the time of the commit (SOURCE_DATE_EPOCH), so the same commit, hatchling and
-zlib give the same bytes.
+dist/ contains the wheel, the sdist, an SBOM (CycloneDX JSON) and SHA256SUMS. Uncommitted changes are not included.
+Wheel and sdist are built twice, the second time from the sdist, in another folder, with another umask and time zone.
+Both builds must give the same bytes. Times in the archives are the time of the commit (SOURCE_DATE_EPOCH), so the same
+commit, hatchling and zlib give the same bytes.
 
 Wheel and sdist are installed on each supported Python that is found. The SBOM lists the packages of an installation
 with all extras for users, without the test kit, as resolved on the newest Python on the day of the build.
@@ -77,7 +77,9 @@ def build(source: Path, target: Path, epoch: str, zone: str) -> list[Path]:
 
 
 def build_twice(work: Path, target: Path) -> list[Path]:
-    """Build the last commit, then build again from the sdist. Return the first files; exit if the bytes differ."""
+    """Build the last commit, then build again from the sdist. Return the files of the first build, or exit if the
+    second build has other bytes.
+    """
     epoch = _run("git", "log", "-1", "--format=%ct").strip()
     _run("git", "archive", "--output", work / "commit.tar", "HEAD")
     commit, unpacked = work / "commit", work / "unpacked"

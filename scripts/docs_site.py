@@ -86,7 +86,7 @@ _WORKER = """if (location.protocol === "file:") {{
 
 
 def search_from_a_folder(site: Path) -> None:
-    """Make the search work in pages that are opened as files, which may load neither its index nor its worker."""
+    """Make the search work in pages that are opened as files. Such pages may not load the search's index and worker."""
     (site / "search.js").write_text(f"var __index = {(site / 'search.json').read_text()};\n")
     (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
     (bundle,) = (site / "assets" / "javascripts").glob("bundle.*.js")
@@ -100,7 +100,7 @@ def keep_names_whole(site: Path) -> None:
 
 
 def build(folder: Path) -> list[str]:
-    """Build the site of ``folder``, which contains mkdocs.yml and docs/, into its site/. Return the problems."""
+    """Build ``folder``/site from ``folder``/mkdocs.yml and ``folder``/docs. Return the problems."""
     shutil.rmtree(folder / "site", ignore_errors=True)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -174,8 +174,9 @@ class Apt:
         self._environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(self._settings())}
 
     def _settings(self) -> Path:
-        """Write apt's first settings file. The machine's settings, such as a proxy, also apply, except files with
-        programs that run after apt.
+        """Write apt's first settings file, and return its path.
+
+        The machine's settings, such as a proxy, also apply, except files that name programs for apt to run.
         """
         parts = self.home / "settings"
         for path in parts.iterdir():
@@ -318,7 +319,7 @@ def wrap(peer: Path) -> None:
     loaders = [path for path in sorted(root.rglob("ld-linux*.so.*")) if path.is_file() and not path.is_symlink()]
     if not loaders:
         raise PeerError(f"{peer.name}: the packages contain no ld-linux*.so.*")
-    # Packages from before the merge of /lib and /usr/lib have libraries in both.
+    # Search both /usr/lib and /lib: packages from before their merge have libraries in both.
     triplet = loaders[0].parent.name
     libraries = [path for top in ("usr/lib", "lib") if (path := root / top / triplet).is_dir()]
     (peer / "bin").mkdir()

@@ -13,7 +13,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-#: Programs that require redis-py below 6, but work with newer releases, which other programs require.
+#: Programs that are installed without their requirements. They require redis-py below 6, but also work with the newer
+#: releases that other programs require.
 WITHOUT_REQUIREMENTS = ["arq"]
 
 

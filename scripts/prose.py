@@ -93,7 +93,7 @@ def texts(root: Path = ROOT) -> Iterator[tuple[Path, int, str]]:
 
 
 def problems(root: Path = ROOT) -> list[str]:
-    """Return a line with place and advice for each phrase that is found."""
+    """Return a line with file, line number and advice for each phrase that is found."""
     return [
         f"{path.relative_to(root)}:{number}: '{found[0]}': {advice}"
         for path, number, text in texts(root)

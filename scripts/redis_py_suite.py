@@ -38,14 +38,15 @@ from tests.servers.sentinels import family, sentinels
 from tests.suite import tools
 
 _MASTER = "redis-py-test"
-_SECONDS = 2400
+_SECONDS = 2400  # timeout of the suite on one server
 #: Milliseconds of silence before Sentinels fail over: longer than any test.
 _DOWN_AFTER = 600_000
-#: Tests of clusters, modules and cloud services need other servers.
+#: Excludes tests of clusters, modules and cloud services, which need other servers.
 _MARKS = "not onlycluster and not redismod and not cp_integration and not multidb_integration"
-#: Tests that contact other machines.
+#: Excludes tests that contact other machines.
 _NAMES = "not ocsp"
-#: Tests whose results do not depend on the server, or that need the fault injector of a cloud service.
+#: Files and folders that are not run: their results do not depend on the server, or they need the fault injector of a
+#: cloud service.
 _IGNORED = (
     *("tests/maint_notifications", "tests/test_auth", "tests/test_http", "tests/test_parsers"),
     *(f"{folder}/test_{name}" for folder in ("tests", "tests/test_asyncio") for name in ("multidb", "observability")),
@@ -87,7 +88,7 @@ def main() -> int:
 
 
 def suite(release: str) -> Path:
-    """Return the folder of the suite, which contains its environment `venv`. Both are created if they are missing."""
+    """Return the folder of the suite. The folder and the suite's environment in it (`venv`) are created if missing."""
     home = PEERS_DIR / "redis-py"
     folder = home / f"redis-{release}"
     if not (folder / "tests").is_dir():

@@ -28,9 +28,10 @@ from scripts.peers import PEERS_DIR, Apt, PeerError, source_text
 ROOT = Path(__file__).resolve().parent.parent
 #: Debian suites with the sources of each release.
 SUITES = {"7.0": "bookworm", "8.0": "testing", "8.6": "experimental"}
-_SECONDS = 300
+_SECONDS = 300  # timeout of a unit
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-#: Units about the engine's features: no cluster bus, modules, bits, geo, HyperLogLog, tracking or eviction.
+#: Units that run by default. Units about features that the engine lacks are left out, such as the cluster bus, modules,
+#: bits, geo, HyperLogLog and tracking.
 UNITS = (
     *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "list", "list-2", "list-3")),
     *(f"unit/type/{name}" for name in ("set", "zset", "hash", "hash-field-expire")),

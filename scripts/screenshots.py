@@ -1,6 +1,7 @@
 """Pictures of the dashboard's screens, for the docs: `python scripts/screenshots.py [DIRECTORY [SCREEN...]]`.
 
-Starts an engine with the data of a small shop, the dashboard with an hour of history, and Chromium.
+Starts two engines, the dashboard of both with an hour of history, and Chromium. The first engine has the data of a
+small shop, the second one an archive of orders.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ PICTURES = ROOT / "docs" / "images"
 TOKEN = "a-token-for-pictures"  # noqa: S105 - of a dashboard that lives for a minute
 _HOUR = 3600
 _WARM_UP_MS = 8_000
-_IN_OTHER_FORMS = ("overview", "group")
+_ALSO_DARK_AND_NARROW = ("overview", "group")  # screens with pictures in the dark theme and on a narrow screen
 
 #: Streams with their entries per second.
 STREAMS = {
@@ -359,9 +360,10 @@ def capture(page: Page, url: str, screen: str, path: Path, *, whole: bool = Fals
 
 
 def main() -> None:
-    """Write all pictures, or only those of the screens named after the directory.
+    """Write the pictures of all screens, or of the screens given on the command line.
 
-    WIDTHS=1280,768,360 in the environment writes the screens at these widths, for a visual check.
+    If the environment has WIDTHS, such as 1280,768,360, write the whole screens at these widths instead, for a visual
+    check.
     """
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     wanted = sys.argv[2:] or list(SCREENS)
@@ -399,7 +401,7 @@ def main() -> None:
                     capture(page, url, screen, directory / f"dashboard-{screen}.png")
                 dark = opened(browser, url, "dark")
                 narrow = opened(browser, url, "light", 390, 844)
-                for screen in [screen for screen in wanted if screen in _IN_OTHER_FORMS]:
+                for screen in [screen for screen in wanted if screen in _ALSO_DARK_AND_NARROW]:
                     capture(dark, url, screen, directory / f"dashboard-{screen}-dark.png")
                     capture(narrow, url, screen, directory / f"dashboard-{screen}-narrow.png")
         finally:

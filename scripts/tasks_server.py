@@ -81,7 +81,10 @@ def _report(server: redis.Redis, now: int) -> None:
 
 
 def _checkpoint(now: int, directory: Path) -> None:
-    """Write the checkpoint of a query that reads `clicks` with the group `archive`, whose position is before it."""
+    """Write the checkpoint of a query that reads `clicks` with the group `archive`.
+
+    The group's position is before the checkpoint's.
+    """
     source = Source("range", ("clicks",), group="archive", query="d3b0")
     end = Offsets({"clicks": StreamId(now - 5000, 0)}, {"clicks": 16}, source=source)
     for name in ("offsets", "commits"):
@@ -95,7 +98,7 @@ def main() -> int:
     """Fill the server; return 1 if it already has keys."""
     server = redis.Redis.from_url(os.environ["PYSTREAMS_URL"], decode_responses=True)
     if server.dbsize():
-        print("The server already has keys. Use an empty one.", file=sys.stderr)
+        print("The server already has keys. Use an empty server.", file=sys.stderr)
         return 1
     now = int(time.time() * 1000)
     _orders(server, now)

@@ -3,10 +3,10 @@
     python -m benchmarks.curves [--short] [--most SIZE] [--only AXIS ...] [--servers NAME ...] [--output FOLDER]
 
 Writes ``curves-AXIS.svg`` and ``curves-AXIS.csv`` for each axis (`benchmarks.curves.axes`), each curve with its
-exponent: the slope of the line through its logarithms. An exponent of 0 means a cost that does not depend on the size,
-1 a cost that is proportional to the size. Without ``--short`` and ``--most``, a stream gets a hundred million entries
-and a group ten million pending entries, on each server, which takes half an hour. Servers run without persistence; with
-``engine, disk``, full segments of streams are stored on disk.
+exponent: the slope of the line through its logarithms. An exponent of 0 means that the cost does not depend on the
+size, 1 means that it is proportional to the size. Without ``--short`` and ``--most``, a stream gets a hundred million
+entries and a group ten million pending entries on each server, which takes half an hour. Servers run without
+persistence. The server ``engine, disk`` stores full segments of streams on disk.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
     """Measure, print and draw."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves", description=__doc__.split("\n")[0])
     parser.add_argument("--short", action="store_true", help="small sizes: a minute or two")
-    parser.add_argument("--most", type=int, default=sys.maxsize, metavar="SIZE", help="leave out larger sizes")
+    parser.add_argument("--most", type=int, default=sys.maxsize, metavar="SIZE", help="leave out sizes above SIZE")
     parser.add_argument("--only", nargs="+", choices=list(AXES), default=list(AXES), help="axes to measure")
     parser.add_argument("--servers", nargs="+", choices=list(commands()), default=list(commands()))
     parser.add_argument(
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def measure(name: str, wanted: list[str], most: int, *, short: bool) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return the measurements along an axis: the (size, cost) pairs of each server, by name of the cost."""
+    """Return the measurements along an axis: by name of the cost and of the server, its (size, cost) pairs."""
     _, axis, long_sizes, short_sizes, measurement = AXES[name]
     sizes = [size for size in (short_sizes if short else long_sizes) if size <= most]
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}

@@ -138,7 +138,7 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
 
 
 def groups(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """Measure a stream with a growing number of groups; one of them reads."""
+    """Measure a stream with a growing number of groups, one of which reads."""
     connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
     there = 0
     for size in sizes:
@@ -161,7 +161,7 @@ def groups(server: Server, connection: Connection, sizes: Sequence[int]) -> Iter
 
 
 def consumers(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """Measure a group with a growing number of consumers; any of them reads."""
+    """Measure a group with a growing number of consumers. Random consumers read."""
     connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
     connection.reply(command("XGROUP", "CREATE", KEY, GROUP, "0"))
     there = 0
@@ -187,7 +187,7 @@ def consumers(server: Server, connection: Connection, sizes: Sequence[int]) -> I
         )
 
 
-#: Title, unit of the size, sizes, sizes of a short run, measurement.
+#: By name of the axis: title, unit of the size, sizes, sizes of a short run, measurement.
 AXES: dict[str, tuple[str, str, list[int], list[int], Measure]] = {
     "entries": (
         "Cost of a growing stream",

@@ -1,4 +1,4 @@
-"""Cases to measure: each prepares a server, does its work once, and has the number of entries that the work moves.
+"""Cases to measure: each prepares a server, does its work once, and names the number of entries that the work moves.
 
 The caller times a case's `work`, but not `prepare` and `check`. Entries have two fields, like a sensor's reading:
 `sensor-id 1234 temperature 19.8`, with varying values.
@@ -27,14 +27,14 @@ class Case:
     prepare: Callable[[Connection], None]
     work: Callable[[Connection], None]
     check: Callable[[Connection], None]
-    repetitions: int | None = None  # maximum, if the number of the command line is too large
+    repetitions: int | None = None  # maximum number of repetitions; None if the command line alone decides
     copied: int = 0  # bytes of a reply per entry, if the speed of copying memory is shown for comparison
     synced: int = 0  # entries per fsync, if the speed of the disk is shown for comparison
 
 
 def xadd(pipeline: int, entries: int) -> Case:
     """Return the case of XADD with generated IDs, `pipeline` commands per write. Each write waits for the replies to
-    the previous one.
+    the previous write.
     """
     chooser = random.Random(1)
     commands = [
@@ -95,7 +95,10 @@ def xreadgroup(page: int, entries: int) -> Case:
 
 
 def add_entries(connection: Connection, entries: int, key: str = KEY) -> None:
-    """Add thousands of two-field entries with varying values, from a repeating set."""
+    """Add two-field entries with varying values that repeat after 100,000 entries.
+
+    `entries` is rounded down to thousands.
+    """
     chooser = random.Random(1)
     commands = [
         command("XADD", key, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")

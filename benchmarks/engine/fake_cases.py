@@ -1,6 +1,6 @@
-"""Cases for a comparison with fakeredis's TCP server: few entries, because it is slow, and a few kinds of work.
+"""Cases for a comparison with fakeredis's TCP server: a few kinds of work, with few entries because the server is slow.
 
-Its reply to an XADD has one line instead of two, so the number of lines per reply is determined beforehand.
+Its reply to an XADD has one line instead of two, so the number of lines per reply is determined before measuring.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Costs that must not grow with untouched data, and memory: a large and a small stream on one server.
+"""Durations that must not grow with untouched data, and memory per entry: a large and a small stream on one server.
 
-The streams have ten million and ten thousand entries. Each command is timed alternately on both, so that a slow moment
-of the machine affects both. The output has the medians and their ratio, which may be at most 1.5. A million entries of
-the large stream are pending, and five thousand of the small one. Memory is the growth of the process per entry, once
-cold segments are packed, and per pending record.
+The streams have ten million and ten thousand entries. Each command is timed alternately on both streams, so that a slow
+moment of the machine affects both. The output has the medians and their ratio, which may be at most 1.5. A million
+entries of the large stream are pending, and five thousand of the small stream. Memory is the growth of the process per
+entry, after cold segments have been packed, and per pending record.
 
 Run with `python -m benchmarks.engine.flat`.
 """
@@ -87,7 +87,7 @@ def read(connection: Connection, key: str, entries: int) -> None:
 
 
 def look_up_ends(connection: Connection, stream: Stream) -> None:
-    """Read the times of the first and last entry; between them the entries are spread evenly."""
+    """Record the times of the stream's first and last entry. The entries are spread about evenly between these."""
     first = FRAME_ID.findall(connection.reply(command("XRANGE", stream.key, "-", "+", "COUNT", 1)))[0]
     last = FRAME_ID.findall(connection.reply(command("XREVRANGE", stream.key, "+", "-", "COUNT", 1)))[0]
     stream.first_ms, stream.last_ms = (int(entry_id.split(b"-")[0]) for entry_id in (first, last))

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(mode: str, sizes: list[int], directory: str) -> None:
-    """Measure one mode: fill the stream up to each size, and measure there."""
+    """Measure one mode: fill the stream up to each size, and measure at this size."""
     start = [*servers.engine_command()[:-4], "--appendonly", "yes", "--stream-storage", mode]
     requests, there = entries(), 0
     for size in sizes:

@@ -12,7 +12,8 @@ from benchmarks.engine.cases import KEY, flush
 from benchmarks.engine.client import Connection, command
 
 TITLE = "resident bytes per entry"
-#: Minimum number of entries for a verdict: with fewer, some fixed megabytes of growth weigh too much.
+#: Minimum number of entries for a comparison with the target. With fewer entries, the process's fixed growth of some
+#: megabytes would distort the bytes per entry.
 JUDGED_FROM = 10_000_000
 
 

@@ -1,7 +1,7 @@
 """redis-benchmark with its default tests on redis-server and the engine: python -m benchmarks.engine.redis_benchmark
 
-It prints the requests per second of both, and the engine's share of redis-server's. The engine runs commands in Python,
-redis-server in C: the point is to find commands where the engine is far behind.
+It prints the requests per second of both servers, and the ratio of the engine's to redis-server's. The purpose is to
+find commands in which the engine, which runs commands in Python, is far slower than redis-server, which runs them in C.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Replication: time until a replica has all data of a master, and the master's cost per XADD with one replica.
 
-Every repetition measures each pair of engine and redis-server once. A synchronisation lasts from REPLICAOF until
-the replica reports its link as up; the processor time of both servers is shown too. The cost of an XADD is the master's
-processor time, alone and with a redis-server as replica: on two cores, throughput would include the work of the
-replica.
+Every repetition measures a synchronisation for each kind of master and replica: engine or redis-server. It lasts from
+REPLICAOF until the replica reports its link as up. The processor time of both servers is shown too. The cost of an XADD
+is the master's processor time, without and with a replica. Throughput is not measured, because on two cores it would
+depend on the work of the replica. The replica is a redis-server, or an engine if redis-server is not installed.
 
 Run with `python -m benchmarks.engine.replication`; `--large` uses ten million entries.
 """

@@ -1,4 +1,4 @@
-"""Further cases of stream speed: shapes of XADD, cold reads, groups, claims, trims.
+"""More cases of stream speed, in addition to `benchmarks.engine.cases`: XADD variants, cold reads, groups, removals.
 
 If one client in Python would be the bottleneck (many clients, one command at a time), ``redis-benchmark`` is the
 client. Entries have explicit IDs if later commands name them, so that requests can be prepared before the clock starts.
@@ -128,7 +128,7 @@ def _cold() -> Case:
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % _COLD_ENTRIES:
             _explicit(connection, _COLD_ENTRIES)
-            # Wait until segments are packed: one second after they are full, a few at a time.
+            # Wait until segments are packed. The engine packs a few at a time, one second after they are full.
             time.sleep(4)
 
     def work(connection: Connection) -> None:

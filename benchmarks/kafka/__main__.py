@@ -1,8 +1,8 @@
 """Measure Spark's Kafka source and sink and the connector's alternately, and judge the ratios: `make bench-kafka`.
 
-Rates are rows per second. A streaming query has two rates: that of its triggers except the first, and that of the whole
-query, including its start. Processor time is that of all processes of the measurement: Spark, its Python, and the
-servers. If the jars are missing, the reason is printed, and the exit status is 0.
+Rates are rows per second. A streaming query has two rates: the rate of its triggers except the first one, and the rate
+of the whole query, including its start. Processor time is the sum of all processes of the measurement: Spark, its
+Python workers, and the servers. If the jars are missing, the reason is printed, and the exit status is 0.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000, help="rows of a micro-batch")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds; a warm-up round precedes them")
-    parser.add_argument("--only", default="", metavar="TEXT", help="workloads whose name contains TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run workloads whose name contains TEXT")
     parser.add_argument("--rates", type=int, nargs="*", default=[100, 5000], help="appends per second, for latency")
     parser.add_argument("--seconds", type=float, default=20.0, help="duration of appending at each rate")
     results.add_option(parser)

@@ -1,4 +1,4 @@
-"""Kafka broker of one process (KRaft), with its data in a temporary directory that is removed at the end."""
+"""Kafka broker of one process (KRaft). Its data is in a temporary directory, which is removed when it stops."""
 
 from __future__ import annotations
 

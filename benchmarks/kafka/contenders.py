@@ -1,8 +1,8 @@
 """The compared workloads: Spark's Kafka source and sink, and the connector's on each server, with the same rows.
 
-A row is an integer and a double: in Kafka, JSON in a message's value; in a stream, an entry of two fields. Topic and
-stream hold the same rows. The topic has as many partitions as there are cores, and so has a read of the stream. Each
-run writes to a new topic or an empty stream, and the written rows are counted.
+A row is an integer and a double. In Kafka, a row is JSON in a message's value; in a stream, it is an entry of two
+fields. Topic and stream contain the same rows. A topic, and a read of a stream, have as many partitions as there are
+cores. Each run writes to a new topic or an empty stream, and the written rows are counted.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Kafka:
         self.to(texts(frame).write, topic).save()
 
     def source(self, reader: Any, topic: str) -> DataFrame:
-        """Return a topic's messages, from the first."""
+        """Return a topic's messages, starting with the first message."""
         reader = reader.format("kafka").option("kafka.bootstrap.servers", self.address)
         return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()  # type: ignore[no-any-return]
 

@@ -1,7 +1,8 @@
 """Kafka's jars by their coordinates, resolved by ``spark-submit --packages`` and cached in ``.cache/kafka``.
 
-They come from the repositories of this machine's Spark configuration, or its ``spark.jars.ivySettings``. There are
-three sets: Spark's connector with its client, without jars that Spark has already; a broker; and command-line tools.
+Spark downloads them from the repositories in this machine's Spark configuration, or in its ``spark.jars.ivySettings``.
+There are three sets: Spark's Kafka connector with its client, without jars that Spark has already; a broker; and the
+command-line tools.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def connector() -> tuple[str, list[Path]]:
 
 
 def broker() -> tuple[str, list[Path]]:
-    """Return the broker's version and jars. Spark never resolves Scala's library, so the broker uses Spark's own."""
+    """Return the broker's version and jars. Spark does not download Scala's library, so Spark's own jar is added."""
     return _BROKER[-1], [*_fetch(*_BROKER), *_SPARK_JARS.glob("scala-library-*.jar")]
 
 

@@ -1,7 +1,7 @@
 """Latency from a row's append at the source to its append by the sink, at a fixed rate of appends.
 
-Each trigger starts when the previous one ends. Both times come from the servers: a message's timestamp or an entry's
-ID, at the source and at the sink. The rows of the first seconds do not count, because the query warms up.
+Each trigger starts when the previous trigger ends. Both times come from the servers: a message's timestamp or an
+entry's ID, at the source and at the sink. The rows of the first six seconds do not count, because the query warms up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The load: the work of a busy server, in small portions.
 
-Everything that is kept is bounded: streams are trimmed, keys expire or are deleted, consumers and connections come and
-go. So the size of the data is constant after the first minutes, and any further growth is a leak. The load is limited
-to ten portions per second; if the server cannot keep up, there are fewer.
+The data is bounded: streams are trimmed, keys expire or are deleted, and consumers and connections come and go. So the
+size of the data is constant after the first minutes, and any growth after that is a leak. The load is limited to ten
+portions per second. If the server cannot keep up, the load has fewer portions per second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.soak.client import Client
 
 STREAMS = [f"stream:{number}" for number in range(4)]
 GROUPS = ["readers", "auditors"]
-#: Maximum number of entries per stream.
+#: Number of entries to which each stream is trimmed, in two streams only approximately.
 MAXLEN = 20_000
 #: Portions per second.
 PACE = 10
@@ -89,7 +89,7 @@ class Load:
                 read = ("XREADGROUP", "GROUP", group, name, "COUNT", 2 * _ADDED, "STREAMS", stream, ">")
                 found = self._consumer.run(*read)
                 ids = [entry[0] for entry in found[0][1]] if found else []
-                # A few stay pending, and are claimed later.
+                # A few entries stay pending, and are claimed later.
                 done = [entry_id for entry_id in ids if self._chooser.random() < 0.95]
                 if done:
                     self._consumer.run("XACK", stream, group, *done)
@@ -159,7 +159,9 @@ class Load:
     # -- connections --------------------------------------------------------------------------------------------------
 
     def _connect_and_leave(self) -> None:
-        """Run clients that leave in every way: with QUIT, in the middle of a command, without reading their replies."""
+        """Run a client that leaves in a random way: by QUIT, within a command, without reading a reply, or while it
+        watches a key or is subscribed.
+        """
         leave = self._chooser.randrange(5)
         with closing(Client(self._port)) as client:
             client.run("CLIENT", "SETNAME", f"guest-{self.count}")
@@ -175,7 +177,9 @@ class Load:
                 client.run("SUBSCRIBE", f"channel-{self.count}")
 
     def _wait(self) -> None:
-        """Run clients that wait for entries, and disconnect before or after they got some."""
+        """Start a client that waits for entries. If there are more than ten of these clients, disconnect one of the ten
+        oldest, which may have received entries.
+        """
         client = Client(self._port)
         stream = self._chooser.choice([*STREAMS, "never"])
         client.send("XREAD", "BLOCK", self._chooser.choice((50, 5000)), "STREAMS", stream, "$")
@@ -204,7 +208,7 @@ class Load:
 
 
 def run(port: int, seconds: float, seed: int) -> int:
-    """Put the load on the server for ``seconds``; return the number of portions. An error reply raises RuntimeError."""
+    """Run the load on the server for ``seconds``; return the number of portions. An error reply raises RuntimeError."""
     with ExitStack() as stack:
         load = Load(port, seed, stack)
         stack.callback(load.close)

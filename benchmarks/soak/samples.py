@@ -1,7 +1,7 @@
 """Samples of memory, descriptors, files and PINGs, taken every few seconds, and the verdict on them.
 
-A value grows without bound if it is clearly greater in the last quarter of the run than in the second. The first
-quarter does not count: caches fill, the allocator and the files reach their size.
+A value is judged to grow without bound if it is clearly greater in the last quarter of the run than in the second
+quarter. The first quarter does not count, because caches, the allocator and the files are still growing to their size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WARM = 180.0
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample; its PINGs are those since the previous one. Sizes are in bytes, PINGs in milliseconds."""
+    """One sample. Its PINGs are those since the previous sample. Sizes are in bytes, PING durations in milliseconds."""
 
     seconds: float
     memory: int
@@ -56,7 +56,7 @@ class Bound:
     slack: float
 
 
-#: For sizes that drop at a rewrite, maxima are compared; for other values, medians.
+#: Bounds of the judged values. `grown` compares maxima of values in `_LARGEST`, and medians of all other values.
 BOUNDS = [
     Bound("memory", 1.1, 8 * _MB),
     Bound("log", 1.3, 8 * _MB),
@@ -66,7 +66,7 @@ BOUNDS = [
     Bound("keys", 1.2, 100),
     Bound("ping_p99", 2.0, 5.0),
 ]
-_LARGEST = {"log", "snapshot"}
+_LARGEST = {"log", "snapshot"}  # sizes of files, which drop when a file is rewritten
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:

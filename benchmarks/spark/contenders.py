@@ -1,7 +1,7 @@
 """The compared workloads in Spark: the connector, simple code, and Spark's limit.
 
-This module has the work and the check of each workload; `benchmarks.spark.table` decides when they run. The stream to
-read is filled once; writes go to another stream, which `clear` removes before every run. All workloads that can be
+This module has the work and the check of each workload; `benchmarks.spark.table` decides when workloads run. The stream
+to read is filled once. Writes go to another stream, which `clear` removes before every run. All workloads that can be
 split have as many tasks as there are cores.
 """
 

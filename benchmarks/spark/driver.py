@@ -1,8 +1,8 @@
 """Driver's cost of many streams: the calls with which Spark plans micro-batches, without Spark.
 
 The output has the wall and processor milliseconds of this process for each call, for a query by `streamPattern` without
-and with a group. The next trigger after the first batch also acknowledges the batch. The benchmark adds its own streams
-to the server, and removes them at the end.
+and with a group. With a group, the trigger after the first batch also acknowledges this batch. The benchmark adds its
+own streams to the server, and removes them at the end.
 
 Run with `python -m benchmarks.spark.driver --url redis+cluster://host:port`.
 """

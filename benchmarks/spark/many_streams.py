@@ -1,7 +1,7 @@
 """Cost of many streams, and of an idle query: the same number of entries in one to ten thousand streams.
 
-The output has a row for each number of streams, without a group, with a group, and sharing a group. Each figure is the
-best of `--repeats`:
+The output has three rows for each number of streams: a query without a group, with a group, and with `consume=shared`.
+Each figure is the best of `--repeats` runs:
 
 * batch count(): milliseconds of a batch `count()`
 * first trigger: milliseconds of a streaming query's first trigger, which reads everything
@@ -113,8 +113,8 @@ def _count(connection: Connection, prefix: str) -> float:
 
 
 def _stream(connection: Connection, prefix: str, settings: dict[str, str]) -> tuple[float, float, int]:
-    """Return the milliseconds of a trigger that reads everything, those of a trigger that reads one entry, and the
-    offset's size.
+    """Return the milliseconds of a trigger that reads everything, the milliseconds of a trigger that reads one entry,
+    and the size of the first trigger's end offset.
     """
     reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix), **settings)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
@@ -159,7 +159,7 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
 
 @contextmanager
 def _running(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
-    """Run a query that has read everything and finds no more."""
+    """Run a query that has read all entries, and finds no new entries."""
     options = {**_options(connection, "large"), **settings}
     trigger = {"processingTime": options.pop("trigger", "0 seconds")}
     reader = session().readStream.format("pystreams").schema("value binary").options(**options)

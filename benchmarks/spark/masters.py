@@ -1,12 +1,12 @@
 """Scaling by masters and executors: the same streams on a Redis Cluster of one to twelve masters, with one and two
 Spark cores.
 
-Each row has the rows per second, best of `--repeats`, and the processor seconds per million rows of Spark with its
-Python processes, and of the busiest master. The latter limits the rate if each master has a core of its own; on a
-machine with fewer cores than processes the rate itself cannot grow.
+Each row has three figures, each the best of `--repeats` runs: the rows per second, and the processor seconds per
+million rows of Spark with its Python processes, and of the busiest master. If each master has a core of its own, the
+busiest master limits the rate. On a machine with fewer cores than processes, the rate cannot grow.
 
-Prints the exponents of both costs against the number of masters, and draws them. `benchmarks.cluster` reads the
-figures.
+The exponents of both costs against the number of masters are printed, and the costs are drawn. `benchmarks.cluster`
+reads the figures.
 
 Run with `python -m benchmarks.spark.masters`.
 """
@@ -131,7 +131,7 @@ def _read(url: str, _rows: int) -> None:
 
 @functools.cache
 def _streams() -> list[str]:
-    """Return names of streams with evenly spread slots: 1, 2, 3, 4, 6 or 12 masters have the same number each."""
+    """Return names of streams with evenly spread slots, so that 1, 2, 3, 4, 6 or 12 masters have equally many each."""
     found: dict[int, str] = {}
     for number in itertools.count():
         name = f"stream:{number}"

@@ -1,4 +1,4 @@
-"""A simple source as a baseline for the connector's: redis-py, Python objects, tuples.
+"""A simple source as a baseline for the connector's source: redis-py, Python objects, tuples.
 
 It reads a whole stream as a batch, in one partition, with only the columns of the measurements.
 """

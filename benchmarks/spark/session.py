@@ -29,8 +29,8 @@ _SETTINGS = {
 
 @functools.cache
 def session(cores: int = CORES) -> SparkSession:
-    """Return this process's Spark session, started on first use. Before the number of cores changes, stop the previous
-    session.
+    """Return this process's Spark session, started on first use. Before a call with another number of cores, the caller
+    must stop the session.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part)

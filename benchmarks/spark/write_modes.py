@@ -1,9 +1,9 @@
 """Comparison of the write modes without Spark: from rows in Arrow batches to committed entries.
 
-The modes write the same rows alternately, like one task of a write with a `writeId`, and its driver commits. `staged by
-the driver` is `staged` for a user without permission to move entries on the server. The columns are the rows per second
-of task and commit together, the ratio to the mode `append`, the connector's processor nanoseconds per row, and the
-longest PING of another client.
+The modes write the same rows alternately, like one task and the driver of a write; except for `append`, the write has a
+`writeId`. `staged by the driver` is `staged` for a user without permission to move entries on the server. The columns
+are the rows per second of task and commit together, the ratio to the mode `append`, the connector's processor
+nanoseconds per row, and the longest PING of another client.
 
 Run with `python -m benchmarks.spark.write_modes`.
 """
@@ -81,7 +81,7 @@ def _measure(port: int, mode: str, table: Any) -> tuple[float, float, float]:
 
 
 class _Pings(threading.Thread):
-    """Another client, which sends PINGs as often as possible."""
+    """Another client, which sends a PING two milliseconds after each reply."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)

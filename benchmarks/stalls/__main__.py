@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each case on each server (default 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of the full sizes (default 1)")
     parser.add_argument("--quick", action="store_true", help="one round at a twentieth of the sizes")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="run cases whose name contains TEXT")
     parser.add_argument("--server", default="", metavar="SERVER", help="engine or redis")
     results.add_option(parser)
     options = parser.parse_args()

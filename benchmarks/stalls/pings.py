@@ -1,8 +1,8 @@
 """One command of a first client, and the duration of a second client's PINGs during it.
 
-Both clients are sockets of one thread, which sleeps in select. The second one sends a PING every millisecond without
+Both clients are sockets of one thread, which sleeps in select. The second client sends a PING every millisecond without
 waiting for replies: a server that is silent for one second owes a thousand replies, not one. The first client sends its
-request and receives the reply without parsing it; a PING after the request marks its end.
+request, followed by a PING, and receives the reply without parsing it. The PING's reply marks the end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Pause:
 
 
 def measure(port: int, request: bytes, after: float = 0.0) -> tuple[Pause, Pause | None]:
-    """Return the pause caused by a request until its reply, and the pause in the ``after`` seconds after that.
+    """Return the pause caused by a request until `TAIL` seconds after its reply, and the pause in the ``after`` seconds
+    after that.
 
     Raises RefusedError if the reply is an error.
     """

@@ -43,7 +43,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Scene:
-    """Content of a server: its command-line flags, and the preparation."""
+    """Content of a server: the server's command-line flags, and the function that adds the content."""
 
     name: str
     prepare: Callable[[Bench], None]
@@ -123,7 +123,7 @@ def expiring(bench: Bench) -> None:
 
 
 def long_keys(bench: Bench) -> None:
-    """Add keys that a pattern with many stars rejects only at their end, after very many partial matches."""
+    """Add keys that a pattern with many stars rejects only after very many partial matches."""
     sets = (command("SET", "a" * 40 + str(number), "value") for number in range(bench.scaled(LONG_KEYS)))
     send(bench, sets)
 

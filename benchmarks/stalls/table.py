@@ -1,8 +1,8 @@
 """Run the cases on the engine and on redis-server alternately, and print the table.
 
-It shows medians of the rounds, in milliseconds: the longest PING of a second client, the 99th percentile of its PINGs,
-and the first client's command. The columns of a server that does not have the command are empty. The engine's longest
-PING is judged by ``benchmarks.targets.STALL_MS``.
+The table shows medians of the rounds, in milliseconds: the longest PING of a second client, the 99th percentile of its
+PINGs, and the duration of the first client's command. The columns of a server that refuses the command are empty. The
+engine's longest PING is marked if it exceeds ``benchmarks.targets.STALL_MS``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def stages(scene: Scene, scale: float, only: str, *, rests: bool = True) -> Iter
 
 
 def run_case(case: Case, there: list[Stage], rounds: int) -> tuple[Pauses, Pauses]:
-    """Measure a case on each server, until its reply and after it."""
+    """Measure a case on each server. Return the pauses until the reply, and the pauses after it."""
     answered: Pauses = {stage.name: [] for stage in there}
     later: Pauses = {stage.name: [] for stage in there}
     for _ in range(rounds):

@@ -61,9 +61,10 @@ def steady(text: str) -> str:
 
 @contextlib.contextmanager
 def server_of_session(spark: SparkSession, url: str) -> Iterator[None]:
-    """Make the session find the server as if by its environment variable.
+    """Make the session find the server, as if the session had started with PYSTREAMS_URL set to `url`.
 
-    Planning runs in processes of the JVM, and Spark stores their environment when a format is registered.
+    Planning runs in processes that the JVM starts. Their environment is stored when a data source is registered, so
+    the source is registered again.
     """
     environment = spark.sparkContext.environment
     environment["PYSTREAMS_URL"] = url
@@ -120,10 +121,10 @@ class Reader:
         written = io.StringIO()
         with contextlib.redirect_stdout(written):
             exec(compile(text, "page", "exec"), self.names)
-        # A query releases its group right after its end; a person who starts the next one is slower than this test.
+        # A query releases its lease shortly after its end, and this test could start the next query even sooner.
         spark = self.names.get("spark")
         if isinstance(spark, SparkSession) and not spark.streams.active:
-            wait_for(self._no_lease, "queries that have ended to give up their groups")
+            wait_for(self._no_lease, "ended queries to release their leases")
         return written.getvalue()
 
     def _no_lease(self) -> bool:
