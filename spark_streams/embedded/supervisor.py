@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import re
 import select
@@ -89,7 +90,7 @@ def _port_url(host: str, port: int) -> str:
 class Notices:
     """Messages about the engine's end to the driver's user: on the driver's standard error, and in the log.
 
-    The file is opened again in non-blocking mode, so that a full pipe does not block the supervisor. The file is closed
+    Standard error is opened again in non-blocking mode, so that a full pipe does not block the supervisor. It is closed
     after the last message, because programs that read the driver's standard error to its end wait until then.
     """
 
@@ -191,15 +192,15 @@ class ProcessHost:
             self._lock = None
 
     def _loss(self, state: State) -> str:
-        """Return a text about the data lost when a ready engine ends; empty if there is nothing to report."""
+        """Return a text about the end of a ready engine and the lost data; empty if there is nothing to report."""
         if not discards.notices():
             return ""
         if state is State.STOPPING:
             return discards.sentence(self._record.url)
-        return (
-            f"The embedded engine ended before its driver (status {self._child.returncode}). Entries that it kept in "
-            "memory are lost; the next query starts an empty engine."
-        )
+        ended = f"The embedded engine ended before its driver (status {self._child.returncode})."
+        if ("--appendonly", "yes") in itertools.pairwise(self._command):
+            return f"{ended} The next query starts it again with the data in its directory."
+        return f"{ended} Entries that it kept in memory are lost; the next query starts an empty engine."
 
     def _reason(self, state: State) -> str:
         """Return the reason for a failure; empty if the engine has not failed."""

@@ -65,6 +65,13 @@ def test_the_end_of_the_engine_is_reported_at_once(run: Run) -> None:
     """If the engine ends before its driver, the loss of its data is reported at once."""
     lines = errors(run, ending="client.shutdown(nosave=True)")
     assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
+    assert lines[-1].endswith("are lost; the next query starts an empty engine.")
+
+
+def test_the_end_of_an_engine_that_keeps_its_data_reports_no_loss(run: Run, tmp_path: Path) -> None:
+    """If an engine with a data directory ends before its driver, the notice says that the data remains."""
+    lines = errors(run, directory=str(tmp_path / "kept"), ending="client.shutdown(nosave=True)")
+    assert lines[-1].endswith("The next query starts it again with the data in its directory.")
 
 
 def test_an_engine_that_keeps_its_data_discards_nothing(run: Run, tmp_path: Path) -> None:
