@@ -8,8 +8,8 @@ Reports are also added to the stream `pystreams:queries`, from which `pystreams 
 `spark_streams.reports` defines their form.
 
 Spark does not let a Python data source add metrics to a query's progress. So the monitor reads the sources' offsets
-from the progress, and asks the server how many entries follow and how many are pending. The monitor never disturbs a
-query: a number that cannot be determined is None, and a server that does not reply causes only a warning in the log.
+from the progress, and asks the server how many entries follow and how many are pending. Failures of the monitor do not
+disturb a query: a number that cannot be determined is None, and a server that does not reply causes only a warning.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Source:
 
 
 class StreamMonitor(StreamingQueryListener):
-    """Reports every batch of every query that reads with pystreams.
+    """Reports the batches of all queries that read with pystreams.
 
     `callback` gets a `StreamReport` for each stream. The `QueryReport` is added to the stream `stream`, which keeps
     about `maxlen` reports. Adding needs the permission `+xadd`. If `stream` is None, no report is added. `latest` has
@@ -211,7 +211,7 @@ class StreamMonitor(StreamingQueryListener):
         )
 
     def _keep(self, stream: str, made: QueryReport) -> None:
-        """Add the report to the stream. A refusal is logged once."""
+        """Add the report to the stream. A repeated refusal is logged once."""
         command: Command = ("XADD", stream, "MAXLEN", "~", self._maxlen, "*", *to_fields(made))
         try:
             with borrow(self._address()) as connection:

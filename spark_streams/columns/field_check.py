@@ -1,7 +1,7 @@
 """Detection of columns that are null in all rows of a task, which suggests a misspelt name or a wrong type.
 
-Such columns are looked for by the tasks of batch reads, and by those of the first batch after a query's start. With the
-option `requireFields`, a task raises an error. Otherwise each worker process logs one warning per list of columns.
+Tasks of batch reads, and of the first batch after a query's start, look for such columns. With the option
+`requireFields`, a task raises an error. Otherwise each worker process logs one warning per list of columns.
 """
 
 from __future__ import annotations

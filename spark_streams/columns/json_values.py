@@ -118,7 +118,7 @@ def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> 
 
 
 def _are_objects(texts: Any) -> bool:
-    """Return whether the texts meet the module's conditions, are UTF-8, and are not nested too deeply."""
+    """Return whether the texts are UTF-8, not nested too deeply, and as the module's docstring requires."""
     try:
         pc.cast(texts, pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Names shared by reading and writing: the connector's own columns, the map of all fields, and the types of a field."""
+"""Facts shared by reading and writing: the connector's own columns, the map of all fields, types with a text form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_streams.columns.types import table
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
-#: Column with a JSON object that maps each column whose value did not parse to the original text.
+#: Column with a JSON object: the name and the original text of each column whose value did not parse.
 RESCUED = "_rescued"
 #: The connector's own columns with their allowed types; the first is the default.
 RESERVED: dict[str, tuple[type[spark.DataType], ...]] = {

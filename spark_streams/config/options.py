@@ -1,8 +1,8 @@
 """Parsing of Spark's map of options into `ReadOptions` and `WriteOptions`.
 
 The options are the fields of the section classes listed here. The case of names is ignored, because Spark passes them
-in lower case. Three kinds of options are refused with an error that says what to do instead: unknown options, options
-of other connectors, and options of writes in a read or the reverse.
+in lower case. Some options are refused with an error that says what to do instead: unknown options, options of other
+connectors, write options in a read, and read options in a write.
 """
 
 from __future__ import annotations

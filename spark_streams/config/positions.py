@@ -1,7 +1,7 @@
 """Start and end positions of a read, in the user's form: `earliest`, `latest`, `group`, an ID, a time, or JSON.
 
 IDs have the same meaning as in XRANGE: inclusive at both ends, exclusive after `(`. An ID without a sequence number
-gets the smallest number at the start of a range and the largest at its end. Inside the connector, a start is the ID
+gets the smallest sequence number as a start, and the largest as an end. Inside the connector, a start is the ID
 *before* the first entry, and an end is the ID of the last entry. This module converts the user's form to these IDs.
 """
 

@@ -47,7 +47,7 @@ def info(name: str) -> datetime.tzinfo:
 def of_machine(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str:
     """Return the machine's zone, from the variable `TZ` or, if it is not set, from the link `/etc/localtime`.
 
-    Return UTC if neither names a zone that exists.
+    Return UTC if this zone does not exist.
     """
     name = environment.get("TZ", "").removeprefix(":")
     if not name and link.is_symlink():

@@ -172,7 +172,7 @@ def _is_private(path: Path) -> bool:
 
 
 def directories() -> Iterator[tuple[Process, Path]]:
-    """Yield each running driver of this user with its directory, and again with each directory of an engine with data.
+    """Yield pairs of each running driver of this user: with its directory, and with each engine's data directory.
 
     A directory may have no running engine.
     """

@@ -1,7 +1,7 @@
 """Processes of this machine: their parents, whether one is a JVM, and whether one is still running.
 
-Reads /proc on Linux, and the output of `ps` elsewhere. The Spark master, and whether the program is a service for other
-programs, are determined only from command lines and Spark's files.
+This module reads /proc on Linux, and the output of `ps` elsewhere. The Spark master, and whether the program is a
+service for other programs, are determined only from command lines and Spark's files.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _LONGEST = 10  # maximum number of bytes of an integer
 
 @dataclass(frozen=True)
 class PlainField:
-    """A plain field. `null`: index of null in its union; None without a union."""
+    """A plain field. `null`: index of null in the field's union; None if the field is not a union."""
 
     name: str
     kind: str

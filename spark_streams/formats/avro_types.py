@@ -1,7 +1,8 @@
 """Conversion of Avro types to Arrow types, and the reverse.
 
-A union with null is a nullable value. A union of integers is a long; a union of numbers with a floating-point type is a
-double. Other unions, and records that are recursive or have no fields, are read as JSON text and cannot be written.
+A union with null is nullable. Apart from null, a union of one type is that type, a union of integers is a long, and a
+union of numbers with a floating-point type is a double. Other unions, and records that are recursive or have no fields,
+are read as JSON text and cannot be written.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class AvroTypes:
     def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
         """Return the type of a schema. `inside`: names of the enclosing records.
 
-        Raises UndecodableError for too many members.
+        Raises UndecodableError if the schema has too many members.
         """
         self._budget.spend()
         if isinstance(schema, list):

@@ -170,7 +170,7 @@ def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any
 
 @dataclass(frozen=True)
 class _Making:
-    """State while a plan is built: its messages, and the number of members that it may still have."""
+    """State while a plan is built: the schema's messages, and the number of members that may still be added."""
 
     messages: Messages
     budget: Budget
@@ -315,7 +315,7 @@ def _seconds(micros: int) -> dict[str, int]:
 
 
 def _duration(micros: int) -> dict[str, int]:
-    """Return the fields of a Duration. Both must have the same sign."""
+    """Return the fields of a Duration. Both fields must have the same sign."""
     seconds, rest = divmod(abs(micros), _MICROS)
     sign = -1 if micros < 0 else 1
     return {"seconds": sign * seconds, "nanos": sign * rest * _NANOS}

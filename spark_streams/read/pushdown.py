@@ -60,7 +60,7 @@ def _times(predicate: Filter) -> tuple[StreamId, StreamId]:
     if getattr(predicate, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST
     if value.tzinfo is None:
-        # Without a zone, allow for every zone.
+        # A time without a zone may be in any zone: since 1970, no offset exceeds 15 hours.
         low = _milliseconds(value.replace(tzinfo=datetime.UTC) - datetime.timedelta(hours=15))
         high = _milliseconds(value.replace(tzinfo=datetime.UTC) + datetime.timedelta(hours=15))
     else:

@@ -1,6 +1,6 @@
 """Protocol of exactly-once writes: the keys on servers, their values, the states of a stream, and the transitions.
 
-A query, or a batch write with a name, leaves hashes on servers. `streamclient.record_keys` defines their keys:
+A query or a batch write leaves hashes on servers. `streamclient.record_keys` defines their keys:
 
     fence           number of a task's rows in the stream, and their digest
     batch record    the attempt that may write to the stream, and the stage
@@ -315,7 +315,7 @@ class ChunkState:
 
 
 def staged_chunk(key: bytes, number: int, rows: bytes, state: ChunkState, index: bytes) -> list[Command]:
-    """Return the commands that stage a chunk: its encoded rows, its state, and the index of the bytes."""
+    """Return the commands that stage a chunk: its encoded rows, its state, and the index of the rows."""
     words = (f"{number}", rows, f"{number}:state", state.text, f"{number}:index", index)
     return [("HSET", key, *words), ("PEXPIRE", key, STAGED_MS)]
 
@@ -437,7 +437,7 @@ class Protocol:
         return state is not State.NEW
 
     def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
-        """Return the commands that count rows, which follow the rows in the same transaction.
+        """Return the commands that count the rows. They follow the rows in the same transaction.
 
         `fence`: the fence's state after the rows. `opened`: the stream before the batch, for the batch's first rows in
         the stream; None for later rows.
@@ -475,8 +475,8 @@ class Protocol:
         """Return the commands by which a driver starts to end the batch: no task may start to write after
         these commands.
 
-        The driver tries the number `driver`. The last reply is the ledger. `streams`: streams for which the driver's
-        own tasks have rows.
+        `driver`: the number that the driver tries to take. The last reply is the ledger. `streams`: streams for which
+        the driver's own tasks have rows.
         """
         ledger, batch = self.writer.ledger_key, self.writer.batch
         return [
@@ -585,7 +585,7 @@ class Protocol:
 
     def prepare(self, account: Account, now: Values) -> list[Command]:
         """Return the commands that record that all streams are claimed. Raises ATTEMPT_REPLACED if there is a later
-        driver, or if another attempt has recorded the same meanwhile.
+        driver, or if another attempt has recorded its claims meanwhile.
         """
         (prepared, later), attempt, ledger = now, self.writer.attempt, self.writer.ledger_key
         found = (prepared or b"").decode()

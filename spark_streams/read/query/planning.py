@@ -202,7 +202,7 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
 def limited(
     limit: int, starts: Ids, ends: Ids, backlog: Mapping[str, int], rotation: int = 0
 ) -> Planning[tuple[dict[str, StreamId], dict[str, int]]]:
-    """Return ends for exactly `limit` entries, or for all entries if there are fewer.
+    """Return the ends of a batch of exactly `limit` entries, or of all entries if there are fewer.
 
     `backlog` may be an estimate, because it only determines the proportions. If a stream has fewer entries than
     estimated, the other streams get the remaining entries. Returns the ends, and the number of entries of each stream

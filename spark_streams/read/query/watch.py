@@ -16,15 +16,15 @@ from streamclient.streams.model import StreamState
 from streamclient.streams.stream_server import StreamServer
 
 _LOOK_SECONDS = 10.0  # interval at which all streams are examined
-_STREAM_SECONDS = 0.005  # addition to the interval per stream
-_WAIT_STREAMS = 1000  # number of streams per additional `wait`, because asking about more streams costs more
+_STREAM_SECONDS = 0.005  # added to this interval for each stream
+_WAIT_STREAMS = 1000  # the wait grows by `wait` per this many streams, because asking about more streams costs more
 _LONGEST_WAIT = 1000  # maximum wait of a trigger, in milliseconds
 
 
 class Watch:
     """State of the streams that have no entries for a query.
 
-    `wait`: time for which a trigger waits for a change, in milliseconds, at most `_LONGEST_WAIT`. `group`: a consumer
+    `wait`: milliseconds for which a trigger waits for a change of up to `_WAIT_STREAMS` streams. `group`: a consumer
     group whose changes are also detected. `clock` returns seconds.
     """
 

@@ -5,8 +5,8 @@ once (`Entries.nths`) or delivered to the query's group, which is necessary anyw
 more entries than fit into a batch, it starts this search when the tasks of a batch start. The search runs in a thread
 with its own connection, so that the next trigger does not wait for it.
 
-The result never determines a batch by itself. It is used if the next batch has the same question and no entry after the
-position is gone. Otherwise it is dropped, and the server is asked.
+The result never determines a batch by itself. It is used if the next batch begins at the question's position and no
+entry after this position is gone. Otherwise it is dropped, and the server is asked.
 """
 
 from __future__ import annotations

@@ -36,8 +36,9 @@ ZONE = "PYSTREAMS_AVAILABILITY_ZONE"
 class Preference:
     """Choice of servers from which tasks read ranges.
 
-    `zone`: the zone preferred with `az`; if empty, the zone in the executor's environment. `marks`: replication offsets
-    of the primaries when the batch was planned. If a primary has no mark, its replicas are not read.
+    `zone`: the zone whose replicas are read with `az`; if empty, the zone in the executor's environment. `marks`:
+    replication offsets of the primaries when the batch was planned. If a primary has no mark, its replicas are not
+    read.
     """
 
     kind: Literal["primary", "preferReplica", "az"] = "primary"

@@ -7,7 +7,8 @@ again. None of these names is one of the connector's own columns, so a schema ca
 Spark may scan a batch several times at once, and any scan may be killed. Nevertheless each letter is added once:
 
 * In one slot (any two streams outside a cluster) a script checks that the entry is still pending for the consumer, adds
-  the letter and acknowledges the entry. WATCH does not help there: XACK and XCLAIM do not count as changes of a stream.
+  the letter and acknowledges the entry. WATCH could not replace the script: XACK and XCLAIM do not count as changes of
+  a stream.
 * Between slots, or without scripts, the letter is added together with a *note* in the target's slot. Then the entry is
   acknowledged, and finally the note is removed. The script also respects notes.
 

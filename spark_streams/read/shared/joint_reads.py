@@ -38,8 +38,8 @@ Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
 def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedTask]]:
     """Yield the tasks in order, in groups that may read together, or as single tasks.
 
-    All entries that a group reads are in memory at once. `size` adapts while the tasks read: tasks with entries of many
-    megabytes read in pairs.
+    All entries that a group reads are in memory at once. `size` adapts while the tasks read: if their entries have many
+    megabytes, a group has only two tasks.
     """
     found: list[SharedTask] = []
     entries = 0

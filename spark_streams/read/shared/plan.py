@@ -34,7 +34,7 @@ class Facts:
 
 
 def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets:
-    """Return the batch with that number. `since`: number of the last batch of the query's earlier runs.
+    """Return the batch with the number `number`. `since`: number of the last batch of the query's earlier runs.
 
     The batch is empty if the group has no entries for it.
     """

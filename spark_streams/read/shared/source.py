@@ -60,7 +60,8 @@ class SharedSource:
         self._checked = False  # whether the checkpoint is known to be this query's
         self._groups: dict[str, GroupState] = {}  # last known states of the groups
         self._known: dict[str, Baseline] = {}  # baselines for detecting losses, from the last states of the groups
-        self._noted: tuple[int, frozenset[str]] = -1, frozenset()  # last planned batch; its streams with large entries
+        #: Number of the last planned batch, and its streams with large entries.
+        self._noted: tuple[int, frozenset[str]] = -1, frozenset()
 
     @property
     def _group(self) -> str:
@@ -209,7 +210,7 @@ class SharedSource:
         return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
-        """Return the streams without entries to read or claim until the stream or its group changes."""
+        """Return the streams that have no entries to read or claim until the stream or its group changes."""
         waits = self._options.claim_idle is not None  # pending entries may reach the idle time at any moment
         return {
             stream: state
@@ -222,7 +223,9 @@ class SharedSource:
     def _counted_on(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
     ) -> SharedBatch:
-        """Return the batch to count from: `last`, or a later one that an earlier run started without recording it.
+        """Return the batch after which this run numbers its batches: `last`, or a later batch of an earlier run.
+
+        The checkpoint may not contain such a later batch.
 
         With asynchronous progress tracking, or with an old copy of a checkpoint, the group has seen batches that the
         checkpoint does not contain. The pending entries of these batches may never have been output, so they are

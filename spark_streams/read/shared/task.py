@@ -116,8 +116,8 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
     """Yield the pending entries of the partition's consumer; the first attempt reads new entries.
 
-    If the connection breaks or the server refuses temporarily, a further attempt finds in the ledger whether the
-    entries were read.
+    If the connection breaks or the server refuses temporarily, the next attempt finds in the ledger whether the entries
+    were read.
     """
     consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
     key = protocol.ledger_key(task.stream, task.group, task.prefix)

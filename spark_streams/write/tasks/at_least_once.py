@@ -4,8 +4,8 @@ A server that has PS.ADD gets one PS.ADD per chunk and stream instead of XADDs i
 nulls (`tasks.column_writes`).
 
 A chunk is encoded while the server works on the previous chunk. At most two chunks are unanswered. If the connection
-breaks, their rows are sent again, so some rows may be in the stream twice. If Spark repeats a task, the task's rows may
-also be in the stream twice. If the server refuses a row, the task fails.
+breaks, the rows of these chunks are sent again, so some rows may be in the stream twice. If Spark repeats a task, the
+task's rows may also be in the stream twice. If the server refuses a row, the task fails.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class AtLeastOnceSender:
         return self._redirected(sent, link, refusal)
 
     def _redirected(self, sent: _Sent, link: Link, refusal: str) -> bool:
-        """Update the routing after a temporary refusal, and send the rows again if it was ASK.
+        """Update the routing after a temporary refusal, and send the rows again if the refusal was ASK.
 
         Returns whether all rows are written.
         """
