@@ -121,8 +121,8 @@ def form_of(words: list[bytes], head: int) -> Form:
     """
     entry_id = words[head - 1]
     body = list(map(_constant, words[head:]))
-    body[1::2] = list(map(_about_as_long, words[head + 1 :: 2]))
-    last: Word = entry_id if entry_id == _STAR else _about_as_long(entry_id)
+    body[1::2] = list(map(_with_margin, words[head + 1 :: 2]))
+    last: Word = entry_id if entry_id == _STAR else _with_margin(entry_id)
     return Form((words[0], _constant(words[1]), *words[2 : head - 1], last), tuple(body))
 
 
@@ -130,7 +130,7 @@ def _constant(word: bytes) -> Word:
     return word if len(word) <= _LONGEST else Lengths(len(word), len(word))
 
 
-def _about_as_long(word: bytes) -> Lengths:
+def _with_margin(word: bytes) -> Lengths:
     return Lengths(max(len(word) - 2, 0), len(word) + 2)
 
 

@@ -275,7 +275,7 @@ class Database:
     def clear(self) -> int:
         """Remove all keys; return how many there were."""
         count = len(self._table)
-        self._tell(None)
+        self._notify_replaced(None)
         tables = (*self._table.columns(), self._expires, self._hashes)
         if not self.changes.discard(*tables, *self._deadlines.tables(), *self._field_deadlines.tables()):
             for value in self._table.values:
@@ -288,13 +288,13 @@ class Database:
     def swap(self, other: Database) -> None:
         """Swap all keys with ``other``. Blocked and watching clients stay with their database number."""
         for database, successor in ((self, other), (other, self)):
-            database._tell(successor)
+            database._notify_replaced(successor)
         for name in ("_table", "_expires", "_deadlines", "_hashes", "_field_deadlines"):
             table, other_table = getattr(self, name), getattr(other, name)
             setattr(self, name, other_table)
             setattr(other, name, table)
 
-    def _tell(self, successor: Database | None) -> None:
+    def _notify_replaced(self, successor: Database | None) -> None:
         """Notify watchers and blocked clients that the keys of ``successor``, if any, replace those of this database.
 
         A key that was already expired when it was first watched counts as unchanged, unless a live key replaces it.

@@ -23,7 +23,7 @@ from engine.core.streams.pending_block import Block
 BLOCK = 1024
 #: ``remove_many`` removes fewer records of a block than this one by one, unless they are adjacent.
 _MANY = 32
-#: Maximum number of blocks that one call of ``PendingList.mixed`` searches.
+#: Maximum number of blocks that one call of ``PendingList.in_uneven_blocks`` searches.
 _MIXED_BLOCKS = 16
 #: The owner of records without a consumer.
 NOBODY = 0
@@ -118,14 +118,14 @@ class PendingList:
             if begin < end:
                 yield block, begin, end
 
-    def still(self, low: int, high: int, most: int) -> list[Block]:
+    def snapshot(self, low: int, high: int, most: int) -> list[Block]:
         """Return copies of the blocks with the first ``most`` records with low <= ID <= high.
 
         The last block may contain records of the range beyond the first ``most``.
         """
         found = []
         for block, begin, end in self.blocks(low, high):
-            found.append(block.twin() if end - begin == len(block) else block.tail(begin, end))
+            found.append(block.shared_copy() if end - begin == len(block) else block.tail(begin, end))
             most -= end - begin
             if most <= 0:
                 break
@@ -153,7 +153,7 @@ class PendingList:
                 if before is None or block.time_at(index) <= before:
                     yield block, index
 
-    def mixed(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
+    def in_uneven_blocks(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
         """Return the IDs, from ``low`` on, of ``owner``'s records in uneven blocks, and the ID to continue with.
 
         ``Block`` describes uneven blocks. The search ends when at least ``most`` IDs are found, or after
@@ -365,7 +365,7 @@ class PendingList:
     def copy(self) -> PendingList:
         """Return an independent copy."""
         other = PendingList()
-        other._blocks = [block.twin() for block in self._blocks]
+        other._blocks = [block.shared_copy() for block in self._blocks]
         other._firsts = self._firsts[:]
         other._size = self._size
         other.per_owner = dict(self.per_owner)

@@ -238,7 +238,7 @@ class Block:
             )
             self.is_shared = False
 
-    def twin(self) -> Block:
+    def shared_copy(self) -> Block:
         """Return a copy-on-write copy."""
         other = Block(self.ms, self.seq, self.owner, self.time, self.count)
         other.owners, other.times, other.counts = self.owners, self.times, self.counts

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from engine.core.protocol.replies import Frames, Pages, Several
 from engine.core.streams.segment import Body, Segment
 
-#: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.parts`).
+#: (segment, i, j): the segment's entries [i, j), all live unless stated otherwise (`Stream.snapshots`).
 Run = tuple[Segment, int, int]
 #: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
@@ -21,7 +21,7 @@ BodyRun = tuple[Body, int, int]
 _MANY_RUNS = 10
 #: See ``_MANY_RUNS``.
 _MANY_ENTRIES = 20_000
-#: ``ends_of_parts`` looks up fewer IDs of a run than this one by one.
+#: ``equal_ranges`` looks up fewer IDs of a run than this one by one.
 _MANY_IDS = 32
 #: A page ends when it has this many bytes.
 _PAGE_BYTES = 512 * 1024
@@ -51,8 +51,8 @@ def reply_of(runs: list[Run]) -> Frames | Pages:
     return Pages(list, count, _pages(bodies, count))
 
 
-def reply_of_parts(parts: list[Run], count: int, *, backward: bool) -> Pages:
-    """Return a reply with the first ``count`` live entries of ``parts`` (see `Stream.parts`).
+def reply_of_snapshots(snapshots: list[Run], count: int, *, backward: bool) -> Pages:
+    """Return a reply with the first ``count`` live entries of ``snapshots`` (see `Stream.snapshots`).
 
     With ``backward``, the reply has the last entries, in reverse order.
     """
@@ -63,13 +63,13 @@ def reply_of_parts(parts: list[Run], count: int, *, backward: bool) -> Pages:
             _pages_backward(
                 (
                     (segment.body, *run)
-                    for segment, first, last in reversed(parts)
+                    for segment, first, last in reversed(snapshots)
                     for run in segment.runs_backward(first, last)
                 ),
                 count,
             ),
         )
-    runs = ((segment.body, *run) for segment, first, last in parts for run in segment.runs(first, last))
+    runs = ((segment.body, *run) for segment, first, last in snapshots for run in segment.runs(first, last))
     return Pages(list, count, _pages(runs, count))
 
 
@@ -105,22 +105,22 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
                 page = []
 
 
-def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
-    """Split ``total`` live entries into ``count`` equal ranges; yield (last ID, size) of all ranges except the last.
+def equal_ranges(snapshots: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
+    """Split ``total`` live entries into ``count`` ranges of equal size; yield (last ID, size) of all but the last.
 
-    ``parts``: see `Stream.parts`.
+    ``snapshots``: see `Stream.snapshots`.
     """
-    first_part, upto, before = 1, 0, 0
-    for segment, begin, end in parts:
+    first_number, upto, before = 1, 0, 0
+    for segment, begin, end in snapshots:
         for first, last in segment.runs(begin, end):
             here = before + last - first
             behind = min(((here + 1) * count - 1) // total, count - 1) + 1
-            ms, seq = segment.id_columns(first, last) if behind - first_part >= _MANY_IDS else (None, None)
-            for number in range(first_part, behind):
+            ms, seq = segment.id_columns(first, last) if behind - first_number >= _MANY_IDS else (None, None)
+            for number in range(first_number, behind):
                 size, upto = total * number // count - upto, total * number // count
                 at = upto - before - 1
                 yield (segment.id_at(first + at) if ms is None or seq is None else ms[at] << 64 | seq[at]), size
-            first_part, before = max(behind, first_part), here
+            first_number, before = max(behind, first_number), here
 
 
 def id_columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:

@@ -163,7 +163,7 @@ class Segment:
         body: Plain = self.body  # type: ignore[assignment]  # as above
         return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
-    def part(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
+    def fitting(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
         """Return the sizes of the entries from ``begin`` on that fit (at least one), and their total size in bytes.
 
         ``sizes`` are the sizes of all entries to be added, and ``entry_bytes`` is their average.
@@ -378,7 +378,7 @@ class Segment:
         self.dead = None
         self.note_sealed()
 
-    def still(self) -> Segment:
+    def snapshot(self) -> Segment:
         """Return a read-only snapshot with the same body, unaffected by later deletions."""
         other = Segment(self._sealed_queue, self.body)
         other.start, other.dead_count, other.sealed = self.start, self.dead_count, True

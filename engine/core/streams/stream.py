@@ -144,7 +144,7 @@ class Stream:
         """Return the number of the segment whose ID range contains ``entry_id`` (the first segment for smaller IDs)."""
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
-    def _stretches(self, low: int, high: int) -> Iterator[Run]:
+    def _ranges(self, low: int, high: int) -> Iterator[Run]:
         """Yield (segment, i, j) in order: the segment's entries [i, j), live or dead, have low <= ID <= high."""
         for number in range(self._locate(low), len(self._segments)):
             if self._firsts[number] > high:
@@ -157,7 +157,7 @@ class Stream:
 
     def runs(self, low: int, high: int) -> Iterator[Run]:
         """Yield the live entries with low <= ID <= high as runs, in order."""
-        for segment, begin, end in self._stretches(low, high):
+        for segment, begin, end in self._ranges(low, high):
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
 
@@ -211,13 +211,13 @@ class Stream:
                 break
         return Frames(len(parts), parts)
 
-    def parts(self, low: int, high: int) -> list[Run]:
+    def snapshots(self, low: int, high: int) -> list[Run]:
         """Return (segment, i, j) for each segment of [low, high]: a read-only snapshot, and entries, live or dead."""
-        return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
+        return [(segment.snapshot(), begin, end) for segment, begin, end in self._ranges(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:
         """Request that the segments of [low, high] are packed as columns."""
-        for segment, *_ in self._stretches(low, high):
+        for segment, *_ in self._ranges(low, high):
             segment.want_columns()
 
     def ids(self, low: int, high: int) -> list[int]:
@@ -355,7 +355,7 @@ class Stream:
         while at < count:
             if type(tail) is not Segment or tail.full:
                 tail = self._open_segment(ms[at] << 64 | seq[at])
-            some, size = tail.part(sizes, at, len(data) // count)
+            some, size = tail.fitting(sizes, at, len(data) // count)
             end = at + len(some)
             tail.extend(view[begin : begin + size], some, ms[at:end], seq[at:end])
             at, begin = end, begin + size
@@ -383,7 +383,7 @@ class Stream:
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
         return True
 
-    def bring_in(self, entry_ids: list[int]) -> None:
+    def load_segments(self, entry_ids: list[int]) -> None:
         """Load the segments of these entries from disk. Raises UnreadableError if a segment cannot be read.
 
         Callers load the segments before a change, so that such an error does not leave the change half done.
@@ -399,7 +399,7 @@ class Stream:
 
         If an entry cannot be read, this raises UnreadableError and deletes nothing.
         """
-        self.bring_in(entry_ids)
+        self.load_segments(entry_ids)
         if len(entry_ids) < _MANY:
             return sum(map(self.delete, entry_ids))
         entry_ids = sorted(set(entry_ids))

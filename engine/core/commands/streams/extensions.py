@@ -22,7 +22,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply, rows_in_pages
 from engine.core.streams.group_progress import shown
-from engine.core.streams.runs import ends_of_parts
+from engine.core.streams.runs import equal_ranges
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
 
@@ -107,7 +107,7 @@ def ps_split(ctx: Context, argv: list[bytes]) -> Reply:
     if stream is None or not total:
         return []
     parts = min(parts, total)
-    ends = ends_of_parts(stream.parts(low, high), total, parts)
+    ends = equal_ranges(stream.snapshots(low, high), total, parts)
     every = chain(ends, [(high, total - total * (parts - 1) // parts)])
     return rows_in_pages(parts, every, _part) if parts > _MANY_PARTS else [_part(*end) for end in every]
 

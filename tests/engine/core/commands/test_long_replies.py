@@ -198,4 +198,4 @@ def test_copies_of_pending_entries_are_limited():
     side = Side()
     stream = side.core.databases[0].stream(b"s")
     assert stream is not None
-    assert sum(map(len, stream.groups[b"g"].pending.still(0, 1 << 128, 20))) <= 20 + 2 * 8
+    assert sum(map(len, stream.groups[b"g"].pending.snapshot(0, 1 << 128, 20))) <= 20 + 2 * 8

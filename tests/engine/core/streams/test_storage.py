@@ -23,7 +23,7 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.listpack import listpack_int, listpack_word
 from engine.core.streams.nodes import NodeLimits, radix_nodes
-from engine.core.streams.runs import ends_of_parts, frames_of, id_columns
+from engine.core.streams.runs import equal_ranges, frames_of, id_columns
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from streamwire.frames import fields_of, frame
@@ -110,7 +110,7 @@ def test_equals_a_list(steps, low, high, count, near):
         for pieces in {1, 2, 5, len(within)}:
             if not 0 < pieces <= len(within):
                 continue
-            parts = list(ends_of_parts(stream.parts(low, high), len(within), pieces))
+            parts = list(equal_ranges(stream.snapshots(low, high), len(within), pieces))
             cuts = [len(within) * number // pieces for number in range(pieces)]
             assert parts == [(within[end - 1], end - begin) for begin, end in pairwise(cuts)]
         assert stream.first_ids(count) == (live[:count] if count else live)

@@ -7,7 +7,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
-from engine.core.streams.runs import Run, reply_of_parts
+from engine.core.streams.runs import Run, reply_of_snapshots
 from engine.core.streams.stream import Stream
 from engine.text.messages import general
 
@@ -31,7 +31,7 @@ def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Ru
     A ``count`` of 0 requests all entries.
     """
     if (not count or count > MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
-        parts = stream.parts(low, high)
+        parts = stream.snapshots(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
         found = min(found, count) if count else found
         if found and len(parts) > _MANY_SEGMENTS:
@@ -46,7 +46,7 @@ def entries_between(stream: Stream, low: int, high: int, count: int, *, backward
     """
     parts = many_parts(stream, low, high, count)
     if parts is not None:
-        return reply_of_parts(*parts, backward=backward)
+        return reply_of_snapshots(*parts, backward=backward)
     return (stream.range_backward if backward else stream.range)(low, high, count)
 
 

@@ -107,7 +107,7 @@ def _delete_with_policy(
     stream = ctx.db.stream(key)
     if stream is None:
         return [-1] * len(words)
-    stream.bring_in(entry_ids)
+    stream.load_segments(entry_ids)
     results: list[Reply] = []
     changes = deleted = 0
     for entry_id in entry_ids:

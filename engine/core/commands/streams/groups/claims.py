@@ -113,7 +113,7 @@ class Claim:
         # check would read segments from disk.
         is_logged = self.ctx.changes.replaying and force and self.justid
         if not is_logged:
-            self.stream.bring_in(entry_ids)
+            self.stream.load_segments(entry_ids)
         ms, seq = ids.columns(entry_ids)
         at = 0
         while at < len(entry_ids):

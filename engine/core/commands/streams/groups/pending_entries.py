@@ -82,7 +82,7 @@ def _acknowledge_and_delete(
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
         return [-1] * len(words)
-    stream.bring_in(entry_ids)
+    stream.load_segments(entry_ids)
     results: list[Reply] = []
     done = deleted = 0
     for entry_id in entry_ids:
@@ -253,7 +253,7 @@ def _long_listing(
 ) -> Reply:
     """List the entries in pages. Later changes do not affect the pages."""
     every = owner is None and before is None
-    blocks = group.pending.still(low, high, count if every else len(group.pending))
+    blocks = group.pending.snapshot(low, high, count if every else len(group.pending))
     size = sum(len(block) if every else block.count_matching(owner, before) for block in blocks)
     consumers = group.by_number.copy()
 

@@ -31,8 +31,10 @@ class PendingRecords:
         self.is_long = min(most, len(pending)) > _MANY
         self._names = {number: group.by_number[number].name for number in pending.per_owner if number != NOBODY}
         self._names[NOBODY] = b""
-        every = pending.blocks(0, ids.MAX_ID)
-        self._blocks = pending.still(0, ids.MAX_ID, len(pending)) if self.is_long else [block for block, _, _ in every]
+        if self.is_long:
+            self._blocks = pending.snapshot(0, ids.MAX_ID, len(pending))
+        else:
+            self._blocks = [block for block, _, _ in pending.blocks(0, ids.MAX_ID)]
         #: Owner -> its rows; empty if rows are built in pages.
         self._rows: dict[int, list[Reply]] = {}
         #: Owner -> blocks, each with the number of the owner's records to show; empty if rows are built at once.

@@ -155,7 +155,7 @@ def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
             there = group_if_there(ctx, key, name)
             if there is not group or group.consumers.get(argv[4]) is not consumer:
                 return done
-            found, after = group.pending.mixed(consumer.number, low, _AT_ONCE)
+            found, after = group.pending.in_uneven_blocks(consumer.number, low, _AT_ONCE)
             if found:
                 done += group.acknowledge_many(found)
                 ctx.changes.dirty += 1
