@@ -1,4 +1,4 @@
-"""Cold packer: compresses cold segments in a thread and, if streams are stored on disk, has them written there.
+"""Cold packer: compresses cold segments in a thread, and has them written to disk if streams are stored on disk.
 
 A segment is cold when it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
 compress them while commands run. The compressor releases the GIL, and the thread does nothing but compress. The event

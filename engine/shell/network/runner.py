@@ -3,10 +3,10 @@
 The core's outbox is emptied after each command, so that woken clients and subscribers receive their messages in the
 same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
-The clock is read once when a client's commands start to run. They run until all are done or the next one must wait, for
-example because a command blocks, because the client does not read its replies, or because the client has used up its
-share of the iteration. The replies of these commands are sent together, unless they are long. A long command may run in
-steps, one per iteration. The client's next command waits for the last step.
+The clock is read once when a client's commands start to run. They run until all are done or the next one must wait. It
+waits, for example, if the client is blocked, does not read its replies, or has used up its share of the iteration. The
+replies of these commands are sent together, unless they are long. A long command may run in steps, one per iteration.
+The client's next command waits for the last step.
 
 `engine.shell.network.delivery` delivers the results.
 """

@@ -68,8 +68,8 @@ def encode(image: Image, put: Put, named: set[int] | None, pause: Callable[[], N
     """Yield the records of an image. ``put`` stores a binary part and returns its number. ``pause`` is called
     repeatedly.
 
-    Entries in segment files stay there, and the numbers of these files are added to ``named``. If ``named`` is None,
-    the entries are included.
+    Entries in segment files are not included, but the numbers of these files are added to ``named``. If ``named`` is
+    None, all entries are included.
     """
     for code in image.libraries:
         yield encoded([0, b"", -1, b"F", code])

@@ -121,10 +121,10 @@ def write(
 ) -> frozenset[int]:
     """Write a snapshot to a new file and sync it. Its name in the directory may not be on disk yet.
 
-    With ``segments``, entries in segment files stay there, and these files are synced too. Return the numbers of the
-    segment files that the snapshot refers to. Without ``segments``, the snapshot contains all entries. ``check`` is
-    called before each large write, and aborts the writing if it raises OSError. ``pause`` is called after each key, and
-    within long streams.
+    With ``segments``, the snapshot refers to entries in segment files, and these files are synced, too. Return the
+    numbers of these files. Without ``segments``, the snapshot contains all entries. ``check`` is called before each
+    large write, and aborts the writing if it raises OSError. ``pause`` is called after each key, and within long
+    streams.
     """
     fd = files.create(path)
     named: set[int] | None = None if segments is None else set()

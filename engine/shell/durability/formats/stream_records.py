@@ -277,8 +277,8 @@ def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable
     return name, group
 
 
-#: Columns of a block's row: number of records, consumer's number, delivery time, delivery count and oldest delivery
-#: time (as unsigned numbers), and whether the records differ in consumer, time or count.
+#: Columns of a block's row: number of records, number of the consumer, delivery time, delivery count, oldest delivery
+#: time, and whether the records differ in consumer, time or count. All are stored as unsigned numbers.
 _BLOCK_COLUMNS = 6
 _U64 = (1 << 64) - 1
 

@@ -43,8 +43,8 @@ from engine.shell.observation.log_lines import LOG
 
 _BASE_CHUNK = 1 << 20
 #: Bytes of segment files that count as one byte of the base when the log's growth is measured. A rewrite with 5.6 GB of
-#: segment files (500 million entries of two short fields) takes about a quarter of a second, and replaying 64 MB of the
-#: log takes one second.
+#: segment files (500 million entries of two short fields) takes about a quarter of a second. Replaying 64 MB of the log
+#: takes one second.
 _INDEXED_PART = 128
 #: Name prefix of unfinished bases.
 _TEMPORARY_BASE = "temp-rewriteaof-bg-"
@@ -322,7 +322,7 @@ class AppendOnly:
         """Make the attempt's base the start of the log. It is followed by the increments from number ``first`` on, or,
         if ``first`` is 0, by ``tail`` in a new increment.
 
-        Raises OSError on failure. In that case, either the files are unchanged, or the log's file is abandoned.
+        Raises OSError on failure. The log's file is then abandoned if additions to it might be lost.
         """
         files, old, log = self._files, self.manifest, self._log
         seq = old.base_seq + 1

@@ -1,8 +1,8 @@
 """One client's socket: parsing of commands, sending of replies, and flow control in both directions.
 
-It owns the buffers, and the reasons why a client's commands do not run: a blocking command, a command that runs in
-steps, a pause (such as CLIENT PAUSE), unread replies, or a used-up share of this event-loop iteration. It does not
-depend on what a command does: a `CommandRunner` runs the commands, and sends their replies through the connection.
+A connection owns its buffers. It also records why the client's commands do not run: a blocking command, a command that
+runs in steps, a pause (such as CLIENT PAUSE), unread replies, or a used-up share of this event-loop iteration. It does
+not depend on what a command does: a `CommandRunner` runs the commands, and sends their replies through the connection.
 
 A long reply is sent in pieces, one per event-loop iteration, so that other clients are served in between. While the
 client has too many unread bytes, the next piece is not made. The client's next command, and everything else sent to

@@ -10,7 +10,7 @@ from engine.settings.special_kinds import OutputLimit
 
 #: Limit of unprocessed input before login, in bytes.
 _BEFORE_LOGIN = 1 << 20
-#: Limit of unread replies before login.
+#: Limit of unread replies before login: 1 KiB.
 _REPLIES_BEFORE_LOGIN = OutputLimit(1 << 10, 0, 0)
 
 

@@ -26,9 +26,9 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.master.replica import Replica
 
-#: Maximum duration in seconds of making a slice in the event loop.
+#: Approximate maximum of the seconds in which a slice is made in the event loop.
 _SLICE = 0.001
-#: Maximum size in bytes of a slice made in the event loop.
+#: Approximate maximum size in bytes of a slice.
 _SLICE_BYTES = 1 << 18
 #: Approximate number of bytes to send per event-loop iteration, to all receivers together.
 _TURN_BYTES = 1 << 20
@@ -75,7 +75,7 @@ class Transfer:
         self._stretch = b""
         #: Whether the current slice is the last one.
         self._is_last = False
-        #: Receivers to send the current slice to, in reverse order.
+        #: Receivers to which the current slice has not been sent, in reverse order.
         self._unsent: list[Replica] = []
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:

@@ -5,7 +5,7 @@ offsets. They are passed on after their commands have run, and those of a transa
 bytes passed on is this server's position, from which it continues after a broken link.
 
 While the commands run, the core is in replay mode: no key expires by itself, and no command is rejected for lack of
-memory or for the state of this server. Clients that wait for a key are served afterwards.
+memory. Clients that wait for a key are served afterwards.
 """
 
 from __future__ import annotations
