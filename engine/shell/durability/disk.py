@@ -164,7 +164,7 @@ class DiskDurability:
         self.rewrites.abandon()
 
     def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
-        """Write unsaved data to disk as SHUTDOWN's ``words`` require; return whether the process may exit.
+        """Write unsaved data to disk as SHUTDOWN's options in ``words`` require; return whether the process may exit.
 
         Failures are logged.
         """

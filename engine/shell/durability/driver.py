@@ -66,7 +66,7 @@ class Driver:
         self.disk.tick()
 
     def end_by_signal(self, words: frozenset[bytes]) -> bool:
-        """Save as SHUTDOWN with these ``words`` would; return whether the process may exit."""
+        """Save as SHUTDOWN with the options in ``words`` would; return whether the process may exit."""
         try:
             self.disk.prepare_shutdown(set(words))
         except CommandError:

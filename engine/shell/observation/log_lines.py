@@ -77,7 +77,8 @@ def report_fatal(error: BaseException) -> None:
     """
     operation = "work between commands"
     if isinstance(error, FatalError) and error.command:
-        operation = f"the command {error.command} of client {error.session_id}, words of {error.sizes[:32]} bytes"
+        sizes = f"name and arguments of {error.sizes[:32]} bytes"
+        operation = f"the command {error.command} of client {error.session_id} ({sizes})"
     LOG.critical(
         "unexpected error in %s: the data may contain a half-done change, stopping. Effects of earlier commands "
         "are in the log, if there is one. Please report this: engine %s, Python %s on %s %s",

@@ -86,9 +86,10 @@ class Shutdown:
     # -- commands and signals -----------------------------------------------------------------------------------------
 
     def delays(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Start the shutdown with SHUTDOWN's ``words``; return whether it waits. If False, the process must exit now.
+        """Start the shutdown; return whether it waits for replicas. If it does not wait, the process must exit now.
 
-        ``caller``: client that requested the shutdown, if any. It waits, and receives an error if the shutdown fails.
+        ``words``: options of SHUTDOWN. ``caller``: client that requested the shutdown, if any. The client waits, and
+        receives an error if the shutdown fails.
         """
         seconds = self._core.config.integer("shutdown-timeout")
         if self._machine.state is Stage.WAITING:

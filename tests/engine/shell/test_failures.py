@@ -95,7 +95,7 @@ def test_a_command_that_fails_in_the_middle_stops_the_engine(tmp_path, policy):
         assert server.process.wait(DEADLINE) == STATUS
     report = (tmp_path / "errors.txt").read_text()
     assert "unexpected error in the command mset of client" in report
-    assert "words of [4, 1, 1, 5, 1, 1, 1] bytes" in report
+    assert "(name and arguments of [4, 1, 1, 5, 1, 1, 1] bytes)" in report
     assert "MistakeError" in report
     with engine(tmp_path) as server:
         assert contents(server) == {b"list": [b"a", b"b"], b"one": b"1", b"s": [[b"1-1", [b"f", b"v"]]]}

@@ -71,8 +71,7 @@ def write(
 ) -> None:
     """Write an RDB file of this version to a new file and sync it. ``about``: additional auxiliary fields.
 
-    ``check`` is called before each write, and aborts the writing if it raises OSError. ``pause`` is called after each
-    piece.
+    ``check`` is called before each write, and aborts the writing if it raises OSError. ``pause`` is called repeatedly.
     """
     fd = files.create(path)
     try:

@@ -1,4 +1,4 @@
-"""Records of a snapshot: a key with its value, as nested RESP; large tables are stored as binary parts.
+"""Records of a snapshot: a key with its value, as nested RESP. Large tables are stored as binary parts of the file.
 
     [database, key, deadline, type, value ...]
 

@@ -1,7 +1,8 @@
 """Records of streams in a snapshot: counters, segments, consumer groups, producers.
 
-A stream's segments are rows of a table (`_COLUMNS` describes its columns). For a segment in a segment file, the
-snapshot contains its location if it may refer to that file, and otherwise its entries.
+A stream's segments are rows of a table (`_COLUMNS` describes its columns). Frames and long arrays are binary parts of
+the snapshot file. For a segment in a segment file, the snapshot contains the segment's location if the snapshot may
+refer to that file, and otherwise the segment's entries.
 """
 
 from __future__ import annotations

@@ -106,11 +106,11 @@ class Commands:
 
 
 # Redis records a delivery as XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID.
-#: Number of words of this XCLAIM.
+#: Length of this XCLAIM: its name and arguments.
 _CLAIM_WORDS = 14
 #: Index of the claimed ID in this XCLAIM.
 _CLAIMED = 5
-#: Index of the word after the claimed ID.
+#: Index of the argument after the claimed ID.
 _BEHIND_IDS = 6
 
 

@@ -97,7 +97,7 @@ class Replay:
                 if piece is not None:
                     self.end = offset = self._unproven(data, piece.start)
         except TornError:
-            # Run the complete pieces before the torn end.
+            # Run the complete pieces before the incomplete end.
             self._proven(data, together)
             if self._commands.in_transaction:
                 raise TornError(self._commands.began) from None
@@ -223,7 +223,10 @@ def _unexpected(offset: int, word: bytes, error: BaseException) -> DamagedError:
 
 
 def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[list[bytes], int]:
-    """Parse the command at ``at``, strictly; return its words and its end. ``base`` is added to offsets in errors."""
+    """Parse the command at ``at``, strictly; return its name with the arguments, and the offset where it ends.
+
+    ``base`` is added to offsets in errors.
+    """
     count, position = _header(data, at, b"*", base)
     if count < 1:
         raise DamagedError(base + at, "a command without words")

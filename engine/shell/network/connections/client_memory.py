@@ -1,8 +1,8 @@
 """``maxmemory-clients``: limit for the buffers of all clients together. Above it, the largest clients are disconnected.
 
 A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, commands queued by MULTI, and the
-words of a blocked command. CLIENT NO-EVICT exempts a client; replicas are always exempt. The longer a check takes, the
-longer is the interval until the next check.
+arguments of a blocked command. CLIENT NO-EVICT exempts a client; replicas are always exempt. The longer a check takes,
+the longer is the interval until the next check.
 """
 
 from __future__ import annotations
