@@ -67,7 +67,7 @@ STREAMS = -1
 
 @dataclass(frozen=True)
 class Sent:
-    """One command that is sent.
+    """Properties of a command that is sent.
 
     `key`: the index of its first key among the words; 0 if it has no key. `again`: whether executing it twice has the
     same effect as once. `needs`: its purposes; if empty, only the command line sends it. `without`: the consequence of
@@ -256,8 +256,8 @@ def key_of(command: Command) -> bytes | None:
 def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
     """Return the key that routes each command.
 
-    A command without a key (MULTI, EXEC) gets the key of the next command that has one. If there is none, it gets the
-    last key before it.
+    A command without a key (MULTI, EXEC) gets the key of the next command that has one. If no later command has a key,
+    it gets the last key before it.
     """
     keys = [key_of(command) for command in commands]
     last = next((key for key in reversed(keys) if key is not None), None)

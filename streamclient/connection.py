@@ -196,7 +196,8 @@ class Connection:
         """Repeat `attempt` until it returns a result other than None. Return None when the retry time ends.
 
         The attempt returns None if the server refused temporarily. If it raises `UNREACHABLE`, `lost` is called
-        to drop the link. Raises SERVER_UNREACHABLE if that was the last attempt, or if the failure is permanent.
+        to drop the link. Raises SERVER_UNREACHABLE if the last attempt raised `UNREACHABLE`. After a permanent failure,
+        raises its error at once (see `raise_permanent`).
         """
         budget: Budget | None = None
         while True:
@@ -247,7 +248,7 @@ class Connection:
     ) -> tuple[list[int], BaseException | None]:
         """Send the commands with these indexes once.
 
-        Return the indexes of the commands to send again, and the failure of a link (None without a failure).
+        Return the indexes of the commands to send again, and the failure of a link (None if no link failed).
         """
         again: list[int] = []
         try:
@@ -417,7 +418,7 @@ class Connection:
         self._send(request)
 
     def can_skip_replies(self) -> bool:
-        """Return whether the server supports CLIENT REPLY SKIP. Requested once per link."""
+        """Return whether the server supports CLIENT REPLY SKIP. The server is asked once per link."""
         return self._reliably(lambda: self.link(None).can_skip_replies())
 
     def usable(self) -> bool:

@@ -112,7 +112,7 @@ class Link:
                 reason = f"the server rejected this client's TLS: {alert}; see tls.certFile and tls.keyFile"
                 raise LinkError(reason) from alert
             if tls.cert_file is None and _CLOSED in str(failure):
-                # The server may give no reason: asyncio's TLS sends no alert, and a proxy may have no server behind it.
+                # The server gave no reason, so name a likely one. (asyncio's TLS sends no alert.)
                 hint = "if it requires a certificate of its clients, name one with tls.certFile and tls.keyFile"
                 raise LinkError(f"the server ended the connection at once; {hint}") from failure
             raise
@@ -271,7 +271,7 @@ class Link:
         return True
 
     def can_skip_replies(self) -> bool:
-        """Return whether the server supports CLIENT REPLY SKIP. Requested once per link."""
+        """Return whether the server supports CLIENT REPLY SKIP. The server is asked once per link."""
         if self._skips is None:
             _, stop = self.receive(self.request([("CLIENT", "REPLY", "SKIP"), ("PING",)]))
             self._skips = stop == 0

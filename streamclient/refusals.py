@@ -1,6 +1,6 @@
 """Conversion of a server's error replies to conditions with advice.
 
-Depends on the texts of servers' replies. `streamclient.retry` decides which replies are retried.
+This module depends on the texts of servers' replies. `streamclient.retry` decides which replies are retried.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def tls_mismatch(address: Address, *, encrypted: bool) -> PystreamsError:
 
 
 def _url(address: Address, kind: str) -> str:
-    """Return the address's URL with the scheme of another kind, without a password."""
+    """Return a URL with the address's hosts, without a password. `kind`: "+cluster", or empty for one server."""
     scheme = "rediss" if address.encrypted else "redis"
     hosts = ",".join(map(str, address.endpoints)) if kind else str(address.endpoints[0])
     return f"{scheme}{kind}://{hosts}"

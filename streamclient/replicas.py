@@ -23,7 +23,7 @@ from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 _CACHE_SECONDS = 10.0  # time for which replicas and zones are cached
-#: Timeout of a replica in seconds, after which the primary is read instead.
+#: Timeout of a replica's reply in seconds. After it, the primary is read instead.
 _ANSWER_SECONDS = 5.0
 #: Seconds for which a replica that timed out is not read; much longer than the timeout.
 _SILENT_SECONDS = 60.0
@@ -48,9 +48,9 @@ class Mark:
 
 
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
-    """Return the current offsets of these nodes of a cluster. The node None is a single server.
+    """Return these nodes of a cluster, each with its current mark. The node None is a single server.
 
-    A node that reports no offset is omitted, and logged as a warning once per process. An unreachable node is omitted,
+    A node that reports no offset is omitted, with one warning per process in the log. An unreachable node is omitted,
     too. Raises NO_REPLICAS_TOLD if a node refuses INFO.
     """
     found: list[tuple[Endpoint | None, Mark]] = []
@@ -114,7 +114,7 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
 
 
 def exclude(replica: Address) -> None:
-    """Exclude a replica that does not reply from `of_node` for a minute."""
+    """Exclude a replica, which does not reply, from the results of `of_node` for a minute."""
     _silent[replica] = time.monotonic() + _SILENT_SECONDS
 
 

@@ -1,6 +1,6 @@
 """Replies to many XADDs at once: a vectorised check for success, or the indexes and reasons of refused commands.
 
-Depends on RESP2; opens no sockets. If the check does not prove success, hiredis parses the replies.
+If the check does not prove success, hiredis parses the replies. This module depends on RESP2 and opens no sockets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Retries: pauses between attempts, and the classification of refusals and failures. Opens and sends nothing."""
+"""Retries: pauses between attempts, and the classification of refusals and failures. This module sends nothing."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def is_forbidden(reply: Any) -> bool:
 
 
 def is_permanent(cause: BaseException) -> bool:
-    """Return whether retries cannot succeed: a wrong password, an unknown host, a refused certificate."""
+    """Return whether the failure is permanent: a wrong password, an unknown host, or a refused certificate."""
     seen: BaseException | None = cause
     while seen is not None:
         if isinstance(seen, (LoginRefusedError, socket.gaierror, ssl.SSLCertVerificationError)):

@@ -100,7 +100,7 @@ class Topology:
         self._learn([*moved, *(known or [])])
 
     def is_announced(self, text: str) -> bool:
-        """Return whether a text contains a node's address that the cluster announces and the user has not given."""
+        """Return whether a text contains a node's address that the cluster announces, and that is not in the URL."""
         return any(str(node) in text for node in self._nodes if node not in self.address.endpoints)
 
     def ask_target(self, refusal: str) -> Endpoint:

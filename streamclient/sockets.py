@@ -80,7 +80,7 @@ def tls_alert(endpoint: Endpoint, tls: Tls, seconds: float) -> ssl.SSLError | No
     """Connect again and return the server's TLS alert; None if the server sends no alert.
 
     In TLS 1.3 the alert arrives after the client's part of the handshake. A client that writes at that moment only sees
-    the end of the connection; a client that reads receives the alert.
+    the end of the connection, so this function reads.
     """
     try:
         with open_socket(endpoint, tls, seconds) as opened:

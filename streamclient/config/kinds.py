@@ -87,7 +87,7 @@ def duration(smallest: int = 0) -> Kind[int]:
 
 
 def whole(smallest: int) -> Kind[int]:
-    """Return the kind of integers not less than `smallest`."""
+    """Return the kind of integers of at least `smallest`."""
 
     def parse(text: str) -> int:
         digits = text.strip().replace("_", "")

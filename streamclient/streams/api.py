@@ -69,14 +69,15 @@ class Entries(Protocol):
         ...
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        """Cut each range into the given number of equal parts, or into more if a part would exceed `most` entries.
+        """Return the cuts of ranges, each given with its number of parts, into parts of equal size.
 
-        The last cut is the range's end. With `exact`, the number of entries of each part is exact.
+        A range is cut into more parts if a part would exceed `most` entries. The last cut is the range's end. With
+        `exact`, the number of entries of each part is exact.
         """
         ...
 
     def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        """Count `count` entries for `preload`. Return None if there are fewer, or if the server counts cheaply."""
+        """Count `count` entries for `preload`. Return None if there are fewer entries, or the server counts cheaply."""
         ...
 
     def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
@@ -102,5 +103,5 @@ class Delivery(Protocol):
         ...
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
-        """Acknowledge all entries that are pending for the query's consumers, in each stream up to its ID."""
+        """Acknowledge the entries pending for the query's consumers, in each stream up to the ID in `uptos`."""
         ...

@@ -1,7 +1,8 @@
 """Counting and splitting ranges of entries on any Redis. No command counts a range, so its entries are read.
 
-Short ranges of many streams are read together. Large entries are counted by a read-only script. Ranges whose exact
-number is not needed are cut by samples. `streamclient.streams.api.Entries` describes the methods.
+Short ranges of many streams are read together. Large entries are counted by a read-only script. If a long range's
+exact number of entries is not needed, the range is cut by samples. `streamclient.streams.api.Entries` describes the
+methods.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class RedisEntries:
     def _short_marks(self, requested: Sequence[_Asked]) -> list[_Marks | None]:
         """Return the result of `_marks` for ranges with few entries, and None for other ranges.
 
-        A request covers many streams.
+        The ranges of many streams are read together.
         """
         known = self._known
         found: list[_Marks | None] = [None] * len(requested)

@@ -55,7 +55,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Number of entries after a position, between `least` and `most`. The three numbers are equal if it is exact."""
+    """Number of entries after a position, between `least` and `most`. An exact number is equal to both."""
 
     entries: int
     least: int

@@ -1,4 +1,4 @@
-"""Size of the pages in which entries are requested. Pure arithmetic."""
+"""Size of the pages in which entries are requested. This module only calculates."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
 class Delivery:
     """Delivery of entries to `consumer` of `group` while they are read, if they are after `position`.
 
-    `current_position` asks the server for the group's last-delivered ID. It is called after a broken connection, when
-    it is unknown which entries were delivered. None if the position cannot be requested.
+    `current_position` asks the server for the group's last-delivered ID; None if the ID cannot be requested. It is
+    called after a broken connection, when it is unknown which entries were delivered.
     """
 
     group: str
