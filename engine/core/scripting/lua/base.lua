@@ -2,8 +2,8 @@
 --
 -- The chunk receives `kit` (functions of the sandbox) and returns the table of globals. Functions that bypass
 -- metatables are replaced with versions that handle the read-only tables. Functions that load code refuse bytecode, and
--- give the code the sandbox's globals. math.random uses the same generator as Redis, so a script that sets the seed draws the
--- same numbers as in Redis.
+-- give the code the sandbox's globals. math.random uses the same generator as Redis, so a script that sets the seed
+-- draws the same numbers as in Redis.
 
 local kit = ...
 local OUT_OF_MEMORY = "not enough memory"
