@@ -71,7 +71,7 @@ def _score(word: bytes) -> float:
     return score
 
 
-def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
+def _is_change(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
     """Return whether ZADD adds the member or changes its score."""
     former = None if members is None else members.get(member)
     if former is None:
@@ -105,7 +105,7 @@ def _add(ctx: Context, key: bytes, pairs: Iterable[Pair], when: _Conditions, hin
                 updated += 1
     else:
         for score, member in pairs:
-            if _new_score(members, member, score, when):
+            if _is_change(members, member, score, when):
                 if members.put(member, score, limits):
                     added += 1
                 else:
