@@ -69,6 +69,9 @@ class Durability(Protocol):
     def info(self) -> list[tuple[str, Any]]:
         """Return the lines of INFO persistence."""
 
+    def reset_statistics(self) -> None:
+        """Reset the counters ``rdb_saves`` and ``aof_delayed_fsync``."""
+
 
 class WithoutDisk:
     """Null implementation: nothing is stored."""
@@ -117,3 +120,6 @@ class WithoutDisk:
 
     def info(self) -> list[tuple[str, Any]]:
         return []
+
+    def reset_statistics(self) -> None:
+        """Do nothing: there are no counters."""

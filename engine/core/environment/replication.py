@@ -74,7 +74,7 @@ class Replication(Protocol):
         """Make a replica the master, and become its replica.
 
         The new master is the replica at ``target``, or the first that is up to date if ``target`` is None. After
-        ``timeout`` milliseconds, abandon the failover; if ``timeout`` is 0, never abandon it. With ``force``, the
+        ``timeout`` milliseconds, abandon the failover; if ``timeout`` is 0, there is no time limit. With ``force``, the
         target takes over at the timeout instead, even if it is not up to date.
         """
 
@@ -118,6 +118,9 @@ class Replication(Protocol):
 
     def statistics(self) -> dict[str, int]:
         """Return ``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""
+
+    def reset_statistics(self) -> None:
+        """Reset the counters in ``statistics``."""
 
 
 class WithoutReplicas:
@@ -200,3 +203,6 @@ class WithoutReplicas:
 
     def statistics(self) -> dict[str, int]:
         return {"sync_full": 0, "sync_partial_ok": 0, "sync_partial_err": 0}
+
+    def reset_statistics(self) -> None:
+        """Do nothing: there are no counters."""

@@ -491,6 +491,9 @@ class DiskDurability:
                 self.log.give_up(error)
         self._follow()
 
+    def reset_statistics(self) -> None:
+        self.snapshots.saves = self.log.delayed = 0
+
     def info(self) -> list[tuple[str, Any]]:
         facts = {
             "loading": 0,

@@ -75,7 +75,8 @@ class Snapshots:
         self.last_ok = True
         self._last_seconds = -1
         self.last_save_ms = now_ms()
-        self._saves = 0
+        #: Number of snapshots written since the start or CONFIG RESETSTAT.
+        self.saves = 0
         #: Called at the end of a background save that was not abandoned.
         self.on_ended: Callable[[], None] = lambda: None
         self._retry_at = 0.0
@@ -132,7 +133,7 @@ class Snapshots:
             "rdb_last_bgsave_status": "ok" if self.last_ok else "err",
             "rdb_last_bgsave_time_sec": self._last_seconds,
             "rdb_current_bgsave_time_sec": int(self._clock() - self._began) if self.is_running else -1,
-            "rdb_saves": self._saves,
+            "rdb_saves": self.saves,
             **self._rdb.facts(),
         }
 
@@ -290,7 +291,7 @@ class Snapshots:
         self.saved_position = self._written
         self._last_seconds = int(self._clock() - began)
         self.last_save_ms = self._now_ms()
-        self._saves += 1
+        self.saves += 1
         self._core.changes.dirty -= dirty
 
 

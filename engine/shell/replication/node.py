@@ -219,3 +219,6 @@ class Node:
     def statistics(self) -> dict[str, int]:
         master = self.master
         return {"sync_full": master.full, "sync_partial_ok": master.partial, "sync_partial_err": master.refused}
+
+    def reset_statistics(self) -> None:
+        self.master.full = self.master.partial = self.master.refused = 0

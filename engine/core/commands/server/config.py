@@ -47,10 +47,12 @@ def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
 
 @config_subcommand("resetstat")
 def resetstat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Resets most counters of INFO."""
+    """Resets INFO's counters, except those of refused access."""
     ctx.telemetry.reset()
     ctx.changes.expired_keys = ctx.changes.expired_fields = 0
     for db in ctx.databases:
         db.hits = db.misses = 0
     ctx.host.reset_statistics()
+    ctx.durability.reset_statistics()
+    ctx.replication.reset_statistics()
     return OK

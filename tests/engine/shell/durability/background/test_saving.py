@@ -102,7 +102,7 @@ def test_a_failed_save_is_retried_after_five_seconds(tmp_path):
 
 
 def test_a_broken_log_does_not_prevent_snapshots(tmp_path):
-    """The save directive works while the log is broken and its rewrite fails."""
+    """The save directive works while the log is broken and its rewrite fails. RESETSTAT resets the number of saves."""
     engine = life_of(tmp_path, save="10 1", stop_writes_on_bgsave_error="no")
     engine.run("XADD s 1-0 f v")
     engine.files.fail("sync", errno.EIO, "appendonly")
@@ -113,6 +113,8 @@ def test_a_broken_log_does_not_prevent_snapshots(tmp_path):
         engine.workers.run()
     assert engine.log.is_broken
     assert engine.info()["rdb_saves"] == 1
+    engine.run("CONFIG RESETSTAT")
+    assert engine.info()["rdb_saves"] == 0
 
 
 def test_unfinished_snapshots_of_killed_processes_are_removed(tmp_path):
