@@ -20,7 +20,7 @@ _VERSIONS = {
     "tlsv1.3": ssl.TLSVersion.TLSv1_3,
 }
 _CLIENTS = {b"yes": ssl.CERT_REQUIRED, b"optional": ssl.CERT_OPTIONAL, b"no": ssl.CERT_NONE}
-#: Directives that a context depends on.
+#: Directives that the context for clients depends on.
 DIRECTIVES = (
     "tls-cert-file",
     "tls-key-file",

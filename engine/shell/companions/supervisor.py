@@ -24,7 +24,7 @@ from streamwire import bootstrap
 #: Seconds before a process that ended by itself is restarted. The pause doubles with each restart. It is reset to this
 #: value after a process has run for longer than `_LONGEST_REST`.
 _FIRST_REST = 1.0
-#: Maximum of this pause in seconds.
+#: Maximum pause in seconds before a restart.
 _LONGEST_REST = 60.0
 #: Maximum length in bytes of a logged line; the rest of a longer line is logged as another line.
 _LINE_BYTES = 1000

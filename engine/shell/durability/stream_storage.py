@@ -28,7 +28,7 @@ from engine.shell.observation.log_lines import LOG
 _CHECK_EVERY = 10.0
 #: Pause after moving records to another segment file, as a multiple of the move's duration.
 _REST = 4
-#: Pause in seconds after the disk has rejected such a move.
+#: Pause in seconds after the disk has rejected a move of records.
 _REST_AFTER_ERROR = 1.0
 #: Maximum number of sealed segments that wait while data is loaded (one to two hundred megabytes of frames).
 MOST_WAITING = 512

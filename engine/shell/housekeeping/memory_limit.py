@@ -27,7 +27,7 @@ _GIVE_BACK_US = 1_000_000
 
 class MemoryLimit:
     """Sets ``admission.memory_full``. ``accepted`` returns the number of bytes received from clients so far,
-    ``release`` empties the cache and returns memory to the system, ``warn`` logs a line with arguments.
+    ``release`` empties the cache and returns memory to the system, ``warn`` logs a warning: a format and its arguments.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.1
 class Clients(Protocol):
     """The server's clients, as the listener needs them."""
 
-    #: Counts clients whose handshake is not complete.
+    #: Counters, in which the listener counts rejected clients, and clients whose handshake is not complete.
     traffic: Traffic
 
     def is_full(self) -> bool:

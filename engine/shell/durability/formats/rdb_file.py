@@ -24,7 +24,7 @@ _PIECE = 1 << 18
 _SYNC_EVERY = 64 << 20
 #: Seconds for which a background thread works before it yields the GIL to the event loop.
 _WORK = 0.0004
-#: Seconds for which the thread then sleeps. Without the sleep, it would reacquire the GIL before the event loop does.
+#: Seconds for which the thread sleeps after `_WORK`. Otherwise it would reacquire the GIL before the event loop does.
 _REST = 0.00005
 
 

@@ -23,7 +23,7 @@ class LogWaiters:
         self.on_wake: Callable[[], None] = lambda: None
 
     def log_offset(self) -> int:
-        """Return the log's offset at the end of everything that has happened so far."""
+        """Return an offset of the log that is on disk when all effects so far are on disk."""
         # The effects of this iteration are not encoded yet, so the offset of their end is unknown. They will be written
         # and synced together, so the offset of their first byte can be used instead.
         return self._log.appended + bool(self._core.changes.effects)

@@ -31,7 +31,7 @@ from streamwire.machine import Machine
 class Life(Enum):
     """Permitted uses of the data."""
 
-    #: Being loaded.
+    #: The data is being loaded.
     LOADING = auto()
     #: Commands run, and their effects are logged.
     RUNNING = auto()

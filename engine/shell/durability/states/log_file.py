@@ -34,7 +34,7 @@ class LogFile(Enum):
     OPEN = auto()
     #: The disk rejected the last write; the bytes wait in memory.
     HELD_UP = auto()
-    #: Its content is unknown; no more writes.
+    #: The file's content is unknown, and nothing more is written to it.
     BROKEN = auto()
 
 

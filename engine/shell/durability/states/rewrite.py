@@ -33,7 +33,7 @@ class Rewrite(Enum):
     """State of a rewrite."""
 
     IDLE = auto()
-    #: Requested; starts as soon as possible.
+    #: A rewrite was requested, and starts as soon as possible.
     SCHEDULED = auto()
     #: A thread writes the base, and the log continues in a new increment.
     WITH_LOG = auto()
@@ -51,7 +51,7 @@ class RewriteEvent(Enum):
     WRITTEN = auto()
     #: The rewrite could not start, or the base could not be written.
     FAILED = auto()
-    #: No longer needed: the log is switched off or on, or rewritten synchronously, or the process exits.
+    #: The rewrite is no longer needed: the log is switched off or on, or rewritten synchronously, or the process exits.
     ABANDONED = auto()
 
 

@@ -29,7 +29,7 @@ class Save(Enum):
     """State of a background save."""
 
     IDLE = auto()
-    #: Requested; starts as soon as possible.
+    #: A save was requested, and starts as soon as possible.
     SCHEDULED = auto()
     #: A thread is writing the snapshot.
     WRITING = auto()
@@ -42,7 +42,7 @@ class SaveEvent(Enum):
     BEGUN = auto()
     WRITTEN = auto()
     FAILED = auto()
-    #: No longer needed: the process exits, or a newer snapshot is written.
+    #: The save is no longer needed: the process exits, or a newer snapshot is written.
     ABANDONED = auto()
 
 

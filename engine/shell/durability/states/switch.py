@@ -29,11 +29,11 @@ class Switch(Enum):
     """Whether there is a log."""
 
     OFF = auto()
-    #: Enabled: its first base is being written.
+    #: The log is enabled, and its first base is being written.
     FIRST_BASE = auto()
-    #: Enabled: its first base could not be written, and will be retried.
+    #: The log is enabled. Writing its first base has failed, and will be retried.
     RETRYING = auto()
-    #: In use: effects are logged before their replies are sent.
+    #: The log is in use: effects are logged before their replies are sent.
     ON = auto()
 
 

@@ -1,4 +1,4 @@
-"""One replica: its connection, its synchronisation state, its waiting stream, its acknowledgements."""
+"""One replica: its connection, its synchronisation state, the stream queued for it, its acknowledgements."""
 
 from __future__ import annotations
 

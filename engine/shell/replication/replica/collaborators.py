@@ -29,7 +29,7 @@ class Downstream(Protocol):
     def send(self, block: bytes) -> None:
         """Append bytes to the history, and send them to the replicas."""
 
-    #: Offset of the history up to which a replica has acknowledged.
+    #: Offset up to which a replica has acknowledged the stream, or this server has received it from its master.
     confirmed: int
 
     def cut_off_all(self) -> None:

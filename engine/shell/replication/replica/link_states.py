@@ -29,7 +29,7 @@ class Link(Enum):
     #: The next attempt starts soon.
     WAITING = auto()
     CONNECTING = auto()
-    #: Identification and position: PING, AUTH, REPLCONF, PSYNC.
+    #: This server identifies itself and requests the master's data or stream: PING, AUTH, REPLCONF, PSYNC.
     HANDSHAKE = auto()
     #: All data of the master is being received.
     TRANSFER = auto()
