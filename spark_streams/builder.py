@@ -216,8 +216,8 @@ class Options(TypedDict, total=False):
     """Treatment of a malformed entry, which has a value that does not fit its column's type. `PERMISSIVE`: the value is
     null. `DROPMALFORMED`: the entry is dropped. `FAILFAST`: the query fails. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
-    """String column, if the schema has it, for the `valueField` of malformed entries as text (Avro and Protobuf: as
-    Base64). With `valueFormat` fields or debezium, or if the value is missing, it gets the whole entry as JSON.
+    """String column for malformed entries, if the schema has it. It gets `valueField` as text (Avro and Protobuf: as
+    Base64). With `valueFormat` fields or debezium, or if that field is missing, it gets the whole entry as JSON.
     Default: _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
     """Meaning of numbers in timestamp columns. `iso`: numbers are not times, but `20130704` is a date. `seconds`,

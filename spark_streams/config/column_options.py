@@ -49,8 +49,8 @@ class ColumnOptions:
         "columnNameOfCorruptRecord",
         TEXT,
         "_corrupt_record",
-        "String column, if the schema has it, for the `valueField` of malformed entries as text (Avro and Protobuf: as "
-        "Base64). With `valueFormat` fields or debezium, or if the value is missing, it gets the whole entry as JSON.",
+        "String column for malformed entries, if the schema has it. It gets `valueField` as text (Avro and Protobuf: "
+        "as Base64). With `valueFormat` fields or debezium, or if that field is missing, it gets the whole entry as JSON.",
     )
 
     timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(

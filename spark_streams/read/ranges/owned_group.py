@@ -351,7 +351,8 @@ class OwnedGroup:
             elif self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
             else:
-                _log.warning("The group %s of %s was behind %s and was moved there.", group, stream, after)
+                reason = "it was behind the checkpoint"
+                _log.warning("The group %s of %s is moved from %s to %s: %s.", group, stream, position, after, reason)
         yield from rounds.set_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:

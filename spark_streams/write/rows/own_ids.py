@@ -18,7 +18,7 @@ def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
             last, before = _own_id(text or b"*", last), last
             if last <= before:
                 entry_id = (text or b"").decode("utf-8", "backslashreplace")
-                reason = f"the ID {entry_id} is equal or smaller than the stream's last ID, {before}. {OWN_IDS}"
+                reason = f"the ID {entry_id} is not larger than the stream's last ID, {before}. {OWN_IDS}"
         except ValueError as problem:
             reason = f"{problem}."
         if reason:

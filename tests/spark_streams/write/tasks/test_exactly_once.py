@@ -158,7 +158,7 @@ def test_rows_with_given_ids(client: redis.Redis, instance: servers.Running) -> 
     Task(instance.url).feed(table(0, 150, _id=ids)).finish()
     Task(instance.url).feed(table(0, 150, _id=ids)).finish()
     assert [entry_id for entry_id, _ in client.xrange("s")] == [b"%d-0" % (n + 1) for n in range(150)]
-    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 2 .*3-0 is equal or smaller"):
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 2 .*3-0 is not larger"):
         Task(instance.url, stream="t").feed(table(0, 4, _id=pa.array(["2-0", "3-0", "3-0", "4-0"]))).finish()
     with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 1 .*'x' is not a stream ID"):
         Task(instance.url, stream="t").feed(table(0, 2, _id=pa.array(["2-0", "x"]))).finish()
