@@ -9,9 +9,9 @@
     |-- DataError           an entry cannot be represented in the schema's columns
     `-- WriteError          rows could not be written
 
-Every error that a user can act on is created by `fail` or `error` from the table `CONDITIONS`, which includes the
-conditions of `streamclient.errors`. docs/reference/errors.md is generated from this table. No text may contain a
-password: the text form of an address omits it.
+Except for missing packages (`requirements`), every error that a user can act on is created by `fail` or `error` from
+the table `CONDITIONS`, which includes the conditions of `streamclient.errors`. docs/reference/errors.md is generated
+from this table. No text may contain a password: the text form of an address omits it.
 """
 
 from __future__ import annotations

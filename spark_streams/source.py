@@ -1,7 +1,8 @@
 """The data source `pystreams`: creates a reader or writer from Spark's options and schema.
 
-Spark creates this object repeatedly in short-lived processes. The object only checks its arguments and creates other
-objects. Each process needs one reader, one writer, or only the schema, so modules are imported when they are needed.
+Spark creates this object repeatedly in short-lived processes. The object checks its arguments, determines the schema,
+and creates other objects. Each process needs one reader, one writer, or only the schema, so modules are imported when
+they are needed.
 """
 
 from __future__ import annotations

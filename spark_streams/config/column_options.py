@@ -50,7 +50,8 @@ class ColumnOptions:
         TEXT,
         "_corrupt_record",
         "String column for malformed entries, if the schema has it. It gets `valueField` as text (Avro and Protobuf: "
-        "as Base64). With `valueFormat` fields or debezium, or if that field is missing, it gets the whole entry as JSON.",
+        "as Base64). With `valueFormat` fields or debezium, or if that field is missing, it gets the whole entry as "
+        "JSON.",
     )
 
     timestamp_format: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"] = option(

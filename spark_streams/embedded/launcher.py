@@ -44,7 +44,7 @@ HOME = "PYSTREAMS_HOME"
 
 _log = logging.getLogger("spark_streams")
 _DIRECTORY = "--dir"
-#: Directives of every engine: no snapshots, and no TCP port, because the engine listens on a Unix socket.
+#: Directives in the default command line: no snapshots, and no TCP port, because the engine listens on a Unix socket.
 _SETTINGS = ("--port", "0", "--save", "")
 #: Module that runs as the supervisor.
 _SUPERVISOR = "spark_streams.embedded.supervisor"

@@ -39,7 +39,7 @@ def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedT
     """Yield the tasks in order, in groups that may read together, or as single tasks.
 
     All entries that a group reads are in memory at once. `size` adapts while the tasks read: if their entries have many
-    megabytes, a group has only two tasks.
+    megabytes, a group has at most two tasks.
     """
     found: list[SharedTask] = []
     entries = 0
