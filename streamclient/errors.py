@@ -88,8 +88,8 @@ _TABLE: dict[str, Condition] = {
     "VALUE_NOT_WRITABLE": Condition(
         WriteError,
         "{row} cannot be written as {format}: {reason}.",
-        "Correct the row, or the schema: a null needs a field that may be null, a number needs a type that is wide "
-        "enough, and an enum needs one of its symbols.",
+        "Correct the row, or the schema: a null needs a field that may be null, a number needs a wide enough type, and "
+        "an enum needs one of its symbols.",
     ),
     "SCHEMA_UNUSABLE": Condition(
         OptionsError, "The schema {source} cannot be used: {reason}.", "Correct this schema, or name another one."

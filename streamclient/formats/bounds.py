@@ -19,7 +19,7 @@ ITEMS = 65_536
 BYTES_PER_ITEM = 8
 #: Maximum number of columns of a schema, including nested members, with all references to named types expanded.
 MEMBERS = 10_000
-#: Maximum nesting.
+#: Maximum number of nested levels.
 LEVELS = 200
 #: Maximum number of digits of a number. Python's own limit for integers is the same.
 DIGITS = 4_300

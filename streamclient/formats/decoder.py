@@ -64,7 +64,7 @@ class Decoder:
         self._plain: _Read | None = None
         self._failed: tuple[float, PystreamsError] | None = None
         if schema is not None:
-            self._plain = self._reader(schema, "that was given", None)[0]
+            self._plain = self._reader(schema, "that was given", None)
         elif form in ("avro", "protobuf") and registry is None:
             fail("SCHEMA_MISSING", format=form)
 
@@ -105,7 +105,7 @@ class Decoder:
         if schema.kind == "PROTOBUF":
             path, rest = split_indexes(payload)
             prefix = payload[: len(payload) - len(rest)]
-        read, _ = self._reader(schema, f"{schema_id} at {self._registry}", path, schema_id, len(prefix))
+        read = self._reader(schema, f"{schema_id} at {self._registry}", path, schema_id, len(prefix))
         self._by_id[schema_id, prefix] = read
         return read(payload)
 
@@ -125,18 +125,18 @@ class Decoder:
 
     def _reader(
         self, schema: Schema, source: str, path: tuple[int, ...] | None, schema_id: int | None = None, skip: int = 0
-    ) -> tuple[_Read, Schema]:
-        """Return a function that decodes values of a schema, and the schema.
+    ) -> _Read:
+        """Return a function that decodes values of a schema.
 
         `path`: path of the Protobuf message. `skip`: size in bytes of the path that precedes the message in a value.
         """
         if schema.kind == "JSON":
-            return lambda data: Decoded(_json(data), "json", schema_id), schema
+            return lambda data: Decoded(_json(data), "json", schema_id)
         if schema.kind == "AVRO":
             parsed = avro.parsed(schema, source).schema
             read = avro.reader(parsed)
             name = parsed.get("name") if isinstance(parsed, dict) else None
-            return lambda data: Decoded(avro.as_json(read(data)), "avro", schema_id, name), schema
+            return lambda data: Decoded(avro.as_json(read(data)), "avro", schema_id, name)
         messages = protobuf.Messages(schema, source)
         kind = messages.message(self._message)[0] if path is None else messages.at(path)
         full = kind.DESCRIPTOR.full_name
@@ -144,7 +144,7 @@ class Decoder:
         def message_of(data: bytes) -> Decoded:
             return Decoded(messages.as_json(protobuf.parse(kind, data[skip:])), "protobuf", schema_id, full)
 
-        return message_of, schema
+        return message_of
 
 
 def schema_in(form: str, path: str, message: str | None = None) -> Schema:
