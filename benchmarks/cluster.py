@@ -8,7 +8,7 @@ Assumptions:
 * A master serves one page after another.
 * The processor time per row is the same at any size (exponents of `benchmarks.curves`).
 * The slots of streams are random.
-* Each core and each master has a processor of its own, and the network is not a bottleneck.
+* Each executor core and each master has a processor core of its own, and the network is not a bottleneck.
 
 The output starts with a check for each number of masters: the busiest master's processor time, as predicted from the
 measurement with one master, and as measured.
@@ -71,7 +71,9 @@ def save(runs: Iterable[Measured], folder: Path) -> None:
 
 
 def planning(streams: int) -> dict[str, float]:
-    """Return the driver's processor milliseconds per step for ``streams`` streams, by the fitted power law."""
+    """Return the driver's processor milliseconds for ``streams`` streams, by step. A power law is fitted to the
+    measured numbers of streams.
+    """
     points: dict[str, list[tuple[float, float]]] = {}
     with (MEASURED / "cluster-driver.csv").open(newline="") as file:
         for row in csv.DictReader(file):

@@ -14,7 +14,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the file."""
+    """Add the option `--output`."""
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
 
 

@@ -1,6 +1,6 @@
 """Targets on two cores: ratios between medians of the same run, and maximum durations.
 
-The printed table and the file of figures tell for each measurement with a target whether the target is reached.
+The printed table and the file of figures show for each measurement with a target whether the target is reached.
 """
 
 from __future__ import annotations

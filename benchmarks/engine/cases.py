@@ -110,7 +110,7 @@ def add_entries(connection: Connection, entries: int, key: str = KEY) -> None:
 
 
 def frame_bytes(entry_id: str) -> int:
-    """Return the bytes of a two-field entry in a reply."""
+    """Return the number of bytes of a two-field entry in a reply."""
     fields = command("sensor-id", 1234, "temperature", "19.8")
     return len(b"*2\r\n$%d\r\n%b\r\n" % (len(entry_id), entry_id.encode()) + fields)
 

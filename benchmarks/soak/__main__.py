@@ -23,7 +23,7 @@ _FLAGS = [
 
 
 def main() -> int:
-    """Run, draw and judge."""
+    """Run the test, draw the chart, and print what grew or was lost."""
     about = "Mixed load for a long time: memory, latency and files must not grow without bound."
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=about)
     parser.add_argument("--minutes", type=float, default=20, help="duration (default 20)")

@@ -1,4 +1,4 @@
-"""Driver's cost of many streams: the calls with which Spark plans micro-batches, without Spark.
+"""Driver's cost of many streams: the calls with which Spark plans micro-batches, made without Spark.
 
 The output has the wall and processor milliseconds of this process for each call, for a query by `streamPattern` without
 and with a group. With a group, the trigger after the first batch also acknowledges this batch. The benchmark adds its

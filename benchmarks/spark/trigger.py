@@ -1,6 +1,6 @@
 """The connector's share of a trigger: latestOffset, partitions and commit, on streams of two sizes on the engine.
 
-The calls are those of Spark, without Spark. For each trigger, some entries are added, the reader returns the next
+The benchmark calls the reader as Spark does. For each trigger, some entries are added, the reader returns the next
 offset and its partitions, the entries are read (which is not timed), and the batch is committed.
 """
 
