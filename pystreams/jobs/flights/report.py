@@ -1,6 +1,6 @@
 """The table that the job `flight_delays` prints at its end.
 
-Owns only the layout: the figures are computed elsewhere.
+This module determines only the layout. The figures are computed elsewhere.
 """
 
 from __future__ import annotations
