@@ -39,7 +39,7 @@ class Plan:
 
     sentence: str
     notes: tuple[str, ...] = ()
-    #: Changed facts: label, value before, value after.
+    #: Values that the change affects: label, value before, value after.
     facts: tuple[tuple[str, str, str], ...] = ()
     #: Parameters resolved by the plan, so that the confirmed change is the one that was shown.
     fixed: dict[str, Any] = field(default_factory=dict)
@@ -241,7 +241,7 @@ def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: 
 
 
 def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
-    """Return a count for a plan, and the words "at least" to put before it if there may be more."""
+    """Return a count for a plan, and its prefix: "at least " if there may be more, otherwise empty."""
     count = 0
     for page in pages:
         count += len(page)
@@ -433,7 +433,7 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
 
 
 def _record_start(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
-    """Record the start of a change unless it is already recorded, and return the facts for its records.
+    """Record the start of a change unless it is already recorded, and return the attributes of its records.
 
     Raises AUDIT_UNWRITABLE if the record cannot be written: then the change is not made.
     """

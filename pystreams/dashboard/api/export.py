@@ -129,7 +129,7 @@ class Export:
             whole = True
         finally:
             if archive is not None and not whole:
-                with suppress(OSError):  # the original error is reported
+                with suppress(OSError):  # report the original error instead
                     archive.close(whole=False)
 
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:

@@ -1,4 +1,4 @@
-"""One group: its facts, its consumers, and curves of the requested period."""
+"""One group: its measures, its consumers, and curves of the requested period."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CURVES = tuple(each.name for each in measures.GROUP if each.has_history)
 
 
 def group(asked: Asked) -> dict[str, Any]:
-    """Return the facts of a group, a page of its consumers, and curves of lag, pending entries and delay."""
+    """Return the measures of a group, a page of its consumers, and curves of lag, pending entries and delay."""
     stream, name = asked.key("stream"), asked.key("group")
     sort = asked.choice("sort", _SORTS, "pending")
     falling = asked.choice("order", ("rising", "falling"), "falling") == "falling"

@@ -1,4 +1,4 @@
-"""Logins, as a user of the server or with the dashboard's token, and the facts that a page needs at the start."""
+"""Logins, as a user of the server or with the dashboard's token, and the data that a page needs at the start."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _needs_no_password(address: Address, user: str) -> bool:
 
 
 def facts(rules: Rules, session: Session | None, span_ms: int = 0) -> dict[str, Any]:
-    """Return the facts that a page needs at the start. `span_ms`: the period of the history."""
+    """Return the data that a page needs at the start. `span_ms`: the period of the history."""
     if session is None:
         return {"session": None, "server": rules.address.shown}
     return {

@@ -59,7 +59,7 @@ def news(state: State, *, whole: bool) -> dict[str, Any]:
 
 
 def server_facts(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the facts of the server that every page shows."""
+    """Return the data of the server that every page shows."""
     facts: dict[str, Any] = {
         "product": product(snapshot.facts),
         "commands_per_second": snapshot.commands.get("others"),

@@ -14,7 +14,7 @@ from pystreams.streams import paged_calls
 from streamclient.connection import Command
 from streamclient.reply_maps import info_lines, line_fields, pairs
 
-# Maximum number of rows of each table, of words of a slow command, and of bytes of such a word.
+# Maximum number of rows of each table, of arguments of a slow command, and of bytes of such an argument.
 _MOST_CLIENTS = 100
 _SLOW = 50
 _COMMANDS = 25
@@ -61,7 +61,7 @@ _SECTIONS = {
 
 
 def server(asked: Asked) -> dict[str, Any]:
-    """Return the server's facts. A fact that the user may not read is None.
+    """Return the server's status. A part that the user may not read is None.
 
     In a cluster, the parameter `node` of the request names the node.
     """

@@ -1,7 +1,7 @@
 """JSON forms of streams, groups, entries and names in the API.
 
 A name is `{"key": ..., "text": ...}`. The key has all bytes, percent-encoded, for URLs and changes. The text is for
-display, with escapes for unprintable characters, and may be truncated. The pages never interpret texts as HTML.
+display, with escapes for unprintable characters, and may be truncated. The pages never interpret it as HTML.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def consumer(found: Consumer) -> dict[str, Any]:
 
 
 def entry(found: Entry) -> dict[str, Any]:
-    """Return the JSON form of an entry: its ID, its fields as pairs of texts, and the number of omitted fields."""
+    """Return the JSON form of an entry: its ID, its fields as pairs of strings, and the number of omitted fields."""
     entry_id, words = found
     pairs = fields.pairs(words or [])
     return {

@@ -1,4 +1,4 @@
-"""One stream: facts, groups, pages of entries, and statistics of its fields."""
+"""One stream: measures, groups, pages of entries, and statistics of its fields."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BARS = 16  # number of bars of a histogram
 
 
 def stream(asked: Asked) -> dict[str, Any]:
-    """Return the facts of a stream, the groups with the largest lags and their status, and curves of a period."""
+    """Return the measures of a stream, the groups with the largest lags and their status, and curves of a period."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -63,7 +63,7 @@ def stream(asked: Asked) -> dict[str, Any]:
 
 
 def condition(text: str) -> Condition | None:
-    """Return the condition in a text; None if the text is empty."""
+    """Return the parsed condition; None if `text` is empty."""
     if len(text) > _CONDITION:
         fail("INVALID_VALUE", name="Where", value="...", expected=f"it may have at most {_CONDITION} characters")
     return parse(text, "Where") if text.strip() else None

@@ -112,11 +112,11 @@ class Endpoints:
     # --- endpoints ----------------------------------------------------------------------------------------------------
 
     async def session(self, request: Request) -> Response:
-        """Return the facts of the browser's session."""
+        """Return the data of the browser's session."""
         return JSONResponse(self._facts(request, self.session_of(request)))
 
     def _facts(self, request: Request, session: Session | None) -> dict[str, Any]:
-        """Return the facts that a page needs at the start."""
+        """Return the data that a page needs at the start."""
         visible = self._visible(request, session)
         servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in visible]
         facts = login.facts(self.rules, session, self.sampler.span_ms)
@@ -163,7 +163,7 @@ class Endpoints:
             return problem(400, "NO_JSON", "The body must be a JSON object.")
         token, user, password = (given.get(name) for name in ("token", "user", "password"))
         if not all(isinstance(each, str | None) for each in (token, user, password)):
-            return problem(400, "INVALID_VALUE", "Token, user and password must be texts.")
+            return problem(400, "INVALID_VALUE", "Token, user and password must be strings.")
         try:
             if token:
                 number, session = login.by_token(self.rules, self.sessions, _host(request), token)

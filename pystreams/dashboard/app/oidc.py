@@ -55,7 +55,7 @@ class Provider:
 
 
 def roles(claims: Mapping[str, Any], path: str) -> list[str]:
-    """Return the roles in a claim, which is a list of roles or a text with roles separated by spaces."""
+    """Return the roles in a claim, which is a list of roles, or a string with roles separated by spaces."""
     value: Any = claims.get(path)
     if value is None:
         value = claims

@@ -57,7 +57,7 @@ class History:
     def add(self, at: int, values: Mapping[Hashable, float | None]) -> None:
         """Add values for a time in milliseconds. Within a step, the last value of a series replaces earlier ones."""
         if self._times and at < self._times[-1]:
-            at = self._times[-1]  # the server's clock went back
+            at = self._times[-1]  # the server's clock went back: keep times ascending
         if not self._times or at - self._times[-1] >= self.step_ms:
             self._start_column(at)
         column = len(self._times) - 1

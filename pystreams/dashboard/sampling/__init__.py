@@ -1,4 +1,5 @@
 """Sampling: one thread samples the server every few seconds for all browsers, and keeps the last sample.
 
-Owns snapshots, which are immutable, and the numbers that are added to the history. This room does not use HTTP.
+This package contains snapshots, which are immutable, and the numbers that are added to the history. It does not use
+HTTP.
 """

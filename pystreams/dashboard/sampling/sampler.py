@@ -47,7 +47,7 @@ class State:
 
     @property
     def age_ms(self) -> int:
-        """Age of the snapshot. Before the first snapshot, it is the time for which the server has not answered."""
+        """Milliseconds since the last complete sample began; before that, since the sampler was created."""
         return round((time.monotonic() - self.answered) * 1000)
 
 

@@ -1,4 +1,4 @@
-"""One sample of a server: its streams, their groups, and INFO, with facts kept from earlier samples.
+"""One sample of a server: its streams, their groups, and INFO, with values kept from earlier samples.
 
 The server is searched for new streams every few samples. Each sample requests the sizes in bytes of one page of
 streams, and details of groups with unread or pending entries. So a sample sends a few commands per stream, in
@@ -219,7 +219,7 @@ class Rates(Generic[Key]):
         while len(counted) > 1 and now - counted[1][0] >= _OVER_MS:
             counted.popleft()
         if counted and now < counted[-1][0]:
-            counted.clear()  # the server's clock went back
+            counted.clear()  # the server's clock went back, so these times cannot be compared
         found: dict[Key, float] = {}
         for key, count in counts.items():
             for at, then in counted:

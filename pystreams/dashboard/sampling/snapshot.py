@@ -84,7 +84,7 @@ class Snapshot:
         )
 
     def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[Any]:
-        """Return the streams or groups whose names contain a text, in the order of one of `SORTS`.
+        """Return the streams or groups whose names contain `search`, in the order of one of `SORTS`.
 
         `status`: the selected status, or `ATTENTION`; empty for all.
         """

@@ -62,7 +62,7 @@ def host_is_known(host: str, names: Collection[str]) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Return the name in a Host header; empty if it is not a name or address with an optional port."""
+    """Return the name in a Host header; empty if the header is not a name or address with an optional port."""
     found = _HOST.fullmatch(host)
     return "" if found is None else (found[1] or found[2]).lower()
 

@@ -19,7 +19,7 @@ from streamclient.errors import PystreamsError
 
 MASKED = "(masked)"
 _MASKED = MASKED.encode()
-#: Control characters that texts do not contain.
+#: Control characters that do not occur in text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 #: Characters that may precede a JSON document: blanks, and byte-order marks and zeros of other encodings.
 _BEFORE_JSON = b" \t\r\n\v\f\0\xef\xbb\xbf\xfe\xff"
@@ -80,7 +80,7 @@ class Mask:
         except (ValueError, RecursionError):
             first = value.lstrip(_BEFORE_JSON)[:1]
             if first == b'"' and decode is not json.loads:
-                return self._value(name, value, json.loads)  # other decoders do not parse a JSON string
+                return self._value(name, value, json.loads)  # parse a JSON string, which other decoders do not do
             # Mask an object that cannot be parsed, and any value that is not text: both may contain a masked field.
             return _MASKED if first in (b"{", b"[") or not _is_text(value) else value
 

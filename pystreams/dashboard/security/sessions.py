@@ -36,7 +36,7 @@ class Planned:
     given: dict[str, Any]
     fixed: dict[str, Any]
     at: float
-    #: Facts for the audit log: the sentence that was shown, and values before and after.
+    #: Attributes for the audit log: the sentence that was shown, and values before and after.
     facts: dict[str, Any] = field(default_factory=dict)
     record: str = ""
 
@@ -75,7 +75,7 @@ class Session:
         """Store a change that is shown to the user. Returns the number that confirms it within ten minutes.
 
         `given`: parameters of the request; `fixed`: parameters resolved by the plan, which are used to carry it out;
-        `facts`: facts for the audit log.
+        `facts`: attributes for the audit log.
         """
         number = secrets.token_urlsafe(16)
         self.plans[number] = Planned(action, dict(given), dict(fixed), now, dict(facts))

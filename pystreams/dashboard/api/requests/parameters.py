@@ -61,12 +61,12 @@ class Asked:
         return self.sampler.state.snapshot
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text parameter."""
+        """Return a string parameter."""
         value = self.given.get(name, default)
         return (
             value
             if isinstance(value, str)
-            else fail("INVALID_VALUE", name=name, value="...", expected="it must be a text")
+            else fail("INVALID_VALUE", name=name, value="...", expected="it must be a string")
         )
 
     def key(self, name: str) -> bytes:

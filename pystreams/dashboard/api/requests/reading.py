@@ -90,11 +90,11 @@ class Reader:
         return self._mask.words(words, lambda value: self._decoder.decode(value).value)
 
     def members(self, masked: Sequence[bytes]) -> Members:
-        """Return the texts of fields and of members of decoded values, by name. `masked`: names and masked values."""
+        """Return fields and members of decoded values as strings, by name. `masked`: names and masked values."""
         return self._decoding.members(masked)
 
     def texts(self, masked: Sequence[bytes]) -> list[bytes]:
-        """Return names and masked values, with JSON in place of values that can be decoded, for lists of entries."""
+        """Return names and values for a list of entries: JSON for masked values that can be decoded."""
         found = list(masked)
         for at in range(1, len(found), 2):
             decoded = self.decoded(found[at])

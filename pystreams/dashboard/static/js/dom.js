@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h("a", {class: "name", href: "#/", onclick: f, css: {width: "3%"}}, child, ...). Children: nodes, texts, arrays, null.
+// h("a", {class: "name", href: "#/", onclick: f, css: {width: "3%"}}, child, ...). Children: nodes, strings, arrays, null.
 export function h(tag, props = {}, ...children) {
   return filled(document.createElement(tag), props, children);
 }
