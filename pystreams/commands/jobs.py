@@ -1,4 +1,7 @@
-"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel. Imports neither scripts nor Spark."""
+"""`jobs ls, run, path`: the scripts of `jobs/` in a checkout or the wheel.
+
+This module imports neither scripts nor Spark.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def _directory(kind: str, beside: str) -> Path:
 
 
 def scripts() -> dict[str, Path]:
-    """Return the jobs by name."""
+    """Return the paths of the jobs' scripts, by the name of the job."""
     return {path.stem: path for path in sorted(_directory("scripts", "jobs").glob("*.py"))}
 
 
@@ -86,7 +89,7 @@ def path(run: Run, name: str, example: bool) -> None:
     "  pystreams jobs run --submit '--master yarn --packages org.apache.hadoop:hadoop-aws:3.4.1' archive --conf a.toml",
 )
 @click.option(
-    "--submit", default="", metavar="WORDS", help="Additional arguments for spark-submit, quoted as one word."
+    "--submit", default="", metavar="WORDS", help="Additional arguments for spark-submit, quoted as one argument."
 )
 @click.option("-h", "--help", "helps", is_flag=True, help="Show this message and exit.")
 @click.argument("name", required=False)

@@ -60,12 +60,12 @@ class Root(InOrder):
     """
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the words before the verb's name."""
+        """Parse the arguments before the verb's name."""
         with _legible():
             return super().make_context(*given, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Parse the remaining words, and run the verb."""
+        """Parse the remaining arguments, and run the verb."""
         with _legible():
             return super().invoke(ctx)
 

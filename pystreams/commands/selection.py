@@ -1,4 +1,4 @@
-"""Selection of streams and groups by words of the command line: names, or globs."""
+"""Selection of streams and groups by arguments of the command line: names, or globs."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def check_server(job: str, submit: Sequence[str], words: Sequence[str], secrets:
         try:
             connection.command("PING")
         except PystreamsError as refusal:
-            if refusal.condition != "NOT_PERMITTED":  # jobs do not need PING
+            if refusal.condition != "NOT_PERMITTED":  # jobs do not need PING, so they work without this permission
                 raise
 
 

@@ -164,7 +164,7 @@ def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[byte
 
 
 def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the server's streams whose names begin with a text."""
+    """Return the server's streams whose names begin with `incomplete`."""
     pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
     return _completions(ctx, lambda connection: inventory.scan(connection, names.from_shell(pattern)))
 
@@ -186,7 +186,7 @@ class GroupName(Name):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param
-        # If the command line ends in an option without its value, click has not parsed any arguments yet.
+        # If the command line ends in an option without its value, click has not parsed STREAM yet: use ctx.args.
         words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
         first = next((word for word in words if word), None)
         if first is None:

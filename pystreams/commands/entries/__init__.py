@@ -1,4 +1,5 @@
 """Verbs about entries: reading and adding them, copying them to files and servers, dead letters, and trimming.
 
-May import the common parts of verbs (`verbs`, `selection`), the requests of `pystreams.streams`, and files.
+This package may import the common parts of verbs (`verbs`, `selection`), the requests of `pystreams.streams`, and
+files.
 """

@@ -97,7 +97,7 @@ def export(
         whole = True
     finally:
         if not whole:
-            with suppress(OSError):  # the original error is reported
+            with suppress(OSError):  # report the original error instead
                 archive.close(whole=False)
             run.out.note(f"Interrupted after {numbers.things(written, 'entry')}. Continue with --resume.")
     run.done(

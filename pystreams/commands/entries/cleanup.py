@@ -58,8 +58,8 @@ def _row(letter: Letter) -> list[str]:
     examples=("pystreams dlq ls", "pystreams dlq ls failed --from-stream orders", "pystreams dlq ls failed --json"),
 )
 @click.argument("stream", type=STREAM, required=False)
-@click.option("--from-stream", "origin", type=NAME, help="Only letters from this stream.")
-@click.option("--reason", type=NAME, metavar="TEXT", help="Only letters whose reason contains this text.")
+@click.option("--from-stream", "origin", type=NAME, help="Only dead letters from this stream.")
+@click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text.")
 @limit_option(100, "letters")
 def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
     """List the dead letters of a stream, or the streams with dead letters."""
@@ -116,9 +116,9 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select letters."""
     for option in (
         click.option("--all", "everything", is_flag=True, help="Select all dead letters of the stream."),
-        click.option("--older-than", metavar="DURATION", help="Minimum age of letters."),
-        click.option("--reason", type=NAME, metavar="TEXT", help="Only letters whose reason contains this text."),
-        click.option("--from-stream", "origin", type=NAME, help="Only letters from this stream."),
+        click.option("--older-than", metavar="DURATION", help="Minimum age of the dead letters."),
+        click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text."),
+        click.option("--from-stream", "origin", type=NAME, help="Only dead letters from this stream."),
         ids_argument,
     ):
         function = option(function)
@@ -173,7 +173,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 @stream_argument
 @_chosen
 @click.option("--to", type=NAME, metavar="STREAM", help="Target stream, instead of the original streams.")
-@click.option("--keep", is_flag=True, help="Do not remove the letters.")
+@click.option("--keep", is_flag=True, help="Keep the dead letters.")
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 

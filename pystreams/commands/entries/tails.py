@@ -86,7 +86,7 @@ def tail(
 ) -> None:
     """Show entries of streams in the order of their IDs, without a group. STREAM is a name or a glob.
 
-    A condition compares fields with numbers and texts (==, !=, <, <=, >, >=, in), and combines comparisons (and, or,
+    A condition compares fields with numbers and strings (==, !=, <, <=, >, >=, in), and combines comparisons (and, or,
     not). field('a-b') names a field whose name is not an identifier. With --decode, a condition can use members of
     decoded values, such as payload.card.number. Values that cannot be decoded are shown unchanged. `--decode auto`
     recognises JSON and MessagePack, and with a registry also values that contain a schema ID.
@@ -133,7 +133,7 @@ def tail(
 
 
 def _warn_of_unseen(run: Run, condition: conditions.Condition | None, decoding: Decoding | None) -> None:
-    """Warn of field names in the condition that no entry had."""
+    """Warn of field names that occur in the condition, but in no entry."""
     if condition is None or not condition.checked:
         return
     for path in condition.unseen:

@@ -1,4 +1,4 @@
 """Verbs about consumer groups: positions, pending entries, and a comparison with Spark's checkpoints.
 
-May import the common parts of verbs (`verbs`, `selection`) and the requests of `pystreams.streams`.
+This package may import the common parts of verbs (`verbs`, `selection`) and the requests of `pystreams.streams`.
 """

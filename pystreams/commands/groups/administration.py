@@ -74,7 +74,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     """Show one group and its consumers.
 
     Consumers with the most pending entries come first. IDLE: time since a consumer's last call. INACTIVE: time since
-    the consumer last received an entry (Redis 7.2).
+    the consumer last received an entry (from Redis 7.2 on).
     """
     shown = of_groups.need(run.connection, stream, group, run.now)
     status = judge([shown.sample])

@@ -123,7 +123,7 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"a": {"base64": 5}}', "a field's value is a text"),
+        ('{"a": {"base64": 5}}', "a field's value is a string"),
         ("[" * 100_000, "it is nested too deeply"),
         ('{"a":' * 100_000, "it is nested too deeply"),
     ],
