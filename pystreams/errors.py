@@ -1,4 +1,4 @@
-"""The command line's own error conditions: their texts, advice and exit statuses.
+"""The command line's own error conditions: their messages, advice and exit statuses.
 
 Refused commands and unreachable servers raise the errors of `streamclient.errors`. Exit statuses are for scripts and
 never change. docs/reference/command-line.md lists them.

@@ -1,5 +1,5 @@
 """Connections of the command line: the chosen server, by URL, profile or environment, and a connection to it.
 
-Owns the profile file. Addresses, logins and retries belong to `streamclient`. Does not depend on streams or
-commands.
+This package reads the profile file. Addresses, logins and retries belong to `streamclient`. Nothing here depends on
+streams or commands.
 """

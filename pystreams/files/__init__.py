@@ -1,4 +1,4 @@
 """Files with entries: JSON lines, CSV, Parquet and plain lines, read and written row by row.
 
-Owns the meaning of a row in each format. Does not depend on servers or commands.
+This package defines what a row is in each format. It does not depend on servers or commands.
 """

@@ -1,7 +1,7 @@
 """Checkpoints of Spark's streaming queries: the batches that a query has planned and committed.
 
-Reads `metadata`, `offsets/` and `commits/` of a local or remote checkpoint directory. Only offsets of the source
-pystreams are used, in the format of `spark_streams.read.query.offsets`. Nothing is written.
+This module reads `metadata`, `offsets/` and `commits/` of a local or remote checkpoint directory. It uses only offsets
+of the source pystreams, in the format of `spark_streams.read.query.offsets`. It writes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Source:
     """One source of a query. `planned`: offsets of the last started batch. `committed`: offsets of the last finished
     batch.
 
-    `added`: number of entries ever added up to the planned offset, by stream, if known.
+    `added`: number of entries ever added up to the planned offset, by stream. It lacks streams whose number is unknown.
     """
 
     number: int

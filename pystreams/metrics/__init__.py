@@ -1,5 +1,5 @@
 """Metrics for Prometheus: samples of servers, under the names that redis_exporter uses.
 
-Owns the list of metrics, their collection at a bounded cost, and their exposition over HTTP. May import
-`pystreams.streams` and `pystreams.connect`. Does not depend on verbs or the terminal.
+This package contains the list of metrics, their collection at a bounded cost, and their exposition over HTTP. It may
+import `pystreams.streams` and `pystreams.connect`, but not verbs or the terminal.
 """

@@ -1,4 +1,4 @@
-"""Collector: facts of the servers as samples, requested in pages and within a time limit.
+"""Collector: metrics of the servers as samples, requested in pages and within a time limit.
 
 The cost depends on the number of chosen streams, not on their contents. A scrape sends XINFO for each stream and group,
 in pages of a few hundred commands, and a few pages of SCAN to find streams. An unreachable server has the sample

@@ -1,4 +1,4 @@
-"""Conversion of the facts of streams, groups, consumers and Spark queries to samples, without I/O."""
+"""Conversion of the measures of streams, groups, consumers and Spark queries to samples, without I/O."""
 
 from __future__ import annotations
 

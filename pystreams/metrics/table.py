@@ -1,8 +1,8 @@
 """Table of metrics: name, type, help and labels of each. Only metrics of this table are exposed.
 
-Facts of Redis have the same names as in redis_exporter, so that its Grafana dashboards and alerts work. Other names
-begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`; measures of streams and groups are in
-`pystreams.measures`.
+Metrics of Redis itself have the same names as in redis_exporter, so that its Grafana dashboards and alerts work. Other
+names begin with `pystreams_`. To add a field of INFO, add a line to `_INFO_NAMES`. Measures of streams and groups are
+in `pystreams.measures`.
 """
 
 from __future__ import annotations

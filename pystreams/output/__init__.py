@@ -1,5 +1,5 @@
 """Output: results as tables, JSON, JSON lines or CSV, and progress, notes and errors.
 
-Owns standard output and standard error, formats and colours, and the handling of closed pipes. Does not depend on
+This package handles standard output and standard error, formats and colours, and closed pipes. It does not depend on
 servers or commands.
 """

@@ -156,7 +156,7 @@ class Output:
         escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
         if self.on_terminal and not text.isprintable():
-            # Unprintable characters that JSON leaves unescaped, such as U+009B, occur only in strings.
+            # Escape unprintable characters that JSON leaves unescaped, such as U+009B. They occur only in strings.
             text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
         self.write(text + "\n")
 

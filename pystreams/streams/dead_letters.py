@@ -62,7 +62,7 @@ class Which:
 
     @property
     def is_all(self) -> bool:
-        """Whether it selects all letters."""
+        """Whether this selects all letters."""
         return self == Which()
 
     def has(self, letter: Letter) -> bool:

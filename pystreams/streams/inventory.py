@@ -1,4 +1,4 @@
-"""Streams: their names, found by SCAN in pages, and the facts of XINFO STREAM and MEMORY USAGE about each."""
+"""Streams: their names, found by SCAN in pages, and the replies of XINFO STREAM and MEMORY USAGE about each."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Stream:
 
     @property
     def state(self) -> StreamState:
-        """The same facts as a `StreamState` of the client."""
+        """The same state as a `StreamState` of the client."""
         return StreamState(self.generated, self.length, self.first, None, self.added, self.deleted)
 
 

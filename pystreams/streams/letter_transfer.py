@@ -38,8 +38,8 @@ _AT_ONCE = 100
 #: values.
 _SCRIPT_WORDS = 4000
 
-#: Moves a letter from the first key to the second, without the words before the index ARGV[2]. Skips a letter that no
-#: longer exists.
+#: Moves a letter from the first key to the second, without the field names and values before the index ARGV[2]. Skips a
+#: letter that no longer exists.
 _MOVE = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return 0 end
@@ -72,7 +72,7 @@ L = TypeVar("L", bound=Letter)
 
 
 def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequence[L], skip: int) -> list[L]:
-    """Add an entry to the target for each letter, without its first `skip` words, and remove the letter.
+    """Move letters to the target, without the first `skip` field names and values of each letter.
 
     Returns the transferred letters, without those that another program has put back or removed. Raises NOT_A_STREAM,
     WRITE_CONTENDED, and refusals of the server. After an error, the remaining letters stay in the source.

@@ -19,7 +19,7 @@ _SPECIAL = b"\\*?[]"  # characters with a meaning in globs
 
 
 def find(connection: Connection, stream: bytes) -> list[bytes]:
-    """Return the keys of the records of writes to the stream."""
+    """Return the keys of the records about exactly-once writes to the stream."""
     found: dict[bytes, bytes] = {}  # names of the writing queries, by key
     for page in scan_pages(connection, _literally(record_keys.beside(stream)) + b"*", "hash"):
         found |= {key: name for key in page if (name := record_keys.writer_of(stream, key))}

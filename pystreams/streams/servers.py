@@ -19,7 +19,7 @@ from streamclient.reply_maps import info_lines, line_fields, pairs
 from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
-_WORDS, _WORD_BYTES = 12, 120  # maximum number of words of a slow command, and bytes of a word
+_WORDS, _WORD_BYTES = 12, 120  # maximum number of shown arguments of a slow command, and bytes of each
 _SECRETS = ("pass", "masterauth")  # parts of the names of settings whose values are never shown
 _POLL_SECONDS = 0.1
 _REPLICAS = 100  # maximum number of replicas listed per master

@@ -1,8 +1,8 @@
 """Test kit for pipelines: servers, a movable clock, faults, and comparisons of streams with rows.
 
 The pytest plugin (`pystreams.testing.plugin`) provides fixtures. The fixtures use the functions and classes of this
-room, which also work with other test runners. May import the connector's `register`; starts the engine as a process.
-Names are imported on first use, since pytest imports the plugin for every test run.
+package, which also work with other test runners. The package may import the connector's `register`, and starts the
+engine as a process. Names are imported on first use, since pytest imports the plugin for every test run.
 """
 
 from __future__ import annotations

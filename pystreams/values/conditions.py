@@ -1,7 +1,7 @@
 """Conditions on an entry's fields, as in `--where`: `temp > 30 and station in ('ewr', 'jfk')`.
 
-The language is a small part of Python's expressions: field names, numbers, texts, comparisons, `in`, `and`, `or` and
-`not`. `doc.card.number` names a member of a decoded value. A name that is not an identifier is written
+The language is a small part of Python's expressions: field names, numbers, strings, comparisons, `in`, `and`, `or`
+and `not`. `doc.card.number` names a member of a decoded value. A name that is not an identifier is written
 `field('my-field')`. Any comparison is false if the field is missing. A field that is compared with a number is
 converted; if it is not a number, only `not in` is true. A field name on its own is true if the field exists and is not
 empty. A condition is never executed as code.
@@ -18,10 +18,10 @@ from pystreams.errors import fail
 
 
 class Fields(Protocol):
-    """An entry's fields, and the members of its decoded values by their paths, as texts."""
+    """An entry's fields, and the members of its decoded values by their paths, as strings."""
 
     def get(self, name: str, /) -> str | None:
-        """Return the text of a field or member; None if the entry has neither."""
+        """Return the value of a field or member as a string; None if the entry has neither."""
 
 
 _Holds = Callable[[Fields], bool]
@@ -106,13 +106,13 @@ class Condition:
     def _field(self, node: ast.expr) -> _Value:
         name = _path(node)
         if name is None:
-            self._refuse("it may contain names, numbers, texts, comparisons, in, and, or, not")
+            self._refuse("it may contain names, numbers, strings, comparisons, in, and, or, not")
         self.unseen.append(name)
         return lambda fields: fields.get(name)
 
 
 def parse(text: str, name: str = "--where") -> Condition:
-    """Return the condition in a text. Raises INVALID_VALUE, with the name of the option or field that has the text."""
+    """Return the parsed condition. Raises INVALID_VALUE; `name` is the option or form field that contains `text`."""
     return Condition(text, name)
 
 
@@ -150,7 +150,7 @@ def _membership(first: _Value, among: list[_Value], wanted: bool) -> _Holds:
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return both values as numbers if one of them is a number, with None for a text that is not a number."""
+    """Return both values as numbers if one of them is a number, with None for a string that is not a number."""
     if isinstance(a, float) or isinstance(b, float):
         return _number(a), _number(b)
     return a, b

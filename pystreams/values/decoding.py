@@ -1,4 +1,4 @@
-"""Decoding of an entry's values, to JSON for output and to texts for conditions."""
+"""Decoding of an entry's values, to JSON for output and to strings for conditions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Decoding:
         return fields.as_json(words, self._or_bytes)
 
     def as_texts(self, words: Sequence[bytes]) -> list[bytes]:
-        """Return alternating names and values, with decoded values as JSON texts."""
+        """Return alternating names and values, with decoded values as JSON."""
         found = list(words)
         for at, (name, value) in enumerate(fields.pairs(words)):
             decoded = self._decoded(name, value)
@@ -33,7 +33,7 @@ class Decoding:
         return found
 
     def members(self, words: Sequence[bytes]) -> Members:
-        """Return the fields and the members of decoded objects as texts, for conditions."""
+        """Return the fields and the members of decoded objects as strings, for conditions."""
         return Members(words, self._decoded)
 
     def _or_bytes(self, name: bytes, value: bytes) -> Any:
@@ -50,7 +50,7 @@ class Decoding:
 
 
 class Members:
-    """Fields of an entry as texts, and the members of decoded objects by name or path.
+    """Fields of an entry as strings, and the members of decoded objects by name or path.
 
     Fields take precedence over members. `card.number` is found in the value of the field `card`, and in a member
     `card` of another field's value. Values are decoded when `get` is first called with a name that is not a field.
@@ -62,7 +62,7 @@ class Members:
         self._objects: list[dict[str, Any]] | None = None
 
     def get(self, name: str) -> str | None:
-        """Return the text of a field or member; None if the entry has neither."""
+        """Return the value of a field or member as a string; None if the entry has neither."""
         found = self._fields.get(name)
         if found is not None:
             return found

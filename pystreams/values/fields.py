@@ -1,4 +1,4 @@
-"""Entries as an ID with alternating field names and values, and their conversion to JSON and to texts."""
+"""Entries as an ID with alternating field names and values, and their conversion to JSON and to strings."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | No
 
 
 def as_text(words: Sequence[bytes]) -> dict[str, str]:
-    """Return fields as texts, for conditions. If a name occurs twice, the last field wins."""
+    """Return fields as strings, for conditions. If a name occurs twice, the last field wins."""
     return {names.shown(name): value.decode("utf-8", "replace") for name, value in pairs(words)}

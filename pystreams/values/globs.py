@@ -8,7 +8,7 @@ _PART = re.compile(rb"\\(.)|\[(\^?)((?:\\.|[^\]])*)\]|(\*)|(\?)|(.)", re.DOTALL)
 
 
 def is_glob(word: str) -> bool:
-    """Return whether a word contains characters of a glob, including escaped characters."""
+    """Return whether the argument `word` contains characters of a glob, including escaped characters."""
     return any(each in word for each in "*?[\\")
 
 
@@ -23,7 +23,7 @@ def _as_regex(part: re.Match[bytes]) -> bytes:
         return b".*" if many else b"."
     if members is None:
         return re.escape(escaped or plain)
-    # Inside a set, only `-` is special.
+    # Escape all members of a set except `-`, which denotes a range.
     inner = b"".join(
         re.escape(each[-1:]) if each != b"-" else each for each in re.findall(rb"\\.|.", members, re.DOTALL)
     )

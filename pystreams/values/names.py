@@ -36,7 +36,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def as_json(value: bytes) -> Any:
-    """Return the value for JSON: a text, or `{"base64": ...}` if it is not UTF-8."""
+    """Return the value for JSON: a string, or `{"base64": ...}` if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -54,7 +54,7 @@ def from_cell(text: str) -> bytes:
 def from_json(value: Any) -> bytes:
     """Return the bytes for a result of `as_json`, or for true or false. Raises ValueError for other values.
 
-    Numbers must have been parsed as texts.
+    Numbers must have been parsed as strings.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
@@ -62,4 +62,4 @@ def from_json(value: Any) -> bytes:
         return base64.b64decode(value["base64"], validate=True)
     if isinstance(value, bool):
         return b"true" if value else b"false"
-    raise ValueError('a field\'s value is a text, a number, true, false or {"base64": ...}')
+    raise ValueError('a field\'s value is a string, a number, true, false or {"base64": ...}')

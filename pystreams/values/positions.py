@@ -35,7 +35,7 @@ class Position:
 
 
 def parse(text: str, name: str, *, signs: str = "-10") -> Position:
-    """Return the position in a text. Raises INVALID_VALUE.
+    """Return the parsed position. Raises INVALID_VALUE.
 
     `signs`: examples of numbers of entries for the error. Positive numbers are valid only if one example has a `+`.
     """

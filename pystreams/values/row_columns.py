@@ -38,7 +38,7 @@ class Table:
 
     def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
         """Return the values of the columns, and the other fields. `empty`: whether columns may contain
-        empty texts and line breaks.
+        empty strings and line breaks.
         """
         cells: list[str | None] = [None] * len(self.columns)
         others: list[tuple[bytes, bytes]] = []

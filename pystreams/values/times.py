@@ -31,8 +31,9 @@ def duration(text: str, name: str) -> int:
 
 
 def moment(text: str) -> int | None:
-    """Return an ISO 8601 time in milliseconds since 1970, or None for other texts. Times without a zone are UTC. A year
-    or a month alone means its first moment.
+    """Return an ISO 8601 time in milliseconds since 1970, or None for other strings.
+
+    Times without a zone are UTC. A year or a month alone means its first moment.
     """
     if not is_date(text) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
         return None

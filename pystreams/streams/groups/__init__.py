@@ -1,4 +1,4 @@
 """Consumer groups: position, lag, status, pending entries, and changes to them.
 
-May import the modules about streams. Does not depend on how results are shown.
+This package may import the modules about streams. It does not depend on how results are shown.
 """

@@ -29,8 +29,8 @@ from streamwire.stream_id import StreamId
 class Consumer:
     """A consumer of a group.
 
-    `idle_ms`: time since its last call. `inactive_ms`: time since it last received an entry; None if it never received
-    any, and before Redis 7.2.
+    `idle_ms`: time since the consumer's last call. `inactive_ms`: time since it last received an entry; None if it
+    never received one, or if the server does not report this time (before Redis 7.2).
     """
 
     name: bytes
@@ -79,21 +79,21 @@ class Group:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether its position is beyond the last ID ever generated, so that entries with smaller IDs are never
+        """Whether the group's position is beyond the last ID ever generated, so that entries with smaller IDs are never
         delivered.
         """
         return self.position > self.stream.generated
 
     @property
     def is_stranded(self) -> bool:
-        """Whether its position is beyond the stream's end although it has undelivered entries, which it never
-        receives.
+        """Whether the group's position is beyond the stream's end although there are undelivered entries, which the
+        group never receives.
         """
         return self.is_beyond and bool(self.lag)
 
     @property
     def delivered(self) -> int | None:
-        """Number of entries that were delivered to the group or that it skipped; None if unknown."""
+        """Number of entries that the group has received or skipped; None if unknown."""
         if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
             return self.stream.added - self.lag
         return self.read
@@ -110,7 +110,7 @@ class Group:
 
     @property
     def sample(self) -> Sample:
-        """The sample from which its status is computed."""
+        """The sample from which the group's status is computed."""
         unknown = self.consumers is None and self.consumer_count > 0  # then assume that a consumer has just called
         idle_ms = 0 if unknown else self.idle_ms
         return Sample(
@@ -285,7 +285,7 @@ def detailed(
 def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     """Return the group with these replies added.
 
-    Facts stay unknown if the server refused a command, or if the group no longer exists.
+    Attributes stay unknown if the server refused a command, or if the group no longer exists.
     """
     changes: dict[str, Any] = {}
     consumers = _unless_refused(replies.get("consumers"))

@@ -35,7 +35,7 @@ class Pending:
 
     @property
     def is_free(self) -> bool:
-        """Whether it was given back."""
+        """Whether the entry was given back."""
         return self.idle_ms is None
 
 
@@ -50,7 +50,7 @@ class Which:
 
     @property
     def is_all(self) -> bool:
-        """Whether it selects all entries."""
+        """Whether this selects all entries."""
         return self == Which()
 
     def has(self, entry: Pending) -> bool:
