@@ -177,7 +177,7 @@ class DiskDurability:
             LOG.error("the append-only file cannot be written at shutdown: %s", error)
             if not forced:
                 return False
-        # If nothing has changed since the last save, only SHUTDOWN SAVE saves again.
+        # Without SHUTDOWN SAVE, save if there are save points and something has changed since the last save.
         moved = self.snapshots.position() != self.snapshots.saved_position
         changed = bool(self.snapshots.points and (self.core.changes.dirty or moved))
         try:

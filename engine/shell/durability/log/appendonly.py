@@ -377,7 +377,7 @@ class AppendOnly:
         return path, fd, size
 
     def _delete_history(self, current: Manifest) -> None:
-        """Delete the manifest's history files, and numbered files that the manifest does not name."""
+        """Delete the manifest's history files, and older numbered files that the manifest does not name."""
         named = {entry.name for entry in current.files}
         newest = {"base": current.base_seq, "incr": current.increment_seq}
         for name in self._files.names(self.directory):
