@@ -145,12 +145,12 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     return 1
 
 
-#: Kinds of times in arguments and replies: whether in seconds, whether since the epoch, and a description.
+#: Kinds of times in arguments and replies: whether in seconds, whether since the epoch, and a format of a description.
 TIMES = {
-    "seconds": (True, False, "a key's time to live in seconds"),
-    "milliseconds": (False, False, "a key's time to live in milliseconds"),
-    "unix-time-seconds": (True, True, "when a key expires, in seconds since the epoch"),
-    "unix-time-milliseconds": (False, True, "when a key expires, in milliseconds since the epoch"),
+    "seconds": (True, False, "the time to live of {}, in seconds"),
+    "milliseconds": (False, False, "the time to live of {}, in milliseconds"),
+    "unix-time-seconds": (True, True, "the expiry time of {}, in seconds since the epoch"),
+    "unix-time-milliseconds": (False, True, "the expiry time of {}, in milliseconds since the epoch"),
 }
 
 for _name, _since, _kind in (
@@ -159,8 +159,9 @@ for _name, _since, _kind in (
     ("expireat", "1.2.0", "unix-time-seconds"),
     ("pexpireat", "2.6.0", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _meaning = TIMES[_kind]
-    key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=f"Sets {_meaning}.")(
+    _seconds, _absolute, _time_of = TIMES[_kind]
+    _summary = f"Sets {_time_of.format('a key')}."
+    key_command(f"{_name} key {_kind} [NX|XX|GT|LT]", "write fast", since=_since, summary=_summary)(
         partial(_expire, seconds=_seconds, absolute=_absolute)
     )
 
@@ -182,8 +183,8 @@ for _name, _since, _kind in (
     ("expiretime", "7.0.0", "unix-time-seconds"),
     ("pexpiretime", "7.0.0", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _meaning = TIMES[_kind]
-    _summary = f"Returns {_meaning}; -1 if the key does not expire, -2 if it does not exist."
+    _seconds, _absolute, _time_of = TIMES[_kind]
+    _summary = f"Returns {_time_of.format('a key')}; -1 if the key does not expire, -2 if it does not exist."
     key_command(f"{_name} key", "readonly fast", since=_since, summary=_summary)(
         partial(_time, seconds=_seconds, absolute=_absolute)
     )

@@ -167,23 +167,19 @@ def _holds(condition: bytes, current: int | None, deadline: int) -> bool:
     return condition != b"LT" or current is None or deadline < current
 
 
-def _of_fields(meaning: str) -> str:
-    return meaning.replace("a key's", "the").replace("a key expires", "they expire")
-
-
 for _name, _kind in (
     ("hexpire", "seconds"),
     ("hpexpire", "milliseconds"),
     ("hexpireat", "unix-time-seconds"),
     ("hpexpireat", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _meaning = TIMES[_kind]
+    _seconds, _absolute, _time_of = TIMES[_kind]
     hash_command(
         f"{_name} key {_kind} [NX|XX|GT|LT] {_FIELDS}",
         "write fast",
         since="7.4.0",
         complexity="O(fields)",
-        summary=f"Sets, for fields of a hash, {_of_fields(_meaning)}.",
+        summary=f"Sets {_time_of.format('fields of a hash')}.",
     )(partial(_expire, seconds=_seconds, absolute=_absolute))
 
 
@@ -209,13 +205,14 @@ for _name, _kind in (
     ("hexpiretime", "unix-time-seconds"),
     ("hpexpiretime", "unix-time-milliseconds"),
 ):
-    _seconds, _absolute, _meaning = TIMES[_kind]
+    _seconds, _absolute, _time_of = TIMES[_kind]
+    _times = _time_of.format("fields of a hash")
     hash_command(
         f"{_name} key {_FIELDS}",
         "readonly fast",
         since="7.4.0",
         complexity="O(fields)",
-        summary=f"Returns, for fields of a hash, {_of_fields(_meaning)}; -1 without an expiry, -2 for a missing field.",
+        summary=f"Returns {_times}; -1 for a field that does not expire, -2 for a missing field.",
     )(partial(_time, seconds=_seconds, absolute=_absolute))
 
 

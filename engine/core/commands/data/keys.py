@@ -172,7 +172,7 @@ def _rename(ctx: Context, argv: list[bytes], *, replace: bool) -> bool:
 
 @key_command("rename key newkey", "write", keys=Keys(1, 2, 1), access="RW access delete, OW update")
 def rename(ctx: Context, argv: list[bytes]) -> Reply:
-    """Renames a key, replacing a key of the new name."""
+    """Renames a key. An existing key of the new name is replaced."""
     _rename(ctx, argv, replace=True)
     return OK
 

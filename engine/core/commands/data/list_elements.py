@@ -141,7 +141,7 @@ def lset(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(index)",
 )
 def linsert(ctx: Context, argv: list[bytes]) -> Reply:
-    """Inserts an element before or after the first one that equals the pivot."""
+    """Inserts an element before or after the first element that equals the pivot."""
     side = argv[2].upper()
     if side not in {b"BEFORE", b"AFTER"}:
         raise CommandError(general.SYNTAX)

@@ -130,8 +130,8 @@ def _replace(ctx: Context, argv: list[bytes], result: Members) -> None:
 
 for _name, _combine, _result, _complexity in (
     ("inter", _common, "the members common to all sets", "O(keys * smallest size)"),
-    ("union", _all, "the members of any of the sets", "O(sum of all sizes)"),
-    ("diff", _alone, "the members of the first set that are in no other set", "O(keys * first size)"),
+    ("union", _all, "the members that are in at least one of the sets", "O(sum of all sizes)"),
+    ("diff", _alone, "the members of the first set that are in none of the others", "O(keys * first size)"),
 ):
     set_command(
         f"s{_name} key [key ...]", "readonly", keys=ALL_KEYS, summary=f"Returns {_result}.", complexity=_complexity

@@ -58,9 +58,15 @@ def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
     return ctx.scripts.run_script(ctx, argv, count_keys(argv), argv[1], read_only=read_only)
 
 
-for _name, _word, _handler, _script in (
-    ("eval", "script", _eval, "a Lua script"),
-    ("evalsha", "sha1", _evalsha, "the cached Lua script with this SHA-1"),
+for _name, _word, _handler, _summary, _summary_ro in (
+    ("eval", "script", _eval, "Runs a Lua script.", "Runs a Lua script that may only read."),
+    (
+        "evalsha",
+        "sha1",
+        _evalsha,
+        "Runs a cached Lua script, given its SHA-1.",
+        "Runs a cached Lua script that may only read, given its SHA-1.",
+    ),
 ):
     _syntax = f"{_word} numkeys [key [key ...]] [arg [arg ...]]"
     script_command(
@@ -69,7 +75,7 @@ for _name, _word, _handler, _script in (
         since="2.6.0",
         keys=KEYS,
         access="RW access update",
-        summary=f"Runs {_script}.",
+        summary=_summary,
         complexity=COMPLEXITY,
     )(partial(_handler, read_only=False))
     script_command(
@@ -78,7 +84,7 @@ for _name, _word, _handler, _script in (
         since="7.0.0",
         keys=KEYS,
         access="RO access",
-        summary=f"Runs {_script}, which may not write.",
+        summary=_summary_ro,
         complexity=COMPLEXITY,
     )(partial(_handler, read_only=True))
 

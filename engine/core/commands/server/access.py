@@ -54,7 +54,7 @@ def _shown(selector: Selector) -> dict[bytes, Reply]:
 
 @acl_subcommand("getuser username", complexity="O(rules)")
 def getuser(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a user's rules by kind."""
+    """Returns a user's flags, passwords, permissions and selectors."""
     user = ctx.accounts.users.get(argv[2])
     if user is None:
         return None

@@ -273,7 +273,14 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) 
 
 _WEIGHING = " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
 for _name, _combine, _options, _since, _result, _complexity in (
-    ("union", _together, _WEIGHING, "2.0.0", "the members of any of the sorted sets", "O(sum of all sizes)"),
+    (
+        "union",
+        _together,
+        _WEIGHING,
+        "2.0.0",
+        "the members that are in at least one of the sorted sets",
+        "O(sum of all sizes)",
+    ),
     (
         "inter",
         _common,
@@ -287,7 +294,7 @@ for _name, _combine, _options, _since, _result, _complexity in (
         _alone,
         "",
         "6.2.0",
-        "the members of the first sorted set that are in no other one",
+        "the members of the first sorted set that are in none of the others",
         "O(keys * first size)",
     ),
 ):

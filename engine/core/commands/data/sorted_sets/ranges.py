@@ -112,16 +112,16 @@ def _count(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
     return stop - start
 
 
-for _name, _by, _since, _criterion in (
-    ("zcount", b"SCORE", "2.0.0", "score."),
-    ("zlexcount", b"LEX", "2.8.9", "member. All scores must be equal."),
+for _name, _by, _since, _where in (
+    ("zcount", b"SCORE", "2.0.0", "in a range of scores."),
+    ("zlexcount", b"LEX", "2.8.9", "between two members. All scores must be equal."),
 ):
     sorted_set_command(
         f"{_name} key min max",
         "readonly fast",
         since=_since,
         complexity="O(log(size))",
-        summary=f"Returns the number of members in a range by {_criterion}",
+        summary=f"Returns the number of members {_where}",
     )(partial(_count, by=_by))
 
 
@@ -190,19 +190,43 @@ for _usage, _by, _reverse, _since, _summary in (
         b"",
         None,
         "1.2.0",
-        "Returns the members in a range by rank, score or member.",
+        "Returns the members in a range of ranks, scores or members.",
     ),
-    ("zrevrange key start stop [WITHSCORES]", b"RANK", True, "1.2.0", "ZRANGE with REV, by ranks."),
-    (f"zrangebyscore key min max [WITHSCORES] {_LIMIT}", b"SCORE", False, "1.0.5", "ZRANGE with BYSCORE."),
+    (
+        "zrevrange key start stop [WITHSCORES]",
+        b"RANK",
+        True,
+        "1.2.0",
+        "Returns the members in a range of ranks, in reverse order.",
+    ),
+    (
+        f"zrangebyscore key min max [WITHSCORES] {_LIMIT}",
+        b"SCORE",
+        False,
+        "1.0.5",
+        "Returns the members in a range of scores.",
+    ),
     (
         f"zrevrangebyscore key max min [WITHSCORES] {_LIMIT}",
         b"SCORE",
         True,
         "2.2.0",
-        "ZRANGE with BYSCORE and REV.",
+        "Returns the members in a range of scores, in reverse order.",
     ),
-    (f"zrangebylex key min max {_LIMIT}", b"LEX", False, "2.8.9", "ZRANGE with BYLEX."),
-    (f"zrevrangebylex key max min {_LIMIT}", b"LEX", True, "2.8.9", "ZRANGE with BYLEX and REV."),
+    (
+        f"zrangebylex key min max {_LIMIT}",
+        b"LEX",
+        False,
+        "2.8.9",
+        "Returns the members between two members. All scores must be equal.",
+    ),
+    (
+        f"zrevrangebylex key max min {_LIMIT}",
+        b"LEX",
+        True,
+        "2.8.9",
+        "Returns the members between two members, in reverse order. All scores must be equal.",
+    ),
 ):
     sorted_set_command(_usage, "readonly", since=_since, complexity="O(log(size) + members)", summary=_summary)(
         partial(_read, by=_by, reverse=_reverse)
@@ -221,7 +245,7 @@ for _usage, _by, _reverse, _since, _summary in (
     complexity="O(log(size) + members)",
 )
 def zrangestore(ctx: Context, argv: list[bytes]) -> Reply:
-    """Stores the members in a range by rank, score or member, and returns how many there are."""
+    """Stores the members in a range of ranks, scores or members, and returns how many there are."""
     wanted = _parse(argv, 3, stores=True)
     members = read_sorted_set(ctx, argv[2])
     start, stop = wanted.span(members)
@@ -275,10 +299,10 @@ def _cut(ctx: Context, event: bytes, key: bytes, members: SortedSet, span: Span)
     changed(ctx, "z", event, key, members, stop - start)
 
 
-for _name, _ends, _by, _since, _criterion, _condition in (
-    ("rank", "start stop", b"RANK", "2.0.0", "rank", ""),
-    ("score", "min max", b"SCORE", "1.2.0", "score", ""),
-    ("lex", "min max", b"LEX", "2.8.9", "member", " All scores must be equal."),
+for _name, _ends, _by, _since, _where, _condition in (
+    ("rank", "start stop", b"RANK", "2.0.0", "in a range of ranks", ""),
+    ("score", "min max", b"SCORE", "1.2.0", "in a range of scores", ""),
+    ("lex", "min max", b"LEX", "2.8.9", "between two members", " All scores must be equal."),
 ):
     sorted_set_command(
         f"zremrangeby{_name} key {_ends}",
@@ -286,5 +310,5 @@ for _name, _ends, _by, _since, _criterion, _condition in (
         access="RW delete",
         since=_since,
         complexity="O(members * log(size))",
-        summary=f"Removes the members in a range by {_criterion}, and returns how many there were.{_condition}",
+        summary=f"Removes the members {_where}, and returns how many there were.{_condition}",
     )(partial(_remove, by=_by))
