@@ -382,7 +382,7 @@ class Runner:
             return
         self.failed = True
         report_fatal(error)
-        # This holds back the commands of all clients, including new ones.
+        # Hold back the commands of all clients, including new clients.
         self.core.pause.start(0, NEVER, holds_all=True)
         self.timers.stop()
         for connection in self.connections.values():

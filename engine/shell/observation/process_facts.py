@@ -1,4 +1,4 @@
-"""Facts about the process for INFO: addresses, memory, processor time, traffic."""
+"""Facts about the process for INFO: identity, memory, processor time, traffic."""
 
 from __future__ import annotations
 

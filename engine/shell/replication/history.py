@@ -52,7 +52,7 @@ class History:
         self.size = size
         #: Whether the last bytes are kept (the backlog).
         self.keeps = False
-        #: The backlog in order: large blocks, then small ones to be joined.
+        #: The backlog in order: large blocks, then (in `_young`) small blocks to be joined.
         self._blocks: deque[bytes] = deque()
         self._young: list[bytes] = []
         self._held = self._young_size = 0

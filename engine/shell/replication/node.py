@@ -190,7 +190,7 @@ class Node:
         self.following.lead()
 
     def _accept_handover(self, history_id: bytes) -> None:
-        """Become the master in place of the current master, which requests this."""
+        """Become the master, at the request of the current master."""
         if not self.follows:
             raise CommandError(server.HANDED_OVER_TO_MASTER)
         if history_id != self.history.id:

@@ -147,8 +147,8 @@ class AppendOnly:
         return [name for name in names if self._numbered().fullmatch(name) and self._files.size(self.directory / name)]
 
     def find(self) -> bool:
-        """Read the manifest; return whether there is one. Raises LoadError if it is missing but should exist, or is
-        invalid.
+        """Read the manifest; return whether it exists. Raises LoadError if it is invalid, or missing although the
+        directory contains files of a log.
         """
         names = self._files.names(self.directory)
         path = self._manifest_path
@@ -228,7 +228,7 @@ class AppendOnly:
         return max(self._files.size(self.directory / entry.name), 0) if entry is not None else 0
 
     def _measure(self) -> None:
-        """Update the total size of all files except the one in use."""
+        """Update the total size of all files except the file in use."""
         self._older_size = sum(
             self._size_of(entry) for entry in self.manifest.files if self._path(entry) != self._log.path
         )

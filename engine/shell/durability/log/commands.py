@@ -158,7 +158,7 @@ def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
         elif option.token != b"LIMIT":
             words += option.words
     if rest[:1] == [b"*"]:
-        # A repeated XADD: it finds the ID recorded by the first one, and adds no entry.
+        # A repeated XADD: it finds the ID that the first XADD has recorded, and adds no entry.
         return words + idmp + rest, []
     if not idmp:
         return words + rest, []

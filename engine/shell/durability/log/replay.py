@@ -1,7 +1,7 @@
 """Replay of an append-only file: its commands are run on an empty core.
 
 Data verified by a block's checksum is processed in large pieces. Runs of similar XADDs are added in one operation
-(`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and
+(`engine.wire.uniform_adds`), other runs of XADDs like a client's pipeline (`engine.core.dispatch.Core.execute_run`).
 hiredis parses the other commands. Data without a checksum was written by Redis, or is too long for a block. Runs of
 XADDs in such data are added in the same two ways, and its other commands are parsed strictly, one by one. Every command
 must succeed: an error means that the file is damaged, and loading fails with an error that has the file and the offset.

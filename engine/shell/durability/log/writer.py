@@ -77,7 +77,7 @@ class Log:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the file is unusable, and a new one is needed."""
+        """Whether the file is unusable, and a new file is needed."""
         return self._file.state is LogFile.BROKEN
 
     @property

@@ -6,9 +6,9 @@ to its last complete record; if that fails too, a new file is started.
 References to a record are tracked in two ways. A segment in memory has the record's *place*; when the place is no
 longer used, a weak reference reports it. Files on disk (the log's base, a snapshot) refer to segment files
 (`engine.shell.durability.segments.documents`). A segment file is deleted when neither memory nor a document refers to
-it. A file with many dead records is emptied (`next_to_empty`): some of its live records at a time are copied to another
-file, and their places are updated. Files are deleted or emptied only while no document is being written, so every file
-that a new document refers to still exists.
+it. A file with many dead records is emptied (`next_to_empty`): its live records are copied to another file in batches,
+and their places are updated. Files are deleted or emptied only while no document is being written, so every file that a
+new document refers to still exists.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MOST_MOVED = 1000
 _NUMBER_BITS = 32
 #: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
-#: A file is emptied if its share of dead bytes exceeds this.
+#: A file is emptied if its share of dead bytes exceeds this value.
 _DEAD_SHARE = 0.5
 #: The file with the largest share of dead bytes is also emptied if all files together have at least this share, and if
 #: their dead bytes would fill a file.

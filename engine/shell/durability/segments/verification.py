@@ -56,8 +56,8 @@ def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage 
 
 
 def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
-    """Read a segment file on its own. An incomplete record at its end is reported, but does not count as damage,
-    because a crash may leave one.
+    """Read a segment file on its own. An incomplete record at the file's end, as a crash may leave it, is reported but
+    does not count as damage.
     """
     number = number_of(data)
     if number is None:

@@ -41,7 +41,7 @@ _COPY_LIMIT = 64 * 1024
 _SECOND_NAME = 20
 #: Number of bytes to parse per event-loop iteration of a command with thousands of arguments.
 _LONG_INPUT = 64 * 1024
-#: Number of bytes received in one call after which other clients are served.
+#: Number of bytes received at once from which on other clients run before more is read from the client.
 _LARGE_INPUT = 128 * 1024
 #: Number of commands in a row that start no pipeline of XADDs, after which the rest of the input is not searched.
 _MISSES = 3

@@ -53,7 +53,7 @@ class Limits:
     def output(self, session: Session) -> OutputLimit:
         """Return the limit for the bytes of unread replies and messages."""
         if session.is_replica:
-            # The limits are at least the size of the backlog: lower ones would only cause full synchronisations.
+            # The limits are at least the size of the backlog: lower limits would only cause full synchronisations.
             hard, soft, seconds = self._output[b"slave"]
             return OutputLimit(hard and max(hard, self._backlog), soft and max(soft, self._backlog), seconds)
         if not session.authenticated:

@@ -50,7 +50,8 @@ _PERIOD = 1.0
 _SHORTEST_PAUSE = 0.1
 #: Maximum pause in seconds before another attempt to reach the master.
 _LONGEST_PAUSE = 5.0
-#: First pause in seconds after a failed full synchronisation: longer, because another one is expensive for the master.
+#: First pause in seconds after a failed full synchronisation. It is longer than `_SHORTEST_PAUSE`, because a full
+#: synchronisation is expensive for the master.
 _SHORTEST_COSTLY_PAUSE = 1.0
 #: Maximum pause in seconds after failed full synchronisations.
 _LONGEST_COSTLY_PAUSE = 60.0
