@@ -100,10 +100,10 @@ def directives() -> str:
         f" `{directive.name}` may only be {_values(directive.kind).removesuffix(' only')}." for directive in only
     )
     return (
-        "\n## In force\n\nThe columns are name (other name), default and allowed values. A default of `yes` or `no`"
-        " without values allows only these two. `CONFIG SET`\nrefuses a directive with `*`, and needs"
-        f" `enable-protected-configs` for one with `+`.\n\n```text\n{''.join(map(_directive, acts))}```\n"
-        f"\n## Accepted, without effect\n\n`CONFIG GET` shows their values.{exceptions}\n\n"
+        "\n## In force\n\nThe columns are name (alias), default and allowed values. Directives with the default `yes`"
+        " or `no` and no allowed values accept only\nthese two. `CONFIG SET` refuses directives with `*`, and needs"
+        f" `enable-protected-configs` for directives with `+`.\n\n```text\n{''.join(map(_directive, acts))}```\n"
+        f"\n## Accepted, without effect\n\n`CONFIG GET` shows these directives.{exceptions}\n\n"
         f"```text\n{textwrap.fill(names, 110, break_long_words=False, break_on_hyphens=False)}\n```\n\n"
     )
 

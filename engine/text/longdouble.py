@@ -47,7 +47,7 @@ def fits(value: Fraction) -> bool:
 
 
 def parse(word: bytes) -> Fraction | None:
-    """Return the number in ``word``, as C's strtold reads it; None if it is not a number or out of range.
+    """Return the number in ``word``, as C's strtold reads it; None if it is not a number or is out of range.
 
     Raises ``InfiniteError`` for an infinity.
     """

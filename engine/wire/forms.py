@@ -24,7 +24,7 @@ from engine.core.protocol.xadd_options import ADD_OPTIONS, divide
 _MOST_LENGTHS = 24
 #: Maximum number of alternative lengths of all words together.
 _MOST_LENGTHS_IN_ALL = 200
-#: Maximum number of words of a command.
+#: Commands of more words than this do not become part of a run.
 _MAX_WORDS = 100
 #: Maximum length of a constant word, because compiling an expression takes time for each byte in it.
 _LONGEST = 100

@@ -1,6 +1,6 @@
 """A database: keys, their values, their expiry, and notifications of changes.
 
-Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
+Every key is added, replaced and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
 regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (string changed in place by APPEND or
 SETRANGE; ``raw`` in Redis), ``deque`` (list), ``Hash``, ``Members`` (set), ``SortedSet`` and ``Stream``. A numeric
 string is stored as text. A command that changes a value in place calls ``Database.touch`` or ``changed`` afterwards.

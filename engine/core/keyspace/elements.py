@@ -231,7 +231,7 @@ class Names:
             self._free(position)
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names; at least as many must exist.
+        """Draw ``count`` distinct names. At least ``count`` names must exist.
 
         If ``count`` < 0, draw -``count`` names with repetition. ``pick`` returns a random number below its argument.
         """

@@ -117,7 +117,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """Freezes a large value in steps. After the last step, ``value`` is as the source was before the first step."""
+    """Freezes a large value in steps. After the last step, ``value`` equals the source as of the first step."""
 
     __slots__ = ("_copying", "value")
 

@@ -1,7 +1,7 @@
 """A set: its members, and its encoding in Redis (integers, a listpack, or a table).
 
-Clients see a set of integers in ascending order, and a small set of other words in the order of insertion. As in Redis,
-a set that has become a table stays a table.
+Clients see a set of integers in ascending order, and a small set with any other member in the order of insertion. As in
+Redis, a set that has become a table stays a table.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Form(IntEnum):
 class SetLimits(NamedTuple):
     """Size limits of a set's encodings."""
 
-    #: Maximum number of members of a set of integers.
+    #: Maximum number of members of an intset.
     numbers: int
-    #: Maximum number of members of a small set of other words.
+    #: Maximum number of members of a listpack.
     entries: int
-    #: Maximum length of a member of a small set of other words, in bytes.
+    #: Maximum length of a member in a listpack, in bytes.
     length: int
 
 

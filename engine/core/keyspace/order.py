@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-#: A score and its member, so that pairs sort naturally.
+#: A score and its member. Pairs sort by score, then by member.
 Pair = tuple[float, bytes]
 #: Scores and members, in order.
 Block = tuple["array[float]", list[bytes]]

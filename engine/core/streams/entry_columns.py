@@ -15,7 +15,7 @@ from streamwire.walker import AFTER, BEFORE
 #: entries.
 MOST_FIELDS = 64
 _LINE_END = b"\r\n"
-#: Maximum size in bytes that a signed 32-bit offset can address.
+#: ``batch_of`` declines larger buffers, in bytes, because offsets are signed 32-bit integers.
 _MOST_BYTES = (1 << 31) - 1
 
 

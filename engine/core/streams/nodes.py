@@ -167,7 +167,7 @@ class _Costs:
     field_names: list[bytes]
     #: Cost of each entry in a node with these field names.
     of_same: Ints
-    #: Cost of each entry in a node with other field names.
+    #: Cost of each entry in a node whose field names differ.
     of_others: Ints
     #: Total size of each entry's field names and values.
     of_words: Ints
@@ -394,7 +394,7 @@ def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, le
 
 
 def radix_nodes(keys: Sequence[int]) -> int:
-    """Return the number of compressed radix tree nodes for these IDs (ascending) as 16-byte big-endian keys."""
+    """Return the number of nodes of a compressed radix tree. Its keys are ascending IDs as 16 bytes, big-endian."""
     if not keys:
         return 1
     words = [key.to_bytes(16, "big") for key in keys]

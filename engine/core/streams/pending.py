@@ -5,7 +5,7 @@ The records of one XREADGROUP differ only in their IDs. A block of such records 
 16 bytes per record instead of 36. Finding a record takes two binary searches. A range is removed block by block.
 
 Consumers are represented by numbers; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records
-released by XNACK. Only this module counts the records of each owner.
+released by XNACK. ``PendingList.per_owner`` has the number of records of each owner.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class PendingList:
     def in_uneven_blocks(self, owner: int, low: int, most: int) -> tuple[list[int], int | None]:
         """Return the IDs, from ``low`` on, of ``owner``'s records in uneven blocks, and the ID to continue with.
 
-        ``Block`` describes uneven blocks. The search ends when at least ``most`` IDs are found, or after
+        (``pending_block`` describes uneven blocks.) The search ends when at least ``most`` IDs are found, or after
         ``_MIXED_BLOCKS`` uneven blocks. At the end of the list, the ID to continue with is None.
         """
         found: list[int] = []

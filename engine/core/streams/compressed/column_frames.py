@@ -38,7 +38,7 @@ _FEW = 6
 
 
 class FrameMaker:
-    """Assembles frames of entries with these field names. Not thread-safe."""
+    """Assembles frames of entries that have the field names ``names``. Not thread-safe."""
 
     __slots__ = ("_at", "_begins", "_item", "_lengths", "_names", "_source", "_windows")
 
