@@ -20,7 +20,7 @@ MODES = {
     "tcp": (0.3, "the engine as a process"),
     "blocking": (0.1, "the core with a client that waits"),
 }
-#: Runs the sequence with a number; returns its difference, and the total number of commands so far.
+#: Function that runs the sequence with this number, and returns its difference and the total number of commands so far.
 Runner = Callable[[int], tuple[Difference | None, int]]
 
 

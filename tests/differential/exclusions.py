@@ -1,7 +1,7 @@
 """Differences from the current redis-server (7.0.15 in CI) that are not compared, each with its reason.
 
-With 8.6 there are few. Times are compared loosely everywhere. Replies of XINFO are normalised first. If the states of
-the two servers must differ afterwards, an ending stops the sequence there.
+For Redis 8.6 there are few differences. Times are always compared loosely. Replies of XINFO are normalised first. If
+the two servers have different states after a command, an ending stops the sequence after this command.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Ending:
 
     reason: str
     applies: Callable[[list[bytes], Any, Any], bool]
-    #: Whether it applies to 8.6 as well.
+    #: Whether the ending applies to Redis 8.6 as well.
     still: bool = False
 
 

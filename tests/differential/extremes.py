@@ -83,9 +83,9 @@ def generated() -> Iterator[list[str]]:
 
 
 def is_excused(words: list[str]) -> bool:
-    """Whether replies may differ: random choices, features that Redis 8.6 lacks, and its LSET.
+    """Return whether replies may differ: random choices, features that Redis 8.6 lacks, and two indexes of LSET.
 
-    Redis 8.6 accepts LSET at 2**63 - 1 and -2**63 and sets another element; the engine rejects the index.
+    Redis 8.6 accepts LSET at the indexes 2**63 - 1 and -2**63 and sets another element. The engine rejects them.
     """
     newer = words[0] == "XNACK" or not {"MAXCOUNT", "MAXSIZE"}.isdisjoint(words)
     is_random = words[0] in ("SPOP", "SRANDMEMBER", "ZRANDMEMBER", "HRANDFIELD")

@@ -1,6 +1,7 @@
 """Random Lua scripts: values of all types, calls of commands, errors, and the libraries.
 
-Nothing in them depends on time, on chance, or on the order of a table's keys: a table with words as keys has only one.
+Their results do not depend on time, on chance, or on the order of a table's keys: a table with words as keys has only
+one key.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ T = TypeVar("T")
 def shrink(
     steps: list[Step], found: T, fails: Callable[[list[Step]], T | None], seconds: float = 30
 ) -> tuple[list[Step], T]:
-    """Return the shortest failing sequence found in bounded time by leaving things out, and the result of ``fails`` for
-    it.
+    """Leave out steps and words for up to ``seconds``. Return the shortest failing sequence, and the result of
+    ``fails`` for it.
 
     ``fails`` returns None if a sequence does not fail; ``found`` is its result for ``steps``.
     """

@@ -113,7 +113,7 @@ class CoreSide:
         return replies
 
     def _time_in(self, reply: Any) -> int:
-        """Return the time that the real server used if an ID in its reply shows it, else 0."""
+        """Return the time that the real server used for an ID in its reply; 0 if the reply has no such ID."""
         for part in reply if isinstance(reply, list) else [reply]:
             if isinstance(part, bytes) and part.count(b"-") == 1:
                 head = part.partition(b"-")[0]

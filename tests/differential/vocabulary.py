@@ -118,6 +118,7 @@ class Vocabulary:
         return words
 
 
-#: Function that makes a command, and its frequency relative to the others of its family.
+#: Function that makes a command.
 Maker = Callable[[Vocabulary], Words]
+#: Functions of commands about one subject, each with its frequency relative to the other functions.
 Family = list[tuple[Maker, float]]

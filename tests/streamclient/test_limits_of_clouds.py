@@ -102,7 +102,7 @@ def cloud(site: Site) -> Iterator[Site]:
 
 @pytest.mark.parametrize("given", [{"trimOnCommit": "true"}, {"consume": "shared"}], ids=["range", "shared"])
 def test_reading_through_a_proxy(cloud: Site, given: dict[str, str]) -> None:
-    """Through such a proxy, streams of several slots are read, waited for and acknowledged."""
+    """Through the limited proxy, streams of several slots are read, waited for and acknowledged."""
     for number in range(3):
         cloud.add(f"s{number}", 20, payload="x" * 3000)
     query = cloud.query(streamPattern="s*", group="g", idleWaitMs="50", maxEntriesPerTrigger="30", **given)
@@ -115,7 +115,7 @@ def test_reading_through_a_proxy(cloud: Site, given: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
 def test_writing_through_a_proxy(cloud: Site, mode: str) -> None:
-    """Through such a proxy, the rows of a batch are written to streams of several slots."""
+    """Through the limited proxy, the rows of a batch are written to streams of several slots."""
     with closing(Connection(Address(cloud.url))) as connection:
         write(connection, 0, 200, mode=mode).finish()
         write(connection, 0, 100, stream="t", mode=mode).finish()
@@ -123,8 +123,8 @@ def test_writing_through_a_proxy(cloud: Site, mode: str) -> None:
 
 
 def test_the_limits_of_a_proxy_are_named(cloud: Site) -> None:
-    """Through such a proxy, a database is an error for lack of SELECT, and waitReplicas for lack of replicas that WAIT
-    counts.
+    """Through the limited proxy, a database is an error because SELECT is missing, and waitReplicas is an error because
+    WAIT counts no replicas.
     """
     with pytest.raises(ServerError, match=r"SELECT 3"):
         Query(f"{cloud.url}/3", stream="s").trigger()

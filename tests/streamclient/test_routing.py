@@ -1,4 +1,4 @@
-"""Routing in a cluster: what redirections name."""
+"""Routing in a cluster: the node that a redirection names."""
 
 from __future__ import annotations
 

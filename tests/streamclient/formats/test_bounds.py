@@ -1,4 +1,4 @@
-"""Bounds of decoding: values and schemas that cost far more time or memory than their size are rejected."""
+"""Bounds of decoding: values and schemas are rejected if they cost far more time or memory than others of their size."""
 
 from __future__ import annotations
 

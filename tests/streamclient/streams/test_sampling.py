@@ -40,8 +40,8 @@ def test_counted_cuts_are_exact(total: int, parts: int, most: int | None, grid: 
 
 @pytest.mark.parametrize("count", [1, 19_999, 20_000, 99_000, 200_000, 1_000_000, 2**62, 20_011])
 def test_marks_on_the_way_end_with_the_entry(count: int) -> None:
-    """For many entries a few hundred marks are set, the last at the last entry; a prime number of entries gets only
-    that one.
+    """For many entries, 800 to 1,599 marks are set, one of them at the last entry. For few entries, or a prime number
+    of entries, only the last entry is marked.
     """
     grid = sampling.grid_of(count)
     assert count % grid == 0
