@@ -1,4 +1,4 @@
-"""Bounds of decoding: values and schemas are rejected if they cost far more time or memory than others of their size."""
+"""Bounds of decoding: values and schemas are rejected if they cost far more time or memory than their size suggests."""
 
 from __future__ import annotations
 
