@@ -311,7 +311,7 @@ class Loading:
         elif code == FUNCTION:
             self.libraries.append(source.string())
         else:
-            raise BadFormatError(f"the code {code} is not supported")
+            raise BadFormatError(f"the opcode {code} is not supported")
 
     def _module_aux(self) -> Steps[None]:
         source = self._source

@@ -128,7 +128,7 @@ def form_of(packed: Packed) -> int:
 def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
     """Return empty packed entries for a number from ``form_of``. Raises ValueError if the number is unknown."""
     if not 0 <= form < 2 * _OF_COLUMNS:
-        raise ValueError(f"chunks of form {form}, which this version does not support")
+        raise ValueError(f"compressed chunks have the format {form}, which this version does not support")
     kind = PackedColumns if form >= _OF_COLUMNS else Packed
     return kind(_CODECS[form % _OF_COLUMNS], last_id, cache, number)
 
