@@ -127,7 +127,7 @@ class Accounts:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def greet(self, session: Session) -> None:
-        """Make a new client the default user, and log it in if that user is enabled and needs no password."""
+        """Give the session the default user, and log it in if this user is enabled and needs no password."""
         session.user = self.default
         session.logged_in = self.default.nopass and self.default.enabled
         self._refresh(session)

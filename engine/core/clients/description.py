@@ -1,4 +1,4 @@
-"""One-line description of a client, for CLIENT LIST and ACL LOG."""
+"""Facts about a client: its line in CLIENT LIST and ACL LOG, its class, and its memory."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class PubSub:
         _count(session)
 
     def drop(self, session: Session) -> None:
-        """Remove all subscriptions of a closed session."""
+        """Remove all subscriptions of the session."""
         for channel in list(session.channels):
             self.unsubscribe(session, channel)
         for pattern in list(session.patterns):

@@ -1,4 +1,7 @@
-"""Commands of Redis that the engine leaves out, with the reasons shown in errors and in the reference."""
+"""Commands of Redis that the engine leaves out, by subject.
+
+Errors name the subject. The reference also names the alternative, or the reason for leaving the commands out.
+"""
 
 from __future__ import annotations
 

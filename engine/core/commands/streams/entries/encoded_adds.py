@@ -31,7 +31,7 @@ def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
 
 
 def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """Decode commands that all have the same number of words; return an empty list if this cannot be confirmed."""
+    """Decode many commands with the same number of words; return an empty list if they are few or not alike."""
     line = data.index(b"\r\n")
     words = _number(data, 0, line, b"*") - 3
     head = data[: line + 2] + middle
