@@ -113,7 +113,7 @@ class Link:
                 raise LinkError(reason) from alert
             if tls.cert_file is None and _CLOSED in str(failure):
                 # The server gave no reason, so name a likely one. (asyncio's TLS sends no alert.)
-                hint = "if it requires a certificate of its clients, name one with tls.certFile and tls.keyFile"
+                hint = "if it requires a client certificate, name one with tls.certFile and tls.keyFile"
                 raise LinkError(f"the server ended the connection at once; {hint}") from failure
             raise
         except BaseException:
@@ -163,7 +163,7 @@ class Link:
         try:
             credentials = self._provider.get_credentials()
         except PystreamsError as missing:
-            _log.warning("%s The connection is still logged in as before.", missing)
+            _log.warning("%s The connection keeps its previous login.", missing)
             self._logged_in = time.monotonic() - _RENEW_SECONDS + _RETRY_SECONDS
             return
         self._logged_in = time.monotonic()

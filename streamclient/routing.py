@@ -156,7 +156,7 @@ class Topology:
                 for _, role in self._first_answer([found], address.login, ("ROLE",)):
                     if role[0] == b"master":
                         return found
-        raise NoServerError(f"no Sentinel names a server for {address.service!r} that is a master")
+        raise NoServerError(f"no Sentinel names a server that is a master for the service {address.service!r}")
 
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command

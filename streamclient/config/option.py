@@ -54,7 +54,7 @@ class Option:
         wrong = self.streaming_only if streaming is False else self.batch_only and bool(streaming)
         if wrong and value != self.default:
             here, there = ("streaming", "batch") if streaming else ("batch", "streaming")
-            expected = f"it is for {there} {noun} only and this is a {here} one: remove it"
+            expected = f"it applies only to {there} {noun}, not to {here} {noun}: remove it"
             fail("INVALID_OPTION", option=name, value=self.show(value), expected=expected)
 
     def parse(self, text: str, name: str = "") -> Any:

@@ -202,7 +202,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     ),
     "an option of streaming reads in a batch": (
         lambda actions: actions.batch(stream="s", maxEntriesPerTrigger=5),
-        r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it is for streaming reads only",
+        r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it applies only to streaming reads",
         r"this is a batch one: remove it",
     ),
     "an option of spark-redis": (
@@ -304,7 +304,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     ),
     "an alias of an option that a batch read does not take": (
         lambda actions: actions.batch(stream="s", maxOffsetsPerTrigger="5"),
-        r"\[INVALID_OPTION\] Option 'maxOffsetsPerTrigger' is '5', but it is for streaming reads only",
+        r"\[INVALID_OPTION\] Option 'maxOffsetsPerTrigger' is '5', but it applies only to streaming reads",
         r"remove it",
     ),
     "a table of Spark's catalog": (

@@ -236,7 +236,7 @@ def test_a_provider_that_hangs_is_an_error(
             monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
             monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
             assert connection.command("ACL", "WHOAMI") == b"job"
-            assert "still logged in as before" in caplog.text
+            assert "keeps its previous login" in caplog.text
         with pytest.raises(ServerError, match=r"\[CREDENTIALS_MISSING\].*TimeoutError: no answer within"):
             Connection(server(site, credentialProvider=PROVIDER))
     finally:
