@@ -203,7 +203,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     "an option of streaming reads in a batch": (
         lambda actions: actions.batch(stream="s", maxEntriesPerTrigger=5),
         r"\[INVALID_OPTION\] Option 'maxEntriesPerTrigger' is '5', but it applies only to streaming reads",
-        r"this is a batch one: remove it",
+        r"not to batch reads: remove it",
     ),
     "an option of spark-redis": (
         lambda actions: actions.batch(stream__keys="s"),
