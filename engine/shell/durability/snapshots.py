@@ -126,7 +126,7 @@ class Snapshots:
         self._retry_at = self._clock() + _RETRY
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about snapshots. Times are in seconds; a duration is -1 if there is no such save."""
+        """Return INFO's facts about snapshots, in seconds. A duration is -1 if no save has ended or is running."""
         return {
             "rdb_bgsave_in_progress": int(self.is_running),
             "rdb_last_save_time": self.last_save_ms // 1000,

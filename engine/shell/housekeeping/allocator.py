@@ -17,7 +17,7 @@ malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_tr
 
 
 def resident() -> int:
-    """Return the resident size of this process in bytes; on systems without ``/proc`` (macOS), its peak so far."""
+    """Return the resident size of this process in bytes; on systems without ``/proc`` (macOS), the peak so far."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):

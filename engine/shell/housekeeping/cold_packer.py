@@ -267,7 +267,7 @@ class ColdPacker:
             self._store()
 
     def _trim(self) -> None:
-        """Return freed memory to the system, because the allocator would keep it."""
+        """Return freed memory to the system. The allocator would keep it otherwise."""
         self._freed = False
         self._searches_since_trim = 0
         if malloc_trim is not None:
@@ -275,7 +275,7 @@ class ColdPacker:
             self._in_thread(lambda _: None, malloc_trim, 0)
 
     def _in_thread(self, then: Callable[[Any], None], function: Callable[..., Any], *args: Any) -> None:
-        """Call ``function`` in the thread, then ``then`` with its result in the event loop."""
+        """Call ``function`` in the thread. Afterwards, call ``then`` with the result in the event loop."""
 
         def done(future: asyncio.Future[Any]) -> None:
             self._move(Event.DONE)

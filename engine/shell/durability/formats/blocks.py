@@ -84,7 +84,7 @@ def pieces(data: memoryview) -> Iterator[Piece]:
 
 
 def pieces_from(data: memoryview, offset: int) -> Iterator[Piece]:
-    """Yield the pieces from ``offset`` on, which must lie between two commands."""
+    """Yield the pieces from ``offset`` on. The offset must lie between two commands."""
     size = len(data)
     while offset < size:
         line = bytes(data[offset : offset + HEAD_SIZE])

@@ -102,7 +102,7 @@ class Rewrites:
         return growth * 100 >= percentage * max(self._appendonly.base_weight, 1)
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about rewriting. Durations are in seconds; -1 if there is no such rewrite."""
+        """Return INFO's facts about rewriting. Durations are in seconds; -1 if no rewrite has ended or is running."""
         return {
             "aof_rewrite_in_progress": int(self.is_running),
             "aof_rewrite_scheduled": int(self.is_scheduled),
@@ -175,8 +175,9 @@ class Rewrites:
         self.on_ended(error is None)
 
     def write_now(self) -> None:
-        """Rewrite the log synchronously, which also repairs a broken log file. Raises OSError on failure; the log is
-        then unchanged, or its file is abandoned.
+        """Rewrite the log synchronously. This also replaces a broken log file.
+
+        Raises OSError on failure. The log's file is then abandoned if additions to it might be lost.
         """
         self.abandon()
         self._flush_effects()

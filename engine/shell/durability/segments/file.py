@@ -83,7 +83,7 @@ class OpenFiles:
 
 
 class SegmentFile:
-    """An existing segment file. ``size``: bytes in use."""
+    """An existing segment file. ``size``: number of bytes up to the end of the last complete record."""
 
     __slots__ = ("__weakref__", "_descriptor", "_files", "_open_files", "live", "number", "path", "places", "size")
 

@@ -62,7 +62,7 @@ _DEAD_SHARE_OF_ALL = 0.25
 
 class SegmentFiles:
     """Segment files in ``directory``, to which no other engine writes. ``file_size``: number of bytes after which a new
-    file is started. ``is_in_use``: whether segments are to be stored here.
+    file is started. ``is_in_use``: whether segments are to be stored in these files.
     """
 
     def __init__(self, files: Files, directory: Path, file_size: Callable[[], int], *, is_in_use: bool) -> None:

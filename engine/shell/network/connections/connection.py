@@ -390,7 +390,7 @@ class Connection(asyncio.Protocol):
             self.replies.send(self, parts, size)
 
     def _is_too_much(self, size: int) -> bool:
-        """Return whether this many more bytes would exceed the hard output limit. If so, disconnect the client."""
+        """Return whether ``size`` more bytes would exceed the hard output limit. If so, disconnect the client."""
         hard, _, _ = self.limits.output(self.session)
         waiting = self.held_size + self.transport.get_write_buffer_size() + size
         if not hard or waiting < hard:

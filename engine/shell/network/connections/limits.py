@@ -15,7 +15,7 @@ _REPLIES_BEFORE_LOGIN = OutputLimit(1 << 10, 0, 0)
 
 
 class Limits:
-    """Directives in force. ``on_change`` is called after a change."""
+    """Limits that the directives set. ``on_change`` is called after a change."""
 
     __slots__ = ("_backlog", "_config", "_output", "_query", "max_bulk", "max_clients", "on_change")
 

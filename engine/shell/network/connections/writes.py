@@ -28,7 +28,7 @@ GONE = _Gone()
 
 
 def gathered(parts: Out) -> Out:
-    """Return the same bytes with short parts joined and long ones left as they are."""
+    """Return the parts with adjacent short parts joined, and long parts unchanged."""
     out: Out = []
     run: Out = []
     for part in parts:

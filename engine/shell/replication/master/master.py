@@ -38,8 +38,8 @@ _JOINED = 64 * 1024
 
 
 class Master:
-    """Master role of one server. ``on_feeding``: called with whether effects are needed; ``draw(n)`` returns a random
-    number in 0 .. n-1.
+    """Master role of one server. ``on_feeding`` is called with True when effects are needed from now on, and with False
+    when they are no longer needed. ``draw(n)`` returns a random number in 0 .. n-1.
     """
 
     # A single class, because offset, backlog and replicas change together with each effect that is sent.

@@ -31,7 +31,7 @@ _SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.LOADING
 
 
 class Replica:
-    """State of one replica. Times are in seconds, by the clock of the master."""
+    """State of one replica. Times are in seconds, by the master's monotonic clock."""
 
     __slots__ = (
         "_machine",

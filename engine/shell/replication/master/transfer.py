@@ -142,7 +142,9 @@ class Transfer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Send the slice to more receivers. The next slice is made when no receiver has too many unread bytes."""
+        """Send the current slice to more receivers. When all have it and none has too many unread bytes, make the next
+        slice.
+        """
         if self._stretches is None:
             return
         self.is_sending = True
@@ -165,13 +167,13 @@ class Transfer:
                 replica.peer.send([self._stretch])
                 left -= len(self._stretch)
         if self._is_last and not self._unsent:
-            # In the same step, because a replica may acknowledge immediately.
+            # End in the step that sends the last slice, because a replica may acknowledge the file immediately.
             self._end(None)
         else:
             self._loop.call_soon(self._step)
 
     def _is_slow(self) -> bool:
-        """Return whether any receiver has too many unread bytes, and note the progress of the others."""
+        """Return whether any receiver has too many unread bytes. Record that the other receivers have made progress."""
         now = time.monotonic()
         slow = False
         for replica in self.receivers:
