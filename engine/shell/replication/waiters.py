@@ -33,8 +33,8 @@ class AckWaiters:
         self._is_due = self._is_asked_later = False
 
     def add(self, session: Session, *, again: bool) -> None:
-        """Wake the blocked session when a replica acknowledges something. ``again``: whether the session was woken
-        before and still has to wait.
+        """Wake the blocked session once, when a replica acknowledges something or disconnects. ``again``: whether the
+        session was woken before and still has to wait.
         """
         self._sessions[session] = None
         if not again:

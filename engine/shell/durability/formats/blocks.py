@@ -23,7 +23,7 @@ from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.position import LINE_SIZE, line_at
 
 HEAD_SIZE = 32
-#: Maximum length of a block in bytes. If an iteration has more, its commands are written without the line.
+#: Maximum length of a block in bytes. If the commands of an iteration are longer, they are written without the line.
 BLOCK_LIMIT = 0xFFFF_FFFF
 #: Number of bytes to search for zeros at a time.
 _ZEROS = 1 << 16

@@ -134,7 +134,7 @@ def _stored_row(
 
 
 def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
-    """Return a segment's row. Its columns and frames are stored unchanged in one part, each at a multiple of
+    """Return a segment's row. The segment's columns and frames are stored unchanged in one part, each at a multiple of
     8 bytes. If the snapshot may refer to the segment's file, only the marks of dead entries are stored.
 
     ``first`` is the ID of the segment's entry 0.
