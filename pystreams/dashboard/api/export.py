@@ -133,7 +133,7 @@ class Export:
                     archive.close(whole=False)
 
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
-        """Return the requested range (after, upto]. A range that is known to be too large is refused at once."""
+        """Return the requested range (after, upto]. A range that is known to be too large is refused immediately."""
         found = inventory.need(connection, self._stream)
         after, upto = entries.between(connection, found, self._begin, self._end, paged_calls.now_ms(connection))
         ids = self._begin.id, self._end.id

@@ -50,7 +50,7 @@ def problem(status: int, condition: str, message: str) -> JSONResponse:
 
 
 def message_of(failure: PystreamsError) -> str:
-    """Return an error's sentence without its ID, with its advice unless the advice is about the command line."""
+    """Return an error's message without its ID. Advice about the command line is omitted."""
     text = str(failure).removeprefix(f"[{failure.condition}] ")
     found = FAILURES.get(failure.condition)
     if found is None or not _COMMAND_LINE.search(found.advice):

@@ -47,7 +47,7 @@ QUESTIONS: dict[str, Question] = {
 
 
 class _Files(StaticFiles):
-    """The pages' files. Browsers revalidate them on each use, so that an update is visible at once."""
+    """The pages' files. Browsers revalidate them on each use, so that an update is visible immediately."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)

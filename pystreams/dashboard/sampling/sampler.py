@@ -99,7 +99,7 @@ class Sampler:
         return HOUR_MS if self._store is None else max(HOUR_MS, self._store.span_ms)
 
     def hurry(self) -> None:
-        """Take a sample at once, including a search for new streams. The dashboard calls this after a change."""
+        """Take a sample immediately, including a search for new streams. The dashboard calls this after a change."""
         self._changed = True
         self._wake.set()
 

@@ -37,7 +37,7 @@ export class LiveSamples {
   }
 }
 
-// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a disconnection, continues after the
+// Follows a stream: `arrived` is called with entries, `failed` with a sentence. After a disconnection, it continues after the
 // last entry. Returns a function that stops following.
 export function follow(stream, where, arrived, failed) {
   let after = "";

@@ -38,7 +38,7 @@ class Frame {
     this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
-    const role = state.operator ? "Changes are off. Start the dashboard with --allow-changes." : "Your role is viewer, which may not make changes.";
+    const role = state.operator ? "Changes are off: the dashboard lacks --allow-changes, or the profile has 'changes = false'." : "Your role is viewer, which may not make changes.";
     const badge = state.changes ? h("span", { class: "badge warning", title: "This dashboard may change streams and groups." }, "changes allowed")
       : h("span", { class: "badge", title: role }, "read-only");
     this.element = h("div", { class: "frame" },

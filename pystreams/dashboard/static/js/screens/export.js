@@ -52,7 +52,7 @@ export function exportStream(stream) {
     }
   };
   const form = h("form", { class: "form", id: "export", onsubmit: send }, field("Day", day), field("From", from, true), field("Before", before, true), field("Format", format));
-  const hint = h("p", { class: "hint" }, "From and Before accept an ID, a time, an age such as 15m, or -100. Times without a zone are in this browser's time zone.");
+  const hint = h("p", { class: "hint" }, "From and Before accept an ID, a time, an age such as 15m, or -100 (the last 100 entries). Times without a zone are in this browser's time zone.");
   const go = h("button", { type: "submit", form: "export", class: "button primary" }, "Export");
   const element = dialog("Export entries", [form, hint, status, problem], [button("Cancel", () => element.close()), go]);
   element.addEventListener("close", () => leaving.abort());

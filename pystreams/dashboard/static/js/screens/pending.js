@@ -34,7 +34,7 @@ export async function pending({ keys: [stream, group], query }) {
         h("input", { type: "checkbox", checked: chosen.has(row.id), "aria-label": `Choose ${row.id}`, onchange: (event) => { if (event.target.checked) chosen.add(row.id); else chosen.delete(row.id); marks(); } }) }] : []),
       { id: "id", title: "ID", head: true, value: (row) => row.id, cell: (row) => h("button", { type: "button", class: "link entry-id", title: "Show the entry", onclick: () => open(stream, row.id, [["Consumer", row.consumer.text || "–"], ["Idle", duration(row.idle_ms)], ["Deliveries", count(row.deliveries)]]) }, row.id) },
       { id: "consumer", title: "Consumer", class: "name", value: (row) => row.consumer, cell: (row) => row.consumer.text || h("span", { class: "muted" }, row.idle_ms === null ? "none" : "(no name)") },
-      { id: "idle", title: "Idle", right: true, help: "Time since the last delivery", value: (row) => row.idle_ms, cell: (row) => (row.idle_ms === null ? h("span", { class: "muted", title: "Given back: the next claim by any consumer includes it." }, "given back") : duration(row.idle_ms)) },
+      { id: "idle", title: "Idle", right: true, help: "Time since the last delivery", value: (row) => row.idle_ms, cell: (row) => (row.idle_ms === null ? h("span", { class: "muted", title: "Given back: the next claim by any consumer includes this entry." }, "given back") : duration(row.idle_ms)) },
       { id: "deliveries", title: "Deliveries", right: true, value: (row) => row.deliveries, cell: (row) => (row.deliveries >= 5 ? h("span", { class: "badge bad" }, count(row.deliveries)) : count(row.deliveries)) },
     ],
     empty: () => nothing("No pending entry matches.", "The group has acknowledged its entries, or the filter is too narrow."),

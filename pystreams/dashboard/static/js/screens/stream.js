@@ -1,4 +1,4 @@
-// One stream: its facts and charts, and tabs for its entries, new entries, fields, groups and changes.
+// One stream: its measures and charts, and tabs for its entries, new entries, fields, groups and changes.
 
 import { get, state } from "../api.js";
 import { Chart } from "../charts.js";
