@@ -4,7 +4,7 @@
 
 Each entry becomes a row with its ID, its stream, the time in its ID, and its fields (a map, or columns with --schema).
 Each row is stored exactly once, in the directory of the UTC day of that time: ARCHIVE/day=2024-06-01/. Small files of a
-day are merged (--compact). With --trim-behind, the job removes entries from the stream once their batch is stored and
+day are merged (--compact). With --trim-behind, the job removes entries from the stream after their batch is stored and
 committed. It keeps entries that another group has yet to read, and entries of a batch that a restart would repeat.
 Delta and Iceberg tables are written by Spark sinks, whose packages the session must have.
 """
@@ -50,7 +50,7 @@ _DAY_MS = 86_400_000
         show_default=True,
         help="Table format. The formats delta and iceberg need their packages.",
     ),
-    click.option("--trim-behind", is_flag=True, help="Remove entries from the streams once they are in the archive."),
+    click.option("--trim-behind", is_flag=True, help="Remove entries from the streams after they have been archived."),
     click.option(
         "--binary", is_flag=True, help="Store fields as bytes, which also preserves fields that are not text."
     ),

@@ -70,7 +70,10 @@ class Root(InOrder):
             return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **more: Any) -> Any:
-        """Run the command line `args`, by default that of this process. Exits unless `standalone_mode` is false."""
+        """Run the command line `args`, by default that of this process.
+
+        Exits if `standalone_mode` is true, which is the default.
+        """
         words = sys.argv[1:] if args is None else list(args)
         options = words[: words.index("--")] if "--" in words else words
         if not more.get("standalone_mode", True) or not _asks_for_json(options):

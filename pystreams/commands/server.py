@@ -1,6 +1,6 @@
 """`server clients, slowlog, config, acl, replication`: the verbs about servers.
 
-Verbs only read, unless an option requests a change, which must be confirmed.
+Verbs change something only if an option requests the change. The change must be confirmed.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def config(
 ) -> None:
     """Show the settings that match PATTERN, a name or a glob; or change settings. Passwords are hidden.
 
-    Each server has its own settings. Settings of replicas are neither shown nor changed without --replicas.
+    Each server has its own settings. Settings of replicas are shown and changed only with --replicas.
     """
     nodes = servers.servers(run.connection, node, replicas=replicas)
     if changes or save:
@@ -280,7 +280,7 @@ def acl(
 ) -> None:
     """Show the ACL users and their rights, or change, remove or save users. Passwords are never shown.
 
-    Each server has its own users. Users of replicas are neither shown nor changed without --replicas.
+    Each server has its own users. Users of replicas are shown and changed only with --replicas.
     """
     if password_file is not None and rules is None:
         raise click.UsageError("--password-file requires --set.")

@@ -172,8 +172,7 @@ def _group(row: GroupRow) -> str:
 def report(run: Run, top: int) -> None:
     """Show totals of all streams and groups, the groups with unread or pending entries, and the largest streams.
 
-    Groups whose status is not ok come first. All streams and groups are examined, in pages, while 'ls' and 'groups lag'
-    have limits.
+    Groups whose status is not ok come first. All streams and groups are examined, in pages and without a limit.
     """
     totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
     statuses = dict.fromkeys((status.value for status in Status), 0)

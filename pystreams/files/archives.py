@@ -260,7 +260,7 @@ class Parquet(_ParquetRows):
 
 
 class ParquetFile(_ParquetRows):
-    """One Parquet file, created with the first entries and readable once it is closed."""
+    """One Parquet file, created with the first entries and readable after it is closed."""
 
     most_entries, most_bytes = _GROUP_ENTRIES, _GROUP_BYTES
 

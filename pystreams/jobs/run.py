@@ -273,7 +273,7 @@ class Run:
         query.stop()
 
     def _pause(self, query: StreamingQuery) -> None:
-        """Wait a moment, or until the query ends. A failure of the query is handled later."""
+        """Wait for `_POLL_SECONDS`, or until the query ends. `_follow` raises a failure of the query later."""
         with suppress(StreamingQueryException):
             query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type] # seconds may have fractions
 

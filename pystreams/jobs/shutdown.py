@@ -1,6 +1,6 @@
 """Stopping: a job that is asked to end (SIGTERM, SIGINT) finishes its batch first.
 
-The process of spark-submit is the JVM: signals do not reach Python, and Spark would end at once. So the JVM gets a
+The process of spark-submit is the JVM: signals do not reach Python, and Spark would end immediately. So the JVM gets a
 shutdown hook that runs before Spark's own hook, asks the job to end, and waits for it.
 """
 

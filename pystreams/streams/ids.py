@@ -1,7 +1,7 @@
 """Stream states and first entries without values, for streams with large entries.
 
 XINFO STREAM sends the first and the last entry of a stream completely. For two hundred streams, these may be gigabytes.
-So XINFO STREAM and XRANGE are used at once if the entries of a stream are known to be small. For other streams,
+So XINFO STREAM and XRANGE are used first if the entries of a stream are known to be small. For other streams,
 PS.STATE and PS.NTH are used on the engine, and a read-only script on other servers. If the user may call neither, XINFO
 STREAM is sent for a few streams at a time.
 """

@@ -242,7 +242,7 @@ def fail_over(connection: Connection, seconds: float) -> Endpoint:
     """Make a replica the master without losing a write, and return the new master.
 
     Under Sentinel, writes are paused until every replica has all of the master's data and the former master follows the
-    new one, because SENTINEL FAILOVER waits for neither. Without Sentinel, FAILOVER itself pauses writes until a
+    new one, because SENTINEL FAILOVER does not wait for this. Without Sentinel, FAILOVER itself pauses writes until a
     replica has all data and becomes the master. Raises FAILOVER_UNFINISHED if the failover takes longer than `seconds`.
     Under Sentinel, the pause ends after twice that time at the latest.
     """

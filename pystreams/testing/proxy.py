@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 class FaultProxy:
     """Forwards `port` to `target`, a port of the loopback interface.
 
-    `cut_after(n)`: close every connection after the next n bytes. `delay`: delay of each received chunk, in
-    seconds. `refuses`: whether new connections are closed at once. `cuts`: number of cuts made so far. While `flows` is
+    `cut_after(n)`: close every connection after the next n bytes. `delay`: delay of each received chunk, in seconds.
+    `refuses`: whether new connections are closed immediately. `cuts`: number of cuts made so far. While `flows` is
     cleared, no data is forwarded and connections stay open.
     """
 

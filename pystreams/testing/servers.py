@@ -1,6 +1,6 @@
 """Servers as processes, for tests: the engine, and a real redis-server.
 
-Each context manager yields the process once it is ready. At the end of the block, it stops the process (kills it, if
+Each context manager yields the process when it is ready. At the end of the block, it stops the process (kills it, if
 necessary) and removes the directory of the process.
 """
 

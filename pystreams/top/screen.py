@@ -183,7 +183,7 @@ class Top(App[None]):
         self._close_filter()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
+        """Apply the filter while the user types."""
         self._search = event.value
         self._fill()
 

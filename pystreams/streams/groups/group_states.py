@@ -173,7 +173,7 @@ def groups_of(
 ) -> Iterator[Group]:
     """Yield the groups of these streams. Without `details`, commands for single groups are sent only to count lags.
 
-    `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them at once.
+    `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them in one reply.
     `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.
     """
     budget = budget or Budget()
