@@ -54,7 +54,7 @@ _TABLE: dict[str, Condition] = {
     "REGISTRY_UNREACHABLE": Condition(
         ServerError,
         "The schema registry at {registry} does not answer: {reason}.",
-        "Check the option schemaRegistry.url (scheme, host, port, path), and that the registry is running there. For a "
+        "Check the option schemaRegistry.url (scheme, host, port, path), and that the registry is running. For a "
         "private CA, set schemaRegistry.caFile. To wait longer, raise schemaRegistry.timeoutMs.",
     ),
     "REGISTRY_LOGIN_REFUSED": Condition(
@@ -74,9 +74,8 @@ _TABLE: dict[str, Condition] = {
         "The schema registry at {registry} refuses a new schema for the subject '{subject}', because it is "
         "incompatible with the subject's other schemas: {reason}.",
         "Use the subject's types for the columns, and declare each new column in valueSchema with a default (a union "
-        "whose first type is null). Alternatively set schemaRegistry.register to false, which writes with the "
-        "subject's latest schema, or name another schemaRegistry.subject, or lower the subject's compatibility level "
-        "in the registry.",
+        "whose first type is null). Alternatively, set schemaRegistry.register to false to write with the subject's "
+        "latest schema, name another schemaRegistry.subject, or lower the subject's compatibility level.",
     ),
     "SUBJECT_MISSING": Condition(
         OptionsError,
@@ -120,7 +119,7 @@ _TABLE: dict[str, Condition] = {
     "SERVER_UNREACHABLE": Condition(
         ServerError,
         "Cannot connect to {address}: {reason}.",
-        "Check the option 'url' (host and port), and that the server is running there.",
+        "Check the option 'url' (host and port), and that the server is running.",
     ),
     "SERVER_REFUSED": Condition(
         ServerError,

@@ -156,7 +156,7 @@ MISTAKES: dict[str, tuple[Callable[[Actions], Any], str, str]] = {
     "nobody at the port": (
         lambda actions: actions.batch(stream="s", url=f"redis://127.0.0.1:{servers.free_port()}", retryTimeoutMs=0),
         r"\[SERVER_UNREACHABLE\] Cannot connect to redis://127\S+ .*refused",
-        r"Check the option 'url' \(host and port\), and that the server is running there",
+        r"Check the option 'url' \(host and port\), and that the server is running",
     ),
     "commands that the user may not do": (
         lambda actions: actions.batch(stream="s", user="poor", password="pw"),
