@@ -104,7 +104,7 @@ class Args:
         return self.pos + 1 < self.end and self.flag(word)
 
     def take_int(self, error: bytes = general.NOT_AN_INTEGER) -> int:
-        """Consume the next word, and return it as a signed 64-bit integer. Raise ``error`` if it is not one."""
+        """Consume the next word, and return it as a signed 64-bit integer. Raise ``error`` if it is no integer."""
         return parse_int(self.take(), error)
 
     def take_id(self, missing_seq: int = 0) -> int:

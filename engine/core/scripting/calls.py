@@ -96,7 +96,7 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
 class Memory(Protocol):
     """The memory of the running interpreter."""
 
-    #: Returns the number of bytes in use, if called with True.
+    #: ``used(True)`` returns the number of bytes in use.
     used: Callable[[bool], int]
     #: Number of bytes in use below which there is room for a small reply.
     plenty_below: int

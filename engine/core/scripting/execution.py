@@ -9,7 +9,7 @@ from engine.core.clients.session import Session
 
 
 class Verdict(IntEnum):
-    """Decision about the running script, which Lua's hook requests periodically."""
+    """Whether a script continues, or why it must end. Lua's hook requests the verdict periodically."""
 
     GO_ON = 0
     KILLED = 1

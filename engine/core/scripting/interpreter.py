@@ -25,7 +25,7 @@ _COLLECT_FROM = 64 << 20
 _PLENTY = 8 << 20
 #: Bytes added to a reply's measured size, for lupa's references to objects.
 _SLACK = 4096
-#: Number of arguments above which they are passed as one table, because Lua's stack has only 8,000 slots.
+#: More arguments than this number are passed as one table, because Lua's stack has only 8,000 slots.
 _MANY = 200
 #: Number of references to Lua objects for which space is allocated in advance, because calls must not allocate it.
 _NAMED_AHEAD = 8200
@@ -53,7 +53,7 @@ class Interpreter:
             unpack_returned_tuples=True,
             max_memory=_UNLIMITED,
         )
-        #: Returns the number of bytes in use, if called with True.
+        #: ``used(True)`` returns the number of bytes in use.
         self.used: Callable[[bool], int] = lua.get_memory_used
         #: Number of bytes in use below which there is room for a small reply.
         self.plenty_below = MEMORY_LIMIT - _PLENTY

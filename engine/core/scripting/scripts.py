@@ -55,7 +55,7 @@ class Scripts:
         # All interpreters continue one sequence of random numbers.
         #: The interpreter that ran last.
         self._drawn_from: Interpreter | None = None
-        #: The random generator's state, saved from an earlier interpreter.
+        #: The random generator's state from the last call of ``leave``; None before the first call.
         self._chance: tuple[float, float] | None = None
         #: The stack of the current run, if the run can be suspended.
         self._stack: Stack | None = None
@@ -118,7 +118,7 @@ class Scripts:
         self._interpreter = None
 
     def leave(self, interpreter: Interpreter | None) -> None:
-        """Save the random generator's state of an interpreter that is about to be dropped."""
+        """Save the state of the random generator if ``interpreter`` ran last, for the interpreter that runs next."""
         if interpreter is not None and interpreter is self._drawn_from:
             self._chance, self._drawn_from = interpreter.chance, None
 

@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of keys above which they are deleted or matched in steps, and number of keys matched per step.
+#: More keys than this number are deleted or matched in steps. Also the number of keys matched per step.
 _MANY = 2000
 #: Number of keys deleted per step.
 _AT_ONCE = 500

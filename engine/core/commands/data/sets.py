@@ -111,7 +111,7 @@ def sismember(ctx: Context, argv: list[bytes]) -> Reply:
 
 @set_command("smismember key member [member ...]", "readonly fast", since="6.2.0", complexity="O(members)")
 def smismember(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns for each of several members whether a set has it."""
+    """Returns, for each given member, whether it is in a set."""
     members = read_set(ctx, argv[1])
     return paged([int(word in members) for word in argv[2:]])
 

@@ -29,7 +29,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of elements above which they are sorted in steps.
+#: More elements than this number are sorted in steps.
 _MANY = 5000
 #: Number of elements per step.
 _AT_ONCE = 2000

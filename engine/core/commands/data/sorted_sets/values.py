@@ -12,9 +12,9 @@ from engine.core.protocol.replies import Reply
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of members above which they are read in steps and sent in pages.
+#: More members than this number are read in steps and sent in pages.
 MANY = 5000
-#: Number of members above which they are changed in steps, and number of members changed per step.
+#: More members than this number are changed in steps. Also the number of members changed per step.
 AT_ONCE = 500
 
 

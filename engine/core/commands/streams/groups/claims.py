@@ -25,7 +25,7 @@ from engine.text.messages import general, streams
 
 #: XAUTOCLAIM examines up to COUNT times this number of records, as in Redis.
 _SCANNED_PER_COUNT = 10
-#: Number of records below which they are claimed one by one.
+#: Fewer adjacent records than this number are claimed one by one.
 _STRETCH = 8
 #: Entries claimed in one step of a long command.
 _STEP = 200

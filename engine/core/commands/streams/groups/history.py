@@ -1,7 +1,7 @@
 """XREADGROUP with an ID instead of ``>``: the consumer's own pending entries are delivered again.
 
-Records that were delivered together are usually adjacent, and so are their entries. These stretches of records are
-counted and returned together. The remaining entries are processed one by one.
+Records that were delivered together are usually adjacent, and so are their entries. Such a stretch of records is
+delivered again at once. The remaining records are processed one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import BodyRun, Run, id_columns
 from engine.core.streams.stream import Stream
 
-#: Number of records below which they are processed one by one.
+#: Fewer adjacent records than this number are processed one by one.
 _STRETCH = 8
 #: Units of work per step. Delivering one entry by itself is one unit.
 _WORK = 1000.0

@@ -1,4 +1,4 @@
-"""The pending entries shown by XINFO STREAM FULL: the first ones of a group and of each of its consumers."""
+"""The pending entries that XINFO STREAM FULL shows: the first of a group, and the first of each of its consumers."""
 
 from __future__ import annotations
 
