@@ -93,7 +93,10 @@ class Args:
         return self.argv[self.pos].upper() if self.pos < self.end else b""
 
     def flag(self, word: bytes) -> bool:
-        """Consume the next word if it is ``word`` (given in upper case) in any case; return whether it was."""
+        """Consume the next word if it equals ``word``, ignoring its case; return whether it does.
+
+        ``word`` is in upper case.
+        """
         if self.pos < self.end and self.argv[self.pos].upper() == word:
             self.pos += 1
             return True

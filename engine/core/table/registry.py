@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.core.protocol.replies import Reply
 
-#: The handler of a command: takes a context and the command's words (its name and arguments), and returns the reply. The
-#: context is a ``engine.core.environment.context.Context``, which is in a higher layer and cannot be imported here.
+#: The handler of a command: takes a context and the command's words (its name and arguments), and returns the reply.
+#: The context is a ``engine.core.environment.context.Context``, which is in a higher layer and cannot be imported here.
 Handler = Callable[[Any, list[bytes]], Reply]
 KeyFinder = Callable[[list[bytes]], list[bytes]]
 
