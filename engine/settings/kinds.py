@@ -126,10 +126,9 @@ class Octal(OneWord):
 
     def parse_word(self, word: bytes) -> int:
         """See ``OneWord``."""
-        try:
-            value = int(word, 8)
-        except ValueError:
-            raise ConfigError(settings.NOT_OCTAL) from None
+        if not re.fullmatch(rb"-?[0-7]{1,20}", word):
+            raise ConfigError(settings.NOT_OCTAL)
+        value = int(word, 8)
         if not 0 <= value <= self.high:
             raise ConfigError(settings.not_between(0, f"{self.high:o}"))
         return value

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.settings.kinds import ConfigError, Integer, OneWord, check_range, parse_integer, parse_memory
+from engine.text import doubles
 from engine.text.messages import settings
 
 #: Letters of notify-keyspace-events that ``A`` includes, in the order in which Redis shows them.
@@ -122,13 +123,13 @@ class OutputLimits:
             name = b"slave" if words[at].lower() == b"replica" else words[at].lower()
             if name not in CLIENT_CLASSES:
                 raise ConfigError(settings.LIMIT_CLASS)
-            try:
-                limit = OutputLimit(parse_memory(words[at + 1]), parse_memory(words[at + 2]), int(words[at + 3]))
-            except ValueError:
-                limit = OutputLimit(0, 0, -1)
-            if limit.seconds < 0:
+            if not words[at + 3].removeprefix(b"+").isdigit():
                 raise ConfigError(settings.LIMIT_VALUES)
-            limits[name] = limit
+            try:
+                hard, soft = map(parse_memory, words[at + 1 : at + 3])
+                limits[name] = OutputLimit(hard, soft, int(words[at + 3]))
+            except ValueError:
+                raise ConfigError(settings.LIMIT_VALUES) from None
         return limits
 
     def text(self, value: dict[bytes, OutputLimit]) -> bytes:
@@ -144,11 +145,8 @@ class Percentiles:
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[float, ...]:
         """See ``Kind``."""
         del before
-        try:
-            numbers = tuple(map(float, words))
-        except ValueError:
-            numbers = (-1.0,)
-        if not all(0 <= number <= 100 for number in numbers):
+        numbers = tuple(number for number in map(doubles.parse, words) if number is not None and 0 <= number <= 100)
+        if len(numbers) < len(words):
             raise ConfigError(settings.PERCENTILES)
         return numbers
 

@@ -91,9 +91,9 @@ def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def intset(numbers: list[int]) -> bytes:
-    """Encode ascending integers as an intset. All take 2, 4 or 8 bytes, as required by the greatest absolute value."""
-    most = max(map(abs, numbers))
-    width, letter = (2, "h") if most < 1 << 15 else (4, "i") if most < 1 << 31 else (8, "q")
+    """Encode ascending integers as an intset. All take 2, 4 or 8 bytes, as required by the largest."""
+    bits = max(numbers[-1], ~numbers[0]).bit_length() + 1
+    width, letter = (2, "h") if bits <= 16 else (4, "i") if bits <= 32 else (8, "q")
     return struct.pack(f"<II{len(numbers)}{letter}", width, len(numbers), *numbers)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.core.commands.data.dump import dumped
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.formats.rdb import checksum, primitives
+from engine.core.formats.rdb import checksum, packed, primitives
 from engine.core.formats.rdb.streams import forms, stream_writer
 from engine.core.keyspace import image
 from engine.core.protocol.replies import OK, CommandError, Pages
@@ -56,6 +56,17 @@ class Side:
 def test_listpacks_are_restored(words):
     """Unpacking a packed listpack gives the original words."""
     assert primitives.read_listpack(primitives.listpack(words)) == words
+
+
+@pytest.mark.parametrize(
+    ("members", "width"),
+    [((0,), 2), ((-32768, 32767), 2), ((-32769,), 4), ((32768,), 4), ((-(1 << 31), 1), 4), ((1 << 31,), 8)],
+)
+def test_members_of_an_intset_take_the_fewest_bytes(members: tuple[int, ...], width: int):
+    """An intset has the width of Redis: the smallest of 2, 4 and 8 bytes that fits its members."""
+    data = packed.intset(list(members))
+    assert int.from_bytes(data[:4], "little") == width
+    assert packed.read_intset(data) == [b"%d" % member for member in members]
 
 
 def test_the_checksum_is_that_of_redis():
