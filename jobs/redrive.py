@@ -23,7 +23,7 @@ from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, times
 from streamwire.stream_id import StreamId
 
-_CHUNK = 500
+_CHUNK = 500  # maximum number of dead letters that are put back together
 
 
 @job(

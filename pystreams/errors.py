@@ -22,7 +22,7 @@ class Status(IntEnum):
     USAGE = 2
     #: The command succeeded, and found a lag above the limit, a problem or a difference.
     FOUND = 3
-    #: A stream, group, consumer, entry, file or profile does not exist.
+    #: A stream, group, consumer, entry, file or profile does not exist, or a file cannot be used.
     MISSING = 4
     #: The server cannot be reached, or refuses the login.
     UNREACHABLE = 5

@@ -51,7 +51,7 @@ _READS = (
     default=8379,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="Port to listen on; 0 selects a free one.",
+    help="Port to listen on; 0 selects a free port.",
 )
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="Host name that browsers may use. Repeatable.")

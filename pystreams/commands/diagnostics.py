@@ -126,7 +126,7 @@ _SERVE_EXAMPLES = (
 
 @click.command("serve", context_settings={"ignore_unknown_options": True}, epilog=examples_of(_SERVE_EXAMPLES))
 @click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Data directory.")
-@click.option("--port", default=6379, show_default=True, help="Port to listen on; 0 selects a free one.")
+@click.option("--port", default=6379, show_default=True, help="Port to listen on; 0 selects a free port.")
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--config",

@@ -40,7 +40,7 @@ PORT = 9121
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="Port to listen on; 0 selects a free one.",
+    help="Port to listen on; 0 selects a free port.",
 )
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Name or glob of streams. Repeatable.")

@@ -167,7 +167,7 @@ def _group(row: GroupRow) -> str:
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="Number of groups and streams to show.",
+    help="Maximum number of groups, and of streams, to show.",
 )
 def report(run: Run, top: int) -> None:
     """Show totals of all streams and groups, the groups with unread or pending entries, and the largest streams.

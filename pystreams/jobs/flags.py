@@ -129,7 +129,7 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return combined(
         click.option("--stream", "streams", multiple=True, metavar="NAME", help="Stream to read; may be repeated."),
         click.option(
-            "--pattern", metavar="GLOB", help="Alternative to --stream: all matching streams, including new ones."
+            "--pattern", metavar="GLOB", help="Alternative to --stream: all matching streams, including new streams."
         ),
         click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
         click.option(

@@ -98,7 +98,7 @@ def _clock(connection: Connection) -> Finding:
 
 
 def _clocks(connection: Connection) -> Iterator[Finding]:
-    """Yield a finding for each server that does not answer, and one for the clocks of the servers that do.
+    """Yield a finding for each server that does not answer, and one finding for the clocks of the other servers.
 
     Each clock is measured against the clock of this machine.
     """

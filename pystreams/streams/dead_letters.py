@@ -23,7 +23,7 @@ from streamwire.stream_id import ZERO, StreamId
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
 #: Number of field names and values that a letter has before those of the original entry.
 HEAD = 2 * len(_ORIGIN)
-_CHUNK = 500
+_CHUNK = 500  # maximum number of letters in a page
 
 
 @dataclass(frozen=True)

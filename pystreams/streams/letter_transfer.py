@@ -13,7 +13,7 @@ A transaction alone does not ensure this, since it continues after a failed comm
 
 If the user may not run scripts, or an entry is too large for a script (`_SCRIPT_WORDS`), the target is watched as well.
 The reasons for which XADD may be refused are checked first, and the transaction is repeated if another program has
-changed the target meanwhile. On a busy target this may fail with WRITE_CONTENDED.
+changed the target meanwhile. On a busy target, the transfer may fail with WRITE_CONTENDED.
 """
 
 from __future__ import annotations

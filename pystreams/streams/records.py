@@ -1,6 +1,6 @@
 """The connector's records of exactly-once writes, copied to another server together with their stream.
 
-A query that writes exactly once leaves records next to each of its streams, and one for all streams together
+A query that writes exactly once leaves records next to each of its streams, and one record for all streams
 (`streamclient.record_keys`). The query needs them to finish an interrupted batch. Without the records on the new
 server, the query would write existing rows again. All records are hashes. This module depends on their names, not on
 their contents.

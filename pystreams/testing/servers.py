@@ -61,7 +61,7 @@ def free_port() -> int:
 
 
 def tied_to_us(command: list[str]) -> list[str]:
-    """Return the command, extended so that its process ends with the current one, even if the current one is killed.
+    """Return the command, extended so that its process ends when the current process ends or is killed.
 
     This requires `setpriv`. The new process is tied to the thread that starts it, so only the main thread's commands
     are extended.

@@ -79,7 +79,7 @@ def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
 
 
 def _end(gateway: object) -> None:
-    """End the JVM, which would otherwise run as long as this Python process."""
+    """End the JVM, which would otherwise run until this Python process ends."""
     gateway.shutdown()  # type: ignore[attr-defined]
     process = gateway.proc  # type: ignore[attr-defined]
     process.stdin.close()

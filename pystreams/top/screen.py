@@ -152,7 +152,7 @@ class Top(App[None]):
         self._fill()
 
     def action_sort(self, step: int) -> None:
-        """Sort by the next or the previous column: names ascending, all others descending."""
+        """Sort by the next or the previous column: names ascending, all other columns descending."""
         columns = measures.ON_TOP[self._view]
         self._column = columns[(columns.index(self._column) + step) % len(columns)]
         self._falling = self._column.form.right or self._column.name == "status"

@@ -28,7 +28,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _FORMS = ("jsonl", "csv", "parquet")
-_CHUNK = 500
+_CHUNK = 500  # maximum number of rows that are added together
 
 
 @verb(
@@ -128,14 +128,14 @@ def _about(source: Stream, after: StreamId) -> int:
     type=click.Choice(("keep", "new")),
     default="keep",
     show_default=True,
-    help="Keep the IDs of the file or use new ones.",
+    help="Keep the IDs of the file, or use new IDs.",
 )
 @click.option("--resume", is_flag=True, help="With --ids keep: skip entries that the stream already has.")
 def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, resume: bool) -> None:
     """Add the entries of a file to a stream, with their own IDs or new ones.
 
     With --ids new, run an interrupted import again to continue it. A key next to the stream counts the added
-    rows, so no entry is added twice. The server deletes the key after a week.
+    rows, so no entry is added twice. The key is deleted after the import, or a week after an interruption.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:

@@ -242,8 +242,8 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
     """Remove the first entries of a stream: entries that no group needs, all but the last N, or old entries.
 
-    Entries are removed in steps of ten thousand. --maxlen and --older-than also remove entries that groups have not
-    read, with a warning.
+    Entries are removed in steps of at most ten thousand. --maxlen and --older-than also remove entries that groups have
+    not read, with a warning.
     """
     if acked + (maxlen is not None) + (older_than is not None) != 1:
         raise click.UsageError("Give one of --acked, --maxlen and --older-than.")

@@ -27,7 +27,7 @@ from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
 MOST_EXPORTS = 2  # maximum number of concurrent exports from a server, in all sessions
-MOST_ENTRIES = 1_000_000
+MOST_ENTRIES = 1_000_000  # maximum number of exported entries
 MOST_BYTES = 256 << 20  # maximum size of the file, and of the entries' fields
 _MOST_COLUMNS = 500  # maximum number of columns in CSV and Parquet; further fields are in _other
 _CHUNK = 1 << 16  # maximum bytes read from the file and sent at a time

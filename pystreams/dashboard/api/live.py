@@ -22,7 +22,7 @@ from pystreams.values import conditions
 from pystreams.values.fields import Entry
 from streamwire.stream_id import StreamId
 
-MOST_LISTENERS, MOST_TAILS = 200, 40
+MOST_LISTENERS, MOST_TAILS = 200, 40  # maximum number of pages that receive samples, and that follow a stream
 _COUNT = 200  # maximum number of entries read per step
 _SHOWN = 100  # maximum number of entries sent per step; older entries are skipped
 _PAUSE = 0.4  # seconds between two steps, unless more entries are waiting

@@ -16,8 +16,8 @@ from streamclient.config.address import Address
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 
-_RETRY_MS = 1500
-_ANSWER_SECONDS = 10.0
+_RETRY_MS = 1500  # time for which connecting is tried
+_ANSWER_SECONDS = 10.0  # timeout of a reply
 TOKEN_USER = "token"  # noqa: S105 - a user name, not a secret
 
 

@@ -18,10 +18,10 @@ from pystreams.values import times
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId
 
-AGES_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+AGES_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)  # limits between the bars `AGE_NAMES`
 GIVEN_BACK = "given back"
 AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1–24 h", "> 1 day")
-DELIVERIES = (2, 3, 5, 10, 20)
+DELIVERIES = (2, 3, 5, 10, 20)  # smallest numbers of the bars `DELIVERY_NAMES`, except the first bar
 DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
 _WHOLE = 20_000  # number of pending entries up to which all are read instead of a sample
 _STRETCHES, _STRETCH = 20, 500  # number of sections of a sample, and maximum number of entries in each

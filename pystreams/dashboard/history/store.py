@@ -28,7 +28,7 @@ _log = logging.getLogger("pystreams.dashboard")
 
 STEP_MS = 60_000
 BUDGET = 256 << 20
-_MOST_SERIES = 200_000
+_MOST_SERIES = 200_000  # maximum number of series; further series are ignored
 _QUEUE = 8  # maximum number of minutes that wait to be written; further minutes are dropped
 _PATIENCE = 5.0  # timeout in seconds: for a lock of the file, and for the writer to stop
 _CELL = np.dtype("<f4")
@@ -131,7 +131,7 @@ class Store:
             connection.close()
 
     def _opened(self) -> sqlite3.Connection:
-        # SQLite would create the file with mode 0644: others could read it.
+        # SQLite would create the file with mode 0644: other users could read it.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:

@@ -21,14 +21,14 @@ from streamclient.config.address import Address
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
 
-INTERVAL = 2.0
+INTERVAL = 2.0  # default time between two samples, in seconds
 HOUR_MS = 3_600_000
 _FINEST_OF_DAY = 720  # maximum number of points of a curve longer than an hour
 _PAUSE_UNREACHABLE = 1.0  # pause after a failure, in seconds
-_RETRY_MS = 500
+_RETRY_MS = 500  # time for which connecting is tried
 _ANSWER_SECONDS = 2.0  # timeout of a reply, after which the server counts as unreachable
 _PAUSE_SHARE = 4  # minimum ratio of a pause to the duration of a sample
-_COMMANDS_PER_SECOND = 250
+_COMMANDS_PER_SECOND = 250  # maximum average over a sample and its pause
 _JUDGED = 3  # number of last samples; the fastest determines the pause, since any sample may be slow by chance
 
 

@@ -89,6 +89,6 @@ def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
 
 
 def _grows(lags: Sequence[int | None]) -> bool:
-    """Return whether each lag is larger than the one before."""
+    """Return whether each lag is larger than the previous lag."""
     known = [lag for lag in lags if lag is not None]
     return len(known) == len(lags) and all(a < b for a, b in pairwise(known))

@@ -18,8 +18,8 @@ from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError, error
 from streamclient.wire_errors import ResponseError
 
-_RETRY_MS = 1000
-_MOST_CONNECTIONS = 4
+_RETRY_MS = 1000  # time for which connecting is tried
+_MOST_CONNECTIONS = 4  # maximum number of connections of a session
 _PATIENCE = 10.0  # timeout in seconds for a free connection, and for a reply
 _KNOWN_SECONDS = 30.0  # time for which the result of a check of a name is cached
 _MOST_KNOWN = 20_000  # maximum number of cached results
