@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.clients.description import memory_of, words_held
+from engine.core.clients.description import memory_of
 from engine.core.keyspace import footprint
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Verbatim
@@ -54,7 +54,9 @@ def stats(ctx: Context, argv: list[bytes]) -> Reply:
     used, peak, start = facts.memory, facts.memory_peak, facts.memory_start
     keys = sum(map(len, ctx.databases))
     dataset = max(used - start, 0)
-    clients = sum(words_held(session) for session in ctx.sessions)
+    of_clients = {True: 0, False: 0}
+    for session in ctx.sessions:
+        of_clients[session.is_replica] += memory_of(session)
     per_db = {
         b"db.%d" % db.index: Map.of({b"overhead.hashtable.main": 0, b"overhead.hashtable.expires": 0})
         for db in ctx.databases
@@ -66,8 +68,8 @@ def stats(ctx: Context, argv: list[bytes]) -> Reply:
             b"total.allocated": used,
             b"startup.allocated": start,
             b"replication.backlog": dict(ctx.replication.info()).get("repl_backlog_histlen", 0),
-            b"clients.slaves": sum(memory_of(session) for session in ctx.sessions if session.is_replica),
-            b"clients.normal": clients,
+            b"clients.slaves": of_clients[True],
+            b"clients.normal": of_clients[False],
             b"cluster.links": 0,
             b"aof.buffer": 0,
             b"lua.caches": ctx.scripts.memory,

@@ -107,6 +107,16 @@ def test_info_shows_facts_about_the_process() -> None:
     assert b"3.1 MB are in use" in run("MEMORY DOCTOR")
 
 
+def test_memory_of_clients_includes_their_queued_commands() -> None:
+    """The memory of clients in MEMORY STATS includes the commands that wait for EXEC."""
+    core, run = core_of()
+    other = core.open_session(NOW_US)
+    for argv in ([b"MULTI"], [b"SET", b"k", bytes(1 << 20)]):
+        core.execute(other, argv, NOW_US)
+    stats = run("MEMORY STATS")
+    assert stats[stats.index(b"clients.normal") + 1] > 1 << 20
+
+
 @pytest.mark.parametrize("line", ["INFO everything", "MEMORY STATS", "MEMORY DOCTOR", "MEMORY PURGE", "DEBUG LOG x"])
 def test_a_core_without_a_process_replies(line: str) -> None:
     """A core without a process replies to the same commands."""
