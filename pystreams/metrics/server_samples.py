@@ -49,7 +49,7 @@ def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
 
 
 def of_slow_log(length: Any, last: Any, node: str = "") -> Iterator[Sample]:
-    """Yield the samples of SLOWLOG LEN and SLOWLOG GET 1. If either command is refused, there are none."""
+    """Yield the samples of SLOWLOG LEN and SLOWLOG GET 1. If either command is refused, there are no samples."""
     if not isinstance(length, int) or not isinstance(last, Sequence):
         return
     yield Sample(table.SLOWLOG_LENGTH, length, (), node)

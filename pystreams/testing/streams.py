@@ -14,7 +14,7 @@ from pystreams.testing.clock import Clock
 
 @dataclass(frozen=True)
 class Server:
-    """A server under test: its URL, and its clock if it can be moved (the engine's)."""
+    """A server under test: its URL, and its clock, which is None for a real Redis."""
 
     url: str
     port: int

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 #: Default deadline in seconds. It is generous, since only failures take that long.
 DEADLINE = 60.0
-#: Deadline for the start of a process in seconds, for busy machines. Callers also notice an early exit.
+#: Deadline for the start of a process in seconds, for busy machines. Callers stop waiting if the process exits early.
 START_DEADLINE = 120.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 

@@ -62,7 +62,7 @@ def _row(letter: Letter) -> list[str]:
 @click.option("--reason", type=NAME, metavar="TEXT", help="Only dead letters whose reason contains this text.")
 @limit_option(100, "letters")
 def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
-    """List the dead letters of a stream, or the streams with dead letters."""
+    """List the dead letters of STREAM or, without STREAM, the streams with dead letters."""
     if stream is None:
         found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection)))
         streams = list(inventory.read_streams(run.connection, found, memory=False))

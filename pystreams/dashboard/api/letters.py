@@ -40,7 +40,7 @@ def which(asked: Asked, now: int) -> Which:
 
 
 def _short(reason: bytes) -> str:
-    """Return the first line of a reason; later lines differ between letters."""
+    """Return the first line of a reason, because later lines differ between letters."""
     return shapes.cut(reason.split(b"\n", 1)[0][:_REASON])
 
 

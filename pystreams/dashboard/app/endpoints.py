@@ -189,7 +189,7 @@ class Endpoints:
         return self.sessions.start(self.rules.address, user, whole=True, operator=operator)
 
     async def log_out(self, request: Request) -> Response:
-        """End the browser's sessions of all servers."""
+        """End the browser's sessions on all servers."""
         session = self.session_of(request)
         if session is not None and not same(request.headers.get("x-csrf-token", ""), session.csrf):
             return _FORGED

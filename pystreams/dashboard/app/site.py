@@ -81,7 +81,7 @@ class Site(NamedTuple):
 
 
 def _api(endpoints: Endpoints) -> list[BaseRoute]:
-    """Return the API of one server."""
+    """Return the routes of one server's API."""
     return [
         Route("/session", endpoints.session),
         Route("/servers", endpoints.servers),

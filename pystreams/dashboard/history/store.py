@@ -110,7 +110,7 @@ class Store:
 
     def _write(self) -> None:
         connection: sqlite3.Connection | None = None
-        # Create the file now, because readers need it. Writing the first minute tries again, and logs an error.
+        # Create the file now, because readers need it. After a failure, the first write tries again and logs it.
         with suppress(sqlite3.Error, OSError):
             connection = self._opened()
         while (minute := self._minutes.get()) is not None:

@@ -94,7 +94,7 @@ class Reader:
         return self._decoding.members(masked)
 
     def texts(self, masked: Sequence[bytes]) -> list[bytes]:
-        """Return names and values for a list of entries: JSON for masked values that can be decoded."""
+        """Return names and masked values for display in a list. Values that can be decoded become JSON."""
         found = list(masked)
         for at in range(1, len(found), 2):
             decoded = self.decoded(found[at])
