@@ -55,13 +55,13 @@ def _columns(entries: Iterable[Entry], null_value: str | None) -> dict[str, spar
 
 def text_type(texts: Sequence[bytes]) -> spark.DataType:
     """Return the narrowest type that fits all of these texts. An empty text is null, which fits every type."""
-    there = pa.array([text for text in texts if text], pa.binary())
-    if not len(there):
+    nonempty = pa.array([text for text in texts if text], pa.binary())
+    if not len(nonempty):
         return spark.StringType()
     for kind, target in _TEXTS:
         if isinstance(kind, spark.DateType) and any(len(text) > len("2013-07-04") for text in texts):
             continue  # a text has a time of day, which a date would lose
-        if not values.from_text(there, target).null_count and not _is_year(kind, there):
+        if not values.from_text(nonempty, target).null_count and not _is_year(kind, nonempty):
             return kind
     return spark.BinaryType()
 

@@ -93,8 +93,8 @@ def _or_null(write: Write) -> Write:
 
 
 def _struct(value: dict[str, Any], fields: list[tuple[str, str, Write]]) -> str:
-    there = (f"{shown}:{write(value[name])}" for name, shown, write in fields if value[name] is not None)
-    return f"{{{','.join(there)}}}"
+    members = (f"{shown}:{write(value[name])}" for name, shown, write in fields if value[name] is not None)
+    return f"{{{','.join(members)}}}"
 
 
 def _as_key(text: str) -> str:

@@ -75,8 +75,8 @@ class WriteSchema:
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="written to a field")
         if not names and not has_map:
             fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "(none)")
-        there = schema.fieldNames()
-        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, row_field, zone or time_zones.UTC)
+        given = schema.fieldNames()
+        return cls(tuple(names), has_map, ID in given, STREAM in given, null_value, row_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
         """Return the fields made of columns: each field's name, and a binary array of its texts."""

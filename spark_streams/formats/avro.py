@@ -174,9 +174,9 @@ def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any
 
 def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
     """Return these fields of records as arrays of the schema's types. Fields that the schema lacks are omitted."""
-    there = [name for name in names if name in plan.fields]
-    kind = pa.struct([(name, plan.fields[name].arrow) for name in there])
-    return dict(zip(there, pa.array(rows, kind).flatten(), strict=True))
+    present = [name for name in names if name in plan.fields]
+    kind = pa.struct([(name, plan.fields[name].arrow) for name in present])
+    return dict(zip(present, pa.array(rows, kind).flatten(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ class AvroWriter:
         """Raise SCHEMA_UNUSABLE if the schema cannot represent rows with these Arrow fields."""
         record = _record(avro.parsed(self.schema, self.source), self.source)
         kinds = _plan(self.schema, self.source).fields
-        there = {field.name: field.type for field in fields}
-        for name, kind in there.items():
+        columns = {field.name: field.type for field in fields}
+        for name, kind in columns.items():
             if name not in kinds:
                 reason = f"it has no field for the column '{name}'; its fields are {', '.join(kinds)}"
             elif not kinds[name].is_writable:
@@ -203,7 +203,7 @@ class AvroWriter:
                 continue
             fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
         for field in record["fields"]:
-            if field["name"] not in there and "default" not in field and not _may_be_null(field["type"]):
+            if field["name"] not in columns and "default" not in field and not _may_be_null(field["type"]):
                 reason = f"the field '{field['name']}' has no default value, and the rows have no such column"
                 fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
 

@@ -129,23 +129,23 @@ class AvroTypes:
         )
 
     def _union(self, branches: list[Any], inside: tuple[str, ...]) -> AvroType:
-        there = [each for each in branches if each != "null"]
-        if len(there) == 1:
-            return self.of(there[0], inside)
-        if there and all(each in _NUMBERS for each in there):
-            return AvroType(pa.int64() if set(there) == {"int", "long"} else pa.float64(), write=None)
-        return _JSON if there else AvroType(pa.null())
+        others = [each for each in branches if each != "null"]
+        if len(others) == 1:
+            return self.of(others[0], inside)
+        if others and all(each in _NUMBERS for each in others):
+            return AvroType(pa.int64() if set(others) == {"int", "long"} else pa.float64(), write=None)
+        return _JSON if others else AvroType(pa.null())
 
 
 def members(changes: Mapping[str, Change]) -> Change:
     """Return a function that applies these changes to the members of a record; None if there are no changes."""
-    there = [(name, change) for name, change in changes.items() if change is not None]
-    if not there:
+    needed = [(name, change) for name, change in changes.items() if change is not None]
+    if not needed:
         return None
 
     def changed(record: Any) -> Any:
         if record is not None:
-            for name, change in there:
+            for name, change in needed:
                 record[name] = change(record[name])
         return record
 

@@ -619,13 +619,13 @@ class Protocol:
         commands += [("HDEL", ledger, *account.old[at : at + _REMOVED_AT_ONCE]) for at in starts]
         return [*commands, *self._keep(ledger)]
 
-    def retire(self, brought: Sequence[TaskRows]) -> list[Command]:
+    def retire(self, task_rows: Sequence[TaskRows]) -> list[Command]:
         """Return the commands that let the records of a finished write expire. The write must be one that cannot be
         repeated under its name.
         """
         writer = self.writer
-        fences = [writer.fence_key(each.stream, each.partition) for each in brought]
-        streams = dict.fromkeys(each.stream for each in brought)
+        fences = [writer.fence_key(each.stream, each.partition) for each in task_rows]
+        streams = dict.fromkeys(each.stream for each in task_rows)
         others = [key for stream in streams for key in (writer.record_key(stream), writer.roll_key(stream))]
         late: list[Command] = [("PEXPIRE", key, _LATE_MS) for key in fences]
         return [*late, *(("PEXPIRE", key, RECORD_MS) for key in (*others, writer.ledger_key))]

@@ -38,49 +38,49 @@ def joined(digests: Iterable[RowDigest]) -> RowDigest:
     return total
 
 
-def is_there(seen: Evidence, brought: Sequence[TaskRows]) -> bool:
+def is_there(seen: Evidence, task_rows: Sequence[TaskRows]) -> bool:
     """Return whether the batch's rows in the stream are exactly the rows of these tasks, whichever tasks wrote them."""
     written = joined(state.row_digest for state in seen.fences.values())
-    return written.same_rows(joined(each.digest for each in brought))
+    return written.same_rows(joined(each.digest for each in task_rows))
 
 
-def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | None:
+def misfit(seen: Evidence, task_rows: Sequence[TaskRows], batch: int) -> int | None:
     """Return a partition whose fence counts rows other than the first rows of its task; None if all rows fit.
 
     A committed batch accepts no further rows, so for such a batch a partition is always returned.
     """
-    again = {each.partition: each.base for each in brought if not each.differs}
+    again = {each.partition: each.base for each in task_rows if not each.differs}
     for partition, state in sorted(seen.fences.items()):
         if again.get(partition, RowDigest()) != state.row_digest:
             return partition
-    for each in brought:
+    for each in task_rows:
         if each.base.rows and each.partition not in seen.fences:
             return each.partition
     is_committed = seen.record.state(batch) is State.COMMITTED
     return next(iter(sorted(seen.fences)), 0) if is_committed else None
 
 
-def is_left(stream: bytes, seen: Evidence, brought: Sequence[TaskRows], writer: WriterId, address: object) -> bool:
+def is_left(stream: bytes, seen: Evidence, task_rows: Sequence[TaskRows], writer: WriterId, address: object) -> bool:
     """Return whether rows are left to be published.
 
     Raises REPLAY_DIFFERS if the rows do not fit the stream, and FENCE_BEHIND if rows that this attempt wrote are gone.
     """
     if seen.is_gone:
-        return any(each.chunks for each in brought)
-    if is_there(seen, brought):
+        return any(each.chunks for each in task_rows)
+    if is_there(seen, task_rows):
         return False
-    partition = misfit(seen, brought, writer.batch)
+    partition = misfit(seen, task_rows, writer.batch)
     if partition is not None:
-        _refuse(stream, partition, seen, brought, writer, address)
+        _refuse(stream, partition, seen, task_rows, writer, address)
     return True
 
 
 def _refuse(
-    stream: bytes, partition: int, seen: Evidence, brought: Sequence[TaskRows], writer: WriterId, address: object
+    stream: bytes, partition: int, seen: Evidence, task_rows: Sequence[TaskRows], writer: WriterId, address: object
 ) -> NoReturn:
     fence = StreamFence(stream, replace(writer, partition=partition), address)
     fence.state = seen.fences.get(partition, FenceState())
-    task = next((each for each in brought if each.partition == partition), None)
+    task = next((each for each in task_rows if each.partition == partition), None)
     if task is not None and not task.differs and fence.state.rows < task.base.rows:
         found, known = fence.state.rows, task.base.rows
         fail("FENCE_BEHIND", stream=shown(stream), fence=shown(fence.key), rows=found, known=known)

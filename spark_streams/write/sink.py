@@ -62,13 +62,13 @@ _RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
 class Written(WriterCommitMessage):
     """The result of one task.
 
-    `writer` is the task's identity, or None if it wrote without fences. `brought`: its rows for each stream, which are
-    in the stream or staged. `floors`: each stream's last ID before a task without fences wrote to it, used only for
+    `writer` is the task's identity, or None if it wrote without fences. `task_rows`: its rows for each stream, which
+    are in the stream or staged. `floors`: each stream's last ID before a task without fences wrote to it, used only for
     overwriting.
     """
 
     writer: WriterId | None = None
-    brought: tuple[TaskRows, ...] = ()
+    task_rows: tuple[TaskRows, ...] = ()
     floors: tuple[tuple[bytes, str], ...] = ()
 
 
@@ -147,11 +147,11 @@ class Sink:
         """
         written = [message for message in messages if isinstance(message, Written)]
         writer = next((message.writer for message in written if message.writer is not None), None)
-        brought = [each for message in written for each in message.brought]
-        if writer is None or not (brought or self._lasts(writer)):
+        task_rows = [each for message in written for each in message.task_rows]
+        if writer is None or not (task_rows or self._lasts(writer)):
             return {}
         with borrow(self.address) as connection:
-            return Publisher(connection, writer, self.options, self._lasts(writer)).commit(brought)
+            return Publisher(connection, writer, self.options, self._lasts(writer)).commit(task_rows)
 
     def finish(self, messages: Iterable[WriterCommitMessage | None]) -> None:
         """End a batch write whose tasks have succeeded: commit, and remove overwritten entries. The records of a write
@@ -166,7 +166,7 @@ class Sink:
         commands: list[Command] = self._removals(floors) if self.overwrite else []
         writer = next((message.writer for message in written if message.writer is not None), None)
         if writer is not None and not self._lasts(writer):
-            commands += Protocol(writer).retire([each for message in written for each in message.brought])
+            commands += Protocol(writer).retire([each for message in written for each in message.task_rows])
         if not commands:
             return
         with borrow(self.address) as connection:

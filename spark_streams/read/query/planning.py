@@ -72,13 +72,13 @@ def cuts(
     least, most = limits.min_partitions, limits.max_per_partition
     if least <= 1 and most is None:
         return {}
-    there = {stream: state for stream, state in states.items() if state is not None and ends[stream] > starts[stream]}
-    unknown = [stream for stream in there if counts_cheaply and stream not in counts]
+    unread = {stream: state for stream, state in states.items() if state is not None and ends[stream] > starts[stream]}
+    unknown = [stream for stream in unread if counts_cheaply and stream not in counts]
     counted = yield from rounds.counts([(stream, starts[stream], ends[stream]) for stream in unknown])
     known = {**counts, **dict(zip(unknown, counted, strict=True))}
     sizes = {
         stream: known[stream] if stream in known else state.backlog(starts[stream])[0]
-        for stream, state in there.items()
+        for stream, state in unread.items()
     }
     wanted = [
         (Range(stream, starts[stream], ends[stream], 0, counts.get(stream)), number)

@@ -195,7 +195,7 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
     """Return the start of a new query. Each stream is read from its baseline, which may be beyond the stream's end."""
     lasts = {stream: last_id_of(state) for stream, state in states.items()}
     ahead = {stream: known.after for stream, known in baselines.items() if known.after > lasts[stream]}
-    there = {stream: state for stream, state in states.items() if state is not None}
+    existing = {stream: state for stream, state in states.items() if state is not None}
     return Offsets(
         {stream: min(known.after, lasts[stream]) for stream, known in baselines.items()},
         added={
@@ -205,8 +205,8 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
         },
         deleted={stream: known.deleted for stream, known in baselines.items() if known.deleted > known.after},
         begins=ahead,
-        firsts={stream: state.first_id for stream, state in there.items() if state.first_id is not None},
-        unread=frozenset(stream for stream, state in there.items() if baselines[stream].after < state.last_id),
+        firsts={stream: state.first_id for stream, state in existing.items() if state.first_id is not None},
+        unread=frozenset(stream for stream, state in existing.items() if baselines[stream].after < state.last_id),
         source=source,
     )
 
@@ -221,19 +221,19 @@ def plan_without_begin(
     ends = {stream: last_id_of(state) for stream, state in states.items()}
     wholes = {stream: whole_from(state) for stream, state in states.items()}
     cuts = yield from planning.cuts(wholes, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
-    there = {stream: state for stream, state in states.items() if state is not None}
+    existing = {stream: state for stream, state in states.items() if state is not None}
     ahead = {stream: after for stream, after in starts.items() if after > ends[stream]}
-    added = {stream: state.entries_added for stream, state in there.items() if state.entries_added is not None}
+    added = {stream: state.entries_added for stream, state in existing.items() if state.entries_added is not None}
     end = Offsets(
         ends,
-        added={**dict.fromkeys(states.keys() - there.keys() - ahead.keys(), 0), **added},
+        added={**dict.fromkeys(states.keys() - existing.keys() - ahead.keys(), 0), **added},
         cuts=_of_several(cuts),
         begins=ahead,
-        firsts={stream: state.first_id for stream, state in there.items() if state.first_id is not None},
+        firsts={stream: state.first_id for stream, state in existing.items() if state.first_id is not None},
         source=source,
         starts=starts,
     )
-    sizes = {stream: state.length for stream, state in there.items()}
+    sizes = {stream: state.length for stream, state in existing.items()}
     return replace(end, tasks=planning.tasks(ranges_of_whole(end, sizes), limits, cores))
 
 

@@ -153,12 +153,14 @@ class RangeSource:
             if self._options.group is None and position.after is None and position.kind == "latest":
                 self._latest_starts[stream] = begins[stream]
         new = self._group.start_new(server, begins, states) if changes else set()
-        there = {
+        starting = {
             stream: self._group.start(server, stream, states[stream], after, resumes=resumes[stream], changes=changes)
             for stream, after in begins.items()
             if stream not in new
         }
-        return begins | rounds.for_each(server, there) | {stream: starts[stream] for stream in begins.keys() & starts}
+        return (
+            begins | rounds.for_each(server, starting) | {stream: starts[stream] for stream in begins.keys() & starts}
+        )
 
     def prepare_available_now(self) -> None:
         """Record the end of a query that stops after reading all existing entries."""
@@ -273,17 +275,17 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.hold(server, identity.query_of(end), by_stream)
-            there = self._continuity.check_planned(server, begin, end, by_stream)
-            contents = self._contents(server, end, by_stream, there)
-            delivering = self._deliver(server, begin, tasks, by_stream, there)
-            preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, there)
+            existing = self._continuity.check_planned(server, begin, end, by_stream)
+            contents = self._contents(server, end, by_stream, existing)
+            delivering = self._deliver(server, begin, tasks, by_stream, existing)
+            preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, existing)
         known = {
             stream: Known.of(state).upto(by_stream[stream][-1].upto, end.added.get(stream))
-            for stream, state in there.items()
+            for stream, state in existing.items()
         }
         planned: list[RangePartition] = []
         for task in tasks:
-            ranges = tuple(contents[part.stream, part.index] for part in task if part.stream in there)
+            ranges = tuple(contents[part.stream, part.index] for part in task if part.stream in existing)
             delivers = delivering.intersection(part.stream for part in ranges)
             if ranges:
                 made = RangePartition(
@@ -302,14 +304,14 @@ class RangeSource:
         return planned
 
     def _contents(
-        self, server: StreamServer, end: Offsets, by_stream: Mapping[str, Sequence[Range]], there: States
+        self, server: StreamServer, end: Offsets, by_stream: Mapping[str, Sequence[Range]], existing: States
     ) -> dict[tuple[str, int], Range]:
         """Return each range, by stream and index, with its required contents."""
         parts = [
             replace(part, head=end.heads[part.stream]) if part.stream in end.heads and not part.index else part
             for part in itertools.chain.from_iterable(by_stream.values())
         ]
-        expected = rounds.run(server, expect(parts, there, counts_cheaply=server.entries.counts_cheaply))
+        expected = rounds.run(server, expect(parts, existing, counts_cheaply=server.entries.counts_cheaply))
         return {(part.stream, part.index): part for part in expected}
 
     def _deliver(
@@ -318,14 +320,14 @@ class RangeSource:
         begin: Offsets,
         tasks: Sequence[Sequence[Range]],
         by_stream: Mapping[str, Sequence[Range]],
-        there: Mapping[str, StreamState],
+        existing: Mapping[str, StreamState],
     ) -> frozenset[str]:
         """Deliver a batch to the group. Returns the streams whose tasks deliver the entries instead."""
         # A task can deliver entries only while it reads them from the primary. So if tasks should read replicas, all
         # entries are delivered here.
         reads_replicas = self._options.read_from != "primary"
         alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
-        ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
+        ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in existing.items()]
         return self._group.deliver(server, ours, alone, self._lookahead.delivers)
 
     def stop(self) -> None:

@@ -62,22 +62,22 @@ class Publisher:
         self._options = options
         self._protocol = Protocol.of(writer, options, lasting)
 
-    def commit(self, brought: Sequence[TaskRows]) -> dict[bytes, str]:
+    def commit(self, task_rows: Sequence[TaskRows]) -> dict[bytes, str]:
         """Publish the staged rows, and mark the batch as committed. Returns each stream's last ID before the batch.
 
         Raises REPLAY_DIFFERS, FENCE_AHEAD, FENCE_BEHIND, ATTEMPT_REPLACED, STAGED_LOST and WRITE_CONTENDED, and the
         errors of a transaction.
         """
         by_stream: dict[bytes, list[TaskRows]] = {}
-        for each in brought:
+        for each in task_rows:
             by_stream.setdefault(each.stream, []).append(each)
         account = close_ledger(self._connection, self._protocol, by_stream)
-        staged = {*account.staged, *(each.key for each in brought if each.chunks)}
-        digest = joined(each.digest for each in brought)
+        staged = {*account.staged, *(each.key for each in task_rows if each.chunks)}
+        digest = joined(each.digest for each in task_rows)
         is_done = account.is_committed and self._options.mode == "staged"
         if account.rows is not None and not account.rows.same_rows(digest):
             if not is_done or self._options.write_id is not None:  # one name may be used for two writes by mistake
-                self._refuse(account.rows, account.streams, brought)
+                self._refuse(account.rows, account.streams, task_rows)
             self._warn(account.rows.rows, digest.rows)
         rows = account.rows if is_done else digest
         is_whole = account.is_committed or account.prepared in ("", self._writer.attempt)
@@ -87,7 +87,7 @@ class Publisher:
                 seen = self._publish_own(account, by_stream, is_done)
             except PystreamsError as refusal:
                 if refusal.condition == "REPLAY_DIFFERS":
-                    self._forget(each.key for each in brought if each.chunks)
+                    self._forget(each.key for each in task_rows if each.chunks)
                 raise
         else:
             rows = None  # the rows of the other attempt were published
@@ -196,9 +196,9 @@ class Publisher:
             transaction.send(run)
         transaction.finish()
 
-    def _refuse(self, rows: RowDigest, streams: Sequence[bytes], brought: Sequence[TaskRows]) -> NoReturn:
+    def _refuse(self, rows: RowDigest, streams: Sequence[bytes], task_rows: Sequence[TaskRows]) -> NoReturn:
         """Remove this attempt's staged rows and raise REPLAY_DIFFERS: the batch was committed with other rows."""
-        self._forget(each.key for each in brought if each.chunks)
+        self._forget(each.key for each in task_rows if each.chunks)
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)
         fence.state = FenceState(self._writer.batch, rows.rows)

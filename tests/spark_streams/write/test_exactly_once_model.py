@@ -81,9 +81,9 @@ class Attempt:
             sender.submit([encoded(stream, row, self.mode)])
         return sender.finish()
 
-    def commit(self, connection: Connection, brought: Sequence[TaskRows]) -> None:
+    def commit(self, connection: Connection, task_rows: Sequence[TaskRows]) -> None:
         writer = WriterId("q", 0, 0, self.name)
-        Publisher(connection, writer, self.options, lasting=True).commit(brought)
+        Publisher(connection, writer, self.options, lasting=True).commit(task_rows)
 
     def tasks(self, connection: Connection) -> list[TaskRows]:
         return [each for partition in range(len(self.parts)) for each in self.task(connection, partition)]
@@ -181,8 +181,8 @@ def drivers(tasks: Sequence[Attempt]) -> tuple[list[Program], Keys]:
     server = Server(_NO_EXTENSIONS)
     programs = []
     for attempt in tasks:
-        brought = alone(server, attempt.tasks)
-        programs.append(Program(attempt.name, partial(attempt.commit, brought=brought)))
+        task_rows = alone(server, attempt.tasks)
+        programs.append(Program(attempt.name, partial(attempt.commit, task_rows=task_rows)))
     return programs, server.keys()
 
 

@@ -44,7 +44,7 @@ class Attempt:
     mode: str = "exactlyOnce"
     batch: int = 0
     more: dict[str, Any] = field(default_factory=dict)
-    brought: list[TaskRows] = field(default_factory=list)
+    task_rows: list[TaskRows] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.options = WriteOptions(stream="s", mode=self.mode, chunk_size=5, **self.more)  # type: ignore[arg-type]
@@ -65,15 +65,15 @@ class Attempt:
         chunks = self.chunks(rows, stream)
         for chunk in [merged(chunks)] if self.mode == "atomic" else chunks:
             sender.submit(chunk)
-        brought = sender.finish()
+        task_rows = sender.finish()
         if not dies:
-            self.brought += brought
+            self.task_rows += task_rows
         return self
 
     def commit(self) -> None:
         """Commit the batch like a driver."""
         writer = WriterId(QUERY, self.batch, 0, self.name)
-        Publisher(self.connection, writer, self.options, lasting=True).commit(self.brought)
+        Publisher(self.connection, writer, self.options, lasting=True).commit(self.task_rows)
 
 
 def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
@@ -390,8 +390,8 @@ def test_staged_rows_and_manifests_come_back(client: redis.Redis, instance: serv
         found = unpack_rows(b"s", bytes(part.commands), pack_index(part))
         assert (bytes(found.commands), found.bounds.tolist()) == (bytes(part.commands), part.bounds.tolist())
         assert (found.rows.tolist(), found.ids) == (part.rows.tolist(), part.ids)
-    brought = Attempt(instance.url, "a", "staged").task(3, range(9)).brought
-    named = [TaskRows(b"\xff", *list(vars(brought[0]).values())[1:])]
+    task_rows = Attempt(instance.url, "a", "staged").task(3, range(9)).task_rows
+    named = [TaskRows(b"\xff", *list(vars(task_rows[0]).values())[1:])]
     assert parse_manifest(manifest_of(named)) == named
 
 

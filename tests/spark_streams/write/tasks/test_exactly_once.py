@@ -53,9 +53,9 @@ class Task:
         return self
 
     def finish(self) -> int:
-        brought = self.sender.finish()
+        task_rows = self.sender.finish()
         self.connection.close()
-        return sum(each.digest.rows for each in brought)
+        return sum(each.digest.rows for each in task_rows)
 
 
 def numbers(client: redis.Redis, stream: str = "s") -> list[int]:
