@@ -4,9 +4,9 @@
     s3a://lake/checkpoints/orders
 
 Each row becomes an entry, and each column a field; nulls are omitted. A column `_id` sets the IDs of entries. Without
---schema, values of CSV and JSON stay text; Parquet has types. A file is read only once, so move only finished files
-into the directory. Each row is written exactly once. Within a batch, rows are written in the order of file names, and
-of rows within a file. --parallel uses several writers and does not keep this order.
+--schema, values of CSV and JSON stay text, and values of Parquet keep their types. A file is read only once, so move
+only finished files into the directory. Each row is written exactly once. Within a batch, rows are written in the order
+of file names, and of rows within a file. --parallel uses several writers and does not keep this order.
 """
 
 from __future__ import annotations
