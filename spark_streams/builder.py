@@ -33,8 +33,8 @@ class Options(TypedDict, total=False):
     password: str
     """Password. Overrides the password in the URL; by default the environment variable `PYSTREAMS_PASSWORD`."""
     passwordFile: str
-    """File with the password, in place of `password`, on every machine that runs tasks. Read for each connection, so
-    the password may change."""
+    """File with the password, in place of `password`, on every machine that runs tasks. It is read for each connection,
+    so the password may change."""
     credentialProvider: str
     """Python function `module:function`, in place of `user` and `password`, that returns a credential provider of
     redis-py. The provider is called for each connection, and every five minutes while the connection is in use."""
@@ -56,7 +56,7 @@ class Options(TypedDict, total=False):
     """Retry time when a connection breaks or the server is not ready. It also applies to the first connection, so a
     query can start during a failover. Set it longer than a failover takes. Default: 15s."""
     stream: str
-    """Stream to read from or write to. It may also be the argument of `load`, `save` or `start`. The name is taken
+    """Stream to read from or write to. It may be the argument of `load`, `save` or `start`. The name is taken
     literally. Writes without this option need a column `_stream` with each row's stream."""
     valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
     """`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns as a
@@ -137,9 +137,9 @@ class Options(TypedDict, total=False):
     """End of a batch read as a time, instead of `endingOffsets`. The read ends before the first entry at or after this
     time."""
     failOnMissingStream: bool
-    """Whether a read fails if a named stream does not exist, or if no stream matches the pattern. If false, a batch
-    read returns no rows of a missing stream, and a streaming query waits for the stream. Default: `true` for batch
-    reads and, from Spark 4.2 on, the trigger `availableNow`; otherwise `false`."""
+    """Whether a read fails if a named stream does not exist, or no stream matches the pattern. If false, a batch read
+    returns no rows of a missing stream, and a streaming query waits for it. Default: `true` for batch reads and, from
+    Spark 4.2 on, the trigger `availableNow`; otherwise `false`."""
     failOnDataLoss: bool
     """Whether a read fails if entries were trimmed, deleted or lost with their stream before they were read. If false,
     the read logs a warning, and a query counts lost entries in its progress. Default: true."""
@@ -180,8 +180,8 @@ class Options(TypedDict, total=False):
     maxEntriesPerTrigger: int | str
     """Maximum entries per micro-batch, shared among the streams in proportion to their backlog."""
     minEntriesPerTrigger: int | str
-    """Minimum entries per micro-batch. The query waits for them, for at most `maxTriggerDelay`. Not with
-    `consume=shared`."""
+    """Minimum entries per micro-batch after the first. The query waits for them, for at most `maxTriggerDelay`. Not
+    with `consume=shared`."""
     maxTriggerDelay: int | str | timedelta
     """Maximum wait for `minEntriesPerTrigger`. Default: 15m."""
     maxBytesPerTrigger: int | str
@@ -267,7 +267,7 @@ class Options(TypedDict, total=False):
     retentionMs: int | str | timedelta
     """Maximum age of entries, by their IDs; older entries are removed."""
     approximate: bool
-    """Whether trimming is approximate (`~`), which is cheaper but may keep a few extra entries. Default: true."""
+    """Whether trimming is approximate (`~`), which is cheaper but may keep extra entries. Default: true."""
     refPolicy: Literal["keepref", "delref", "acked"]
     """How trimming treats pending entries (Redis 8.2 and later, the engine). `keepref` leaves them pending, `delref`
     removes them from the groups too, and `acked` trims only entries that every group has read and acknowledged."""

@@ -191,7 +191,7 @@ _NUMBERS = ("int", "float", "int | None", "float | None")
 
 
 def _made(kind: Any, values: dict[str, Any]) -> Any:
-    """Return a report of the class `kind`. Raises TypeError for a missing value, and for most values of wrong types."""
+    """Return a report of the class `kind`. Raises TypeError for missing required values, and most wrong types."""
     known = {field.name: field.type for field in fields(kind)}
     taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
     for name, value in values.items():

@@ -1,6 +1,6 @@
 """Columns of a write: the columns that become fields, and the conversion of a record batch to fields.
 
-Owns the check that every column can be written.
+This module checks that every column can be written.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class CommonOptions:
         "stream",
         TEXT,
         None,
-        "Stream to read from or write to. It may also be the argument of `load`, `save` or `start`. The name is taken "
+        "Stream to read from or write to. It may be the argument of `load`, `save` or `start`. The name is taken "
         "literally. Writes without this option need a column `_stream` with each row's stream.",
         aliases=("path",),
     )

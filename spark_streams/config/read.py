@@ -109,8 +109,8 @@ class RangeOptions:
         "failOnMissingStream",
         FLAG,
         None,
-        "Whether a read fails if a named stream does not exist, or if no stream matches the pattern. If false, a batch "
-        "read returns no rows of a missing stream, and a streaming query waits for the stream.",
+        "Whether a read fails if a named stream does not exist, or no stream matches the pattern. If false, a batch "
+        "read returns no rows of a missing stream, and a streaming query waits for it.",
         default_text="`true` for batch reads and, from Spark 4.2 on, the trigger `availableNow`; otherwise `false`",
     )
     fails: bool = option(
@@ -232,8 +232,8 @@ class LimitOptions:
         "minEntriesPerTrigger",
         whole(1),
         None,
-        "Minimum entries per micro-batch. The query waits for them, for at most `maxTriggerDelay`. Not with "
-        "`consume=shared`.",
+        "Minimum entries per micro-batch after the first. The query waits for them, for at most `maxTriggerDelay`. Not "
+        "with `consume=shared`.",
         aliases=("minOffsetsPerTrigger",),
         streaming_only=True,
     )

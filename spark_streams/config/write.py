@@ -125,7 +125,7 @@ class TrimOptions:
         "approximate",
         FLAG,
         True,
-        "Whether trimming is approximate (`~`), which is cheaper but may keep a few extra entries.",
+        "Whether trimming is approximate (`~`), which is cheaper but may keep extra entries.",
     )
     ref_policy: RefPolicy | None = option(
         "refPolicy",

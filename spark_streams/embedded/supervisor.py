@@ -279,7 +279,7 @@ def _remove(directory: Path) -> None:
 def main(arguments: list[str]) -> int:
     """Run the supervisor with the arguments DIR DRIVER LOCK COMMAND...
 
-    Returns 0 if the engine was ready or a stop was requested, and 1 if the engine failed to start.
+    Returns 1 if the engine failed to start, and 0 otherwise.
     """
     directory, name, lock, *command = arguments
     driver = Process.parse(name)

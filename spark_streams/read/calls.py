@@ -8,13 +8,13 @@ Spark's behaviour, and its consequences:
   pending. So everything up to the last batch's end is acknowledged as soon as the next batch is requested.
 * A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
   acknowledgements, and changes of options, must not affect the result.
-* With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart requests entries before
-  `start`. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the start of the last planned
-  batch, progress is synchronous: everything up to the end of that batch can be acknowledged and trimmed when the next
-  batch is requested. Otherwise this is possible only up to the last committed offset. Before the second batch of a run,
-  it is unknown whether progress is synchronous, so entries are acknowledged but not trimmed. With the trigger
-  AvailableNow progress is always synchronous, because Spark refuses to combine this trigger with asynchronous progress
-  tracking.
+* With asynchronous progress tracking, the start that Spark passes may be ahead of the checkpoint, and a restart
+  requests entries before this start. Spark calls `commit` for batches in the checkpoint. If `commit` was called for the
+  start of the last planned batch, progress is synchronous: everything up to the end of that batch can be acknowledged
+  and trimmed when the next batch is requested. Otherwise this is possible only up to the last committed offset. Before
+  the second batch of a run, it is unknown whether progress is synchronous, so entries are acknowledged but not trimmed.
+  With the trigger AvailableNow progress is always synchronous, because Spark refuses to combine this trigger with
+  asynchronous progress tracking.
 * Spark runs an empty batch if the text of the returned offset differs from the last offset. So if there are no new
   entries, the same offset is returned.
 
@@ -50,7 +50,7 @@ _CACHED_OFFSETS = 3  # number of cached parsed offsets: the start and end of a b
 
 
 class StreamCalls(DataSourceStreamReader):
-    """Base class of the readers for each Spark release. Owns the source, the last offsets, and the tasks."""
+    """Base class of the readers for each Spark release. It owns the source, the last offsets, and the tasks."""
 
     _available_now = False  # whether the trigger is AvailableNow
 

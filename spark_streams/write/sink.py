@@ -1,11 +1,11 @@
 """The writers that Spark calls: one for a batch, one for a streaming query's micro-batches.
 
-Owns the identity of a task. A query's ID comes from its checkpoint and a batch's number from the query's log, so a
-replay has the same identity. A batch write gets a name when it is planned, for all of its tasks and their retries. The
-user can instead give a name (`writeId`) for all repetitions of the whole write. A write from foreachBatch has the
-query's identity and a number among the batch's writes. Spark passes the query, the batch, the run (new for each attempt
-of a batch) and the execution (new for each action) to a task. Executions of a run are numbered on the server in the
-order of their starts, so the first write of a repeated batch gets the same number again. `tasks.exactly_once` and
+This module owns the identity of a task. A query's ID comes from its checkpoint and a batch's number from the query's
+log, so a replay has the same identity. A batch write gets a name when it is planned, for all of its tasks and their
+retries. The user can instead give a name (`writeId`) for all repetitions of the whole write. A write from foreachBatch
+has the query's identity and a number among the batch's writes. Spark passes the query, the batch, the run (new for each
+attempt of a batch) and the execution (new for each action) to a task. Executions of a run are numbered on the server in
+the order of their starts, so the first write of a repeated batch gets the same number again. `tasks.exactly_once` and
 `tasks.at_least_once` write the rows, and `commit.publishing` ends a batch.
 """
 

@@ -59,7 +59,7 @@ class ConnectOptions:
         "passwordFile",
         TEXT,
         None,
-        "File with the password, in place of `password`, on every machine that runs tasks. Read for each "
+        "File with the password, in place of `password`, on every machine that runs tasks. It is read for each "
         "connection, so the password may change.",
     )
     credential_provider: str | None = option(

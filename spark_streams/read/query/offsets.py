@@ -1,7 +1,7 @@
 """Offsets of a streaming query: the position in each stream, and the plan of the batch that ends at these positions.
 
-Owns the text form that is stored in checkpoints. The form is versioned, and the current code must read every version
-that was ever written: add versions, never change an existing one.
+This module owns the text form that is stored in checkpoints. The form is versioned, and the current code must read
+every version that was ever written: add versions, never change an existing one.
 
 An offset contains everything that a replay needs to read the same rows in the same partitions, independent of later
 options and of the server's state. Version 4 consists of:

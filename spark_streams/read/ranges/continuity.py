@@ -1,7 +1,7 @@
 """Continuity of a stream: the start of its next batch, and losses before that start.
 
-Owns the facts of each stream that are carried from one trigger to the next. `spark_streams.read.query.loss` decides
-which contradictions between an offset and a stream's state are losses.
+This module owns the facts of each stream that are carried from one trigger to the next. `spark_streams.read.query.loss`
+decides which contradictions between an offset and a stream's state are losses.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Facts:
 
     `streams`: all streams of the query. `states` and `begins`: states and starts of the streams that may have changed.
     `counts_cheaply`: whether the server counts a range without reading its entries. `finds_streams`: whether a pattern
-    finds the streams, so that streams it no longer finds are dropped.
+    finds the streams. Streams that it no longer finds are dropped.
     `acknowledges`: whether batches are pending in a group until they are finished. `targets`: for Trigger.AvailableNow,
     each stream's last ID and number of entries ever added at the query's start; None for other triggers.
     `latest_starts`: start of the first batch in streams that the query reads from their end. `waited`: milliseconds

@@ -429,8 +429,8 @@ class SharedSource:
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:
         """Record in the ledgers that a batch is finished, and remove the lines of this and older batches."""
         keys = [self._ledger_key(stream) for stream in streams]
-        # The finished batch is written first, so that a partition's line is never missing while the ledger's finished
-        # batch is older than the partition's batch.
+        # The finished batch is written first. Otherwise a late task could find that its line is missing and its batch
+        # unfinished, and read new entries.
         commands: list[Command] = [("HSET", key, protocol.DONE, batch) for key in keys]
         for key, lines in zip(keys, connection.commands([("HKEYS", key) for key in keys]), strict=True):
             old = [line for line in lines if b"-" in line and int(line.split(b"-")[0]) <= batch]

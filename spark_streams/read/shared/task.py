@@ -1,7 +1,7 @@
 """Tasks of a shared group: read new entries once, and read the same entries again when a task is repeated.
 
-Owns the order of a task's steps. A task reads the ledger. Then it either checks for lost entries and reads new ones in
-the transaction that writes the ledger's line, or it reads the consumer's history. The rules are in
+This module owns the order of a task's steps. A task reads the ledger. Then it either checks for lost entries and reads
+new ones in the transaction that writes the ledger's line, or it reads the consumer's history. The rules are in
 `spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly the entries that are
 acknowledged later.
 """

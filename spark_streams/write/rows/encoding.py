@@ -1,8 +1,9 @@
 """Encoding of rows: the stream of each row of a record batch, and the XADD commands that write the rows.
 
-Owns the choice of a row's stream (the stream in the options, the value of `_stream`, or one of N streams by a key), the
-chunks of a batch, and the checks of rows. Does not depend on servers or fences. A row's fields and its own ID never
-depend on the clock. So the digest of the rows (`rows.digest`) distinguishes a replay from other rows.
+This module owns the choice of a row's stream, the chunks of a batch, and the checks of rows. The stream is that of the
+options, the value of `_stream`, or one of N streams by a key. The module does not depend on servers or fences. A row's
+fields and its own ID never depend on the clock. So the digest of the rows (`rows.digest`) distinguishes a replay from
+other rows.
 """
 
 from __future__ import annotations
