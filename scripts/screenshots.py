@@ -256,7 +256,7 @@ def changes(log: Audit) -> None:
             "grace",
             "ack",
             "orders",
-            "Acknowledge 3 of 67 pending entries of warehouse of orders.",
+            "Acknowledge 3 of 67 pending entries of the group warehouse of orders.",
             {"Pending entries": "67"},
             {"Pending entries": "64"},
             "Acknowledged 3 pending entries.",

@@ -268,7 +268,7 @@ def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Calla
         of = f"{names.shown(group)} of {names.shown(stream)}"
         left = f"{'at most ' if at_least else ''}{total - number:,}" if word == "Acknowledge" else f"{total:,}"
         facts = (("Pending entries", f"{total:,}", left),)
-        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}.", notes(asked), facts)
+        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of the group {of}{to}.", notes(asked), facts)
 
     return plan
 

@@ -56,16 +56,16 @@ def test_pending_entries_are_acknowledged_claimed_and_returned(client: redis.Red
     assert (refused.status_code, refused.json()["error"]["id"]) == (400, "INVALID_VALUE")
     plan, done = dashboard.change("ack", **which, ids=["1-0", "3-0", "9-0"])
     assert (plan["plan"], done["done"]) == (
-        "Acknowledge 2 of 6 pending entries of g of s.",
+        "Acknowledge 2 of 6 pending entries of the group g of s.",
         "Acknowledged 2 pending entries.",
     )
     plan, done = dashboard.change("claim", **which, consumer="alice", to="bob")
-    assert (plan["plan"], done["count"]) == ("Claim 4 of 4 pending entries of g of s for bob.", 4)
+    assert (plan["plan"], done["count"]) == ("Claim 4 of 4 pending entries of the group g of s for bob.", 4)
     assert {row["consumer"] for row in client.xpending_range("s", "g", "-", "+", 10)} == {b"bob"}
     _, done = dashboard.change("nack", **which, ids=["2-0"])
     assert done["count"] == 1
     plan, done = dashboard.change("ack", **which, all=True)
-    assert (plan["plan"], done["count"]) == ("Acknowledge all 4 of 4 pending entries of g of s.", 4)
+    assert (plan["plan"], done["count"]) == ("Acknowledge all 4 of 4 pending entries of the group g of s.", 4)
     assert client.xpending("s", "g")["pending"] == 0
     assert dashboard.post("claim", **which, all=True).status_code == 400
     assert dashboard.post("ack", **which, ids=["1-0"] * 3 + [7]).status_code == 400

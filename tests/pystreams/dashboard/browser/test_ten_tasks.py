@@ -99,7 +99,7 @@ def test_the_ten_tasks_of_a_stranger(
         press(entry.get_by_role("checkbox"), "Space")
         step('Click "Acknowledge…".')
         press(page.get_by_role("button", name="Acknowledge…"))
-        expect(dialog).to_contain_text("Acknowledge 1 of 1 pending entry of shipping of orders")
+        expect(dialog).to_contain_text("Acknowledge 1 of 1 pending entry of the group shipping of orders")
         step('Click "Acknowledge".')
         press(dialog.get_by_role("button", name="Acknowledge"))
         expect(page.get_by_text("Acknowledged 1 pending entry.")).to_be_visible()
