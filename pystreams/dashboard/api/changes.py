@@ -265,10 +265,10 @@ def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Calla
         number, at_least = (total, "") if of_pending.which(asked).is_all else _count(meant)
         count = f"all {total:,}" if of_pending.which(asked).is_all else f"{at_least}{number:,}"
         to = f" for {names.shown(asked.key('to'))}" if word == "Claim" else ""
-        of = f"{names.shown(group)} of {names.shown(stream)}"
+        of = f"the group {names.shown(group)} of {names.shown(stream)}"
         left = f"{'at most ' if at_least else ''}{total - number:,}" if word == "Acknowledge" else f"{total:,}"
         facts = (("Pending entries", f"{total:,}", left),)
-        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of the group {of}{to}.", notes(asked), facts)
+        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}.", notes(asked), facts)
 
     return plan
 
