@@ -4,8 +4,8 @@ Conversion follows Spark's JSON source: numbers stay numbers, a string column ge
 are strings or epochs, binary is Base64, missing members are null. If any part of a value does not fit, the whole value
 becomes null and is reported as malformed.
 
-This is the slow twin of `spark_streams.columns.json_values`. Both modules must return the same results, which this
-module defines.
+This is the scalar fallback for `spark_streams.columns.json_values`. Both modules must return the same results, which
+this module defines.
 """
 
 from __future__ import annotations

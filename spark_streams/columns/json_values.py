@@ -1,8 +1,8 @@
-"""JSON to typed columns with Arrow's parser: the fast form of `spark_streams.columns.json_reference`, its slow twin.
+"""JSON to typed columns with Arrow's parser. The scalar fallback is `spark_streams.columns.json_reference`.
 
-Arrow's result is used only if it certainly equals the twin's and no text is malformed. The twin converts everything
-else: texts that Arrow refuses, and texts and types that Arrow reads differently. The twin is called for small chunks,
-so that one such text does not slow down a whole page.
+Arrow's result is used only if it certainly equals the fallback's result and no text is malformed. The fallback converts
+everything else: texts that Arrow refuses, and texts and types that Arrow reads differently. The fallback is called for
+small chunks, so that one such text does not slow down a whole page.
 
 The texts are joined by line feeds, and each row of Arrow's result is one text. This holds because every text begins
 with `{`, ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{`: it
@@ -26,7 +26,8 @@ from streamwire.lazy import compute as pc
 
 _CHUNKS = 8  # number of chunks into which a declined column is divided
 _FEWEST = 32  # minimum number of texts in a chunk: with fewer, calling Arrow costs more than it saves
-_DEEPEST = 400  # maximum opening brackets in a text: deeper nesting could exceed the twin's recursion or Arrow's stack
+#: Maximum opening brackets in a text. Deeper nesting could exceed the fallback's recursion or Arrow's stack.
+_DEEPEST = 400
 _LARGEST = 64 << 20  # maximum number of bytes that Arrow parses at a time
 
 
@@ -64,7 +65,7 @@ def from_text(column: Any, target: Any) -> Converted:
                 else pa.StructArray.from_arrays(list(rows.values()), fields=list(raw), mask=missing)
             )
         else:
-            # An additional member would mean a second value after the first, which the twin refuses.
+            # An additional member would mean a second value after the first, which the fallback refuses.
             texts = pc.binary_join_element_wise(b'{"":', pc.if_else(missing, b"[]", texts), b"}", b"")
             rows = _rows(texts, [("", raw)], others="error")
             made = None if rows is None else pc.if_else(missing, pa.scalar(None, raw), rows[""])
@@ -102,7 +103,7 @@ def _is_empty(texts: Any) -> Any:
 
 
 def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> dict[str, Any] | None:
-    """Return Arrow's columns for these members, by name and type; None if the twin must convert the texts."""
+    """Return Arrow's columns for these members, by name and type; None if the fallback must convert the texts."""
     if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
         return None
     buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]
@@ -139,7 +140,7 @@ def _are_objects(texts: Any) -> bool:
 
 
 def _raw(kind: Any) -> Any:
-    """Return the type that Arrow's parser reads and `_typed` converts to `kind`; None if only the twin can read it."""
+    """Return the type that Arrow's parser reads and `_typed` converts to `kind`; None if there is no such type."""
     types = pa.types
     if types.is_list(kind):
         inner = _raw(kind.value_type)

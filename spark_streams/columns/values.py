@@ -2,7 +2,7 @@
 
 `from_text` reads text as Spark's CSV source does; text that is not of the type becomes null. `to_text` returns text
 that `from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses Arrow if the result
-certainly equals the result of the slow twin, `from_text_slowly`; otherwise it uses the twin.
+certainly equals the result of the scalar fallback, `from_text_slowly`; otherwise it uses the fallback.
 `spark_streams.columns.types` defines the text form of each type.
 """
 
@@ -26,7 +26,7 @@ def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
     if fast is not None:
         try:
             result = fast(column, target, epochs)
-        except pa.ArrowInvalid:  # the error does not identify the value; the twin finds it
+        except pa.ArrowInvalid:  # the error does not identify the value; the fallback finds it
             result = None
         if result is not None:
             return result

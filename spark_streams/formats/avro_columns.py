@@ -1,4 +1,4 @@
-"""Fast conversion of many Avro records to columns. Its slow twin is `fastavro`.
+"""Fast conversion of many Avro records to columns. Its scalar fallback is `fastavro`.
 
 All records are decoded in parallel, field by field, each from its own offset. Only records with plain fields are
 supported: numbers, booleans, texts, bytes and enums, each with or without null. Every step moves the offsets forward.
@@ -54,7 +54,7 @@ def plain_fields(record: Any, types: dict[str, AvroType]) -> tuple[PlainField, .
 
 
 def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: set[str]) -> dict[str, Any] | None:
-    """Return the fields `names` of the records in `values`; None if only the twin can decode the records.
+    """Return the fields `names` of the records in `values`; None if only the fallback can decode the records.
 
     `values`: a binary array without nulls. `skipped`: number of bytes before each record.
     """
@@ -75,7 +75,7 @@ def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: se
 
 
 class _DeclinedError(Exception):
-    """A value that only the twin can decode."""
+    """A value that only the fallback can decode."""
 
 
 class _Walk:

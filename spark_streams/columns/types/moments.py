@@ -197,14 +197,14 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
     utc = pa.timestamp(kind.unit, "UTC")
     result = _if_like(_UTC, column, utc)
     if result is None:
-        # The slow twin handles these years, which Python cannot convert to every zone.
+        # The scalar fallback handles these years, which Python cannot convert to every zone.
         if _any_starts_with("0001", column) or _any_starts_with("9999", column):
             return None
         result = _if_like(_ZONED, column, utc)
     if result is None:
         plain = _if_like(_UNZONED, column, pa.timestamp(kind.unit))
         if plain is not None and (kind.tz == "UTC" or within(_SAME_CLOCKS, plain)):
-            # Arrow raises for a local time that does not exist; the caller then uses the slow twin.
+            # Arrow raises for a local time that does not exist; the caller then uses the scalar fallback.
             result = pc.assume_timezone(plain, kind.tz, ambiguous="earliest")
     return None if result is None else pc.cast(result, kind)
 

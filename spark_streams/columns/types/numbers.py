@@ -151,7 +151,7 @@ FLOAT = ScalarType(
     show=_show_floats,
     from_json=lambda _: _float_from_json,
     to_json=lambda kind: _float32_to_json if kind == pa.float32() else float_to_json,
-    json_kind=lambda _: pa.float64(),  # converted to a double first and then rounded, as in the slow twin
+    json_kind=lambda _: pa.float64(),  # converted to a double first and then rounded, as in the scalar fallback
     from_page=lambda page, name, kind: _cast(page.floats(name), kind, safe=False),
 )
 

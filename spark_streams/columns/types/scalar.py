@@ -24,7 +24,7 @@ class ScalarType:
     """One scalar type of columns.
 
     Each `..._fast` function converts whole arrays. It returns None if the result might differ from the result of its
-    slow twin.
+    scalar fallback.
     """
 
     #: IDs of its Arrow types.

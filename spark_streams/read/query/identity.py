@@ -35,7 +35,7 @@ def source_of(options: ReadOptions, address: Address, begin: Offsets | None = No
 def source_without_begin(options: ReadOptions, address: Address) -> Source:
     """Return the identity of a query without a previous offset.
 
-    The query's ID is derived from its streams and its group.
+    The query's ID is derived from its streams, its group and its consumer prefix.
     """
     made = replace(source_of(options, address), query="")
     text = json.dumps([made.to_json(), options.consumer])

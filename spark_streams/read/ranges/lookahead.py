@@ -42,7 +42,7 @@ class Lookahead:
 
     @property
     def delivers(self) -> frozenset[str]:
-        """A set with the stream whose next batch `start` delivers after the current batch; empty without a delivery."""
+        """The stream whose next batch is delivered by `start`, as a set; empty if no delivery is due."""
         is_due = self._next is not None and self._group.delivers_ahead
         return frozenset([self._next[0].stream] if self._next is not None and is_due else ())
 

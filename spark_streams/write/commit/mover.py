@@ -2,7 +2,7 @@
 
 A chunk is one transaction, and the fence of its task counts the rows, like all other rows:
 
-    WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged
+    WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged; XINFO STREAM
     MULTI; EVAL: add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
 
 A script adds the rows, one by one or on the engine with PS.APPEND, and then advances the fence. A transaction alone
