@@ -306,17 +306,18 @@ _TABLE: dict[str, Condition] = {
     "REPLAY_DIFFERS": Condition(
         WriteError,
         "Partition {partition} of batch {batch} was already written, completely or in part ({rows} rows in the "
-        "stream '{stream}'). Now it has different rows or a different order. Nothing was written to this stream.",
-        "The query must give the same rows in the same partitions. Restart it unchanged, with the settings of the "
+        "stream '{stream}'). Now it has different rows or a different order. This attempt wrote nothing to the "
+        "stream.",
+        "The query must return the same rows in the same partitions. Restart it unchanged, with the settings of the "
         "previous run (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, minPartitions). "
-        "If its plan is not deterministic, use writeMode=staged from the first batch on. To accept both the old and "
-        "the new rows, delete the key '{fence}'.",
+        "If its plan is not deterministic, use writeMode=staged from the first batch on. To accept old and new rows, "
+        "delete the key '{fence}'.",
     ),
     "FENCE_VERSION": Condition(
         WriteError,
         "An earlier version of the connector wrote {rows} rows of batch {batch} to the stream '{stream}', and this "
         "version cannot compare them.",
-        "Let the earlier version finish the batch. To write it again in any case, delete the key '{fence}'.",
+        "Let the earlier version finish the batch. To write this batch in any case, delete the key '{fence}'.",
     ),
     "ATTEMPT_REPLACED": Condition(
         WriteError,

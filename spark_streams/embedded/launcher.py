@@ -133,7 +133,7 @@ class Running:
 
 
 def running() -> list[Running]:
-    """Return this user's running embedded engines, of all drivers on this machine. Does not start any."""
+    """Return this user's running embedded engines, of all drivers on this machine. No engine is started."""
     found = []
     for driver, directory in drivers.directories():
         known = record.read(directory)

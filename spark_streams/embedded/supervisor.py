@@ -88,7 +88,7 @@ def _port_url(host: str, port: int) -> str:
 
 
 class Notices:
-    """Messages about the engine's end to the driver's user: on the driver's standard error, and in the log.
+    """Messages to the driver's user about the engine's end, on the driver's standard error and in the log.
 
     Standard error is opened again in non-blocking mode, so that a full pipe does not block the supervisor. It is closed
     after the last message, because programs that read the driver's standard error to its end wait until then.

@@ -1,4 +1,4 @@
-"""Names and rules for planner and tasks that share a consumer group with programs other than Spark.
+"""Names and rules for the planner and the tasks of a query that shares its consumer group with other programs.
 
 A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and reads new
 entries exactly once. The *ledger*, a hash in the stream's slot, has a line for each partition that has read, and the
