@@ -52,7 +52,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register the source. Spark 4.0 refuses this if it has already found the source itself; that is not an error."""
+    """Register the source. Ignore the error that Spark 4.0 raises if it has already found the source itself."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line imports this package without Spark
 
     try:

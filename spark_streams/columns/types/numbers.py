@@ -131,7 +131,7 @@ def _float_from_json(value: Any) -> float:
 
 
 def float_to_json(value: float) -> str:
-    """Return the number as JSON; NaN and infinities as strings."""
+    """Return the number as JSON. NaN and infinities become strings."""
     if math.isfinite(value):
         return repr(value)
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'

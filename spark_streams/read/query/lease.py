@@ -9,10 +9,10 @@ was copied, it finds that its lease was taken, and fails.
 Rows never depend on a lease, only on offsets. The lease prevents a second query from moving the group and from
 acknowledging entries. In a shared group, it prevents a second query from using the first query's consumer names.
 
-If the server refuses to store a lease, the query logs a warning and continues without it. It retries at intervals of
-half the lease's duration, because most refusals are temporary: the server is currently a replica, or its memory is
-full. It does not retry if the first lease is refused because the user lacks a permission or the server does not have a
-command.
+If the server refuses to store a lease, the query logs a warning and continues without it. The query retries at
+intervals of half the lease's duration, because most refusals are temporary: the server is currently a replica, or its
+memory is full. The query does not retry if the first lease is refused because the user lacks a permission or the server
+does not have a command.
 """
 
 from __future__ import annotations

@@ -454,8 +454,9 @@ def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...
 
 
 def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:
-    """Return the search for the next batch's end; None unless both batches have the same number of entries, all of
-    them from one stream.
+    """Return the search for the next batch's end; None if it does not pay off.
+
+    It pays off only if this batch and the next batch each have the maximum number of entries, all of one stream.
     """
     limit = limits.max_entries
     waiting = [stream for stream, reach in facts.reach.items() if end.of(stream) < reach]
