@@ -250,7 +250,10 @@ class Mover:
         return [*commands, *self._terms.protocol.publish(stream, after)]
 
     def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
-        """Handle a refused command, after which nothing was executed. Returns False if the script was refused."""
+        """Handle a refused command, after which nothing was executed.
+
+        Returns False if the script was refused, and None to try again after a temporary refusal.
+        """
         for command, reply in zip(commands, replies[1:], strict=False):
             if not isinstance(reply, ResponseError):
                 continue

@@ -107,7 +107,7 @@ class Publisher:
     def _publish_own(
         self, account: Account, by_stream: dict[bytes, list[TaskRows]], is_done: bool
     ) -> dict[bytes, Evidence]:
-        """Publish this attempt's rows to all streams, or to none. Returns the evidence in the streams afterwards.
+        """Publish this attempt's rows if they fit all streams. Returns the evidence in the streams afterwards.
 
         `is_done`: whether the batch is already committed and may be repeated with any rows. Then only rows for streams
         that were deleted are published.
