@@ -120,16 +120,20 @@ def test_numbers(server: Server, dialogue) -> None:
     ],
 )
 def test_random_fields(server: Server, dialogue) -> None:
-    """HRANDFIELD returns distinct fields, or any fields if the count is negative."""
+    """With a positive count HRANDFIELD returns distinct fields; with a negative count it may repeat fields."""
     play(server, dialogue)
 
 
 def test_random_fields_with_values(server: Server) -> None:
-    """WITHVALUES is a flat list in RESP2 and a list of pairs in RESP3."""
+    """HRANDFIELD WITHVALUES returns a flat list in RESP2 and a list of pairs in RESP3."""
     server.given("HSET h a 1")
     pair = [["a", "1"]] if server.proto == 3 else ["a", "1"]
     server.expect("HRANDFIELD h 2 WITHVALUES", pair)
-    server.given("HSET h b 2 c 3")
+
+
+def test_random_fields_are_distinct(server: Server) -> None:
+    """HRANDFIELD with a count below the number of fields returns that many distinct fields."""
+    server.given("HSET h a 1 b 2 c 3")
     drawn = server.run("HRANDFIELD h 2")
     assert len(set(drawn)) == 2
     assert set(drawn) < {b"a", b"b", b"c"}

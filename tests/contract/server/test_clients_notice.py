@@ -1,4 +1,4 @@
-"""Details found by other clients and test suites that distinguish a server from Redis."""
+"""Details by which other clients and test suites noticed that a server is not Redis."""
 
 from __future__ import annotations
 
@@ -45,14 +45,17 @@ def test_swapdb_compares_existing_keys(server: Server) -> None:
 
 
 def counted(server: Server) -> dict[str, str]:
-    """Return calls, rejected and failed calls of each command in INFO commandstats."""
+    """Return each command's numbers in INFO commandstats as ``calls/rejected/failed``."""
     text = server.run("INFO commandstats").decode()
     found = re.findall(r"cmdstat_(\S+):calls=(\d+),\S*rejected_calls=(\d+),failed_calls=(\d+)", text)
     return {name: "/".join(counts) for name, *counts in found}
 
 
 def test_commandstats_count_calls_rejections_and_failures(server: Server) -> None:
-    """A blocked command counts once, a wrong number of arguments is a rejection, and only RESETSTAT counts itself."""
+    """A blocked command counts once, and a wrong number of arguments is a rejection.
+
+    CONFIG RESETSTAT counts itself, and INFO does not.
+    """
     server.given("SET s x", "CONFIG RESETSTAT")
     reader = server.client()
     reader.send("BLPOP l 0")
@@ -92,7 +95,7 @@ def test_short_lists_are_listpacks(server: Server) -> None:
 
 
 def test_object_freq_needs_an_lfu_policy(server: Server) -> None:
-    """OBJECT FREQ works under an LFU policy, OBJECT IDLETIME under others; the other subcommand is an error."""
+    """OBJECT FREQ needs an LFU policy and OBJECT IDLETIME any other policy; under the wrong policy each is an error."""
     server.config("maxmemory-policy", "allkeys-lfu")
     server.given("SET k v")
     server.expect("OBJECT FREQ k", 5)
@@ -142,6 +145,7 @@ def test_a_write_after_a_pause_in_a_transaction_replaces_an_expired_key(server: 
     server.given("CLIENT UNPAUSE")
 
 
+@since("7.2", valkey="8.0")
 def test_waiting_keys_are_counted(server: Server) -> None:
     """INFO clients has the number of keys that clients wait for, and the number of those for which a deletion wakes a
     client.
@@ -153,9 +157,8 @@ def test_waiting_keys_are_counted(server: Server) -> None:
     group_reader.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
     group_reader.expect_blocked()
     text = server.run("INFO clients").decode()
-    if server.since("7.2", valkey="8.0"):
-        assert "\r\ntotal_blocking_keys:2\r\n" in text
-        assert "\r\ntotal_blocking_keys_on_nokey:1\r\n" in text
+    assert "\r\ntotal_blocking_keys:2\r\n" in text
+    assert "\r\ntotal_blocking_keys_on_nokey:1\r\n" in text
     server.given("RPUSH l a", "XADD s 2-1 f v")
     list_reader.receive()
     group_reader.receive()

@@ -69,11 +69,13 @@ def test_a_monitor_sees_a_transaction_when_it_runs(server: Server) -> None:
 
 
 def test_a_monitor_sees_each_xadd_of_a_pipeline(server: Server) -> None:
-    """XADDs that the engine runs together are shown one by one."""
+    """MONITOR shows the XADDs of a pipeline one by one, in order."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     for number in range(1, 200):
-        server.run(f"XADD s {number}-1 field value")
+        server.main.send(f"XADD s {number}-1 field value")
+    for number in range(1, 200):
+        server.main.expect_reply(f"{number}-1")
     assert [shown(watcher)[1] for _ in range(1, 200)] == [
         b'"XADD" "s" "%d-1" "field" "value"' % number for number in range(1, 200)
     ]
@@ -289,7 +291,7 @@ def test_digests_identify_the_data(debugged: Server) -> None:
 
 @since("8.0")
 def test_a_digest_depends_on_which_fields_have_deadlines(debugged: Server) -> None:
-    """A deadline of a hash field changes the digest, but its time does not."""
+    """Whether a hash field has a deadline changes the digest; the time of the deadline does not."""
     server = debugged
     server.given("HSET h a 1 b 2")
     digests = [server.run("DEBUG DIGEST-VALUE h")]
@@ -315,9 +317,7 @@ def test_expired_keys_stay_without_active_expiry(debugged: Server) -> None:
 
 
 def test_a_standalone_server(server: Server) -> None:
-    """A server without replication and cluster answers the commands of clients that connect and of tools
-    between tests.
-    """
+    """A server without replication and cluster mode answers the commands about these, and about scripts and modules."""
     server.expect("ROLE", ["master", 0, []])
     server.expect("REPLICAOF NO ONE", "OK")
     server.expect_error("REPLICAOF somewhere nonsense", "ERR Invalid master port")

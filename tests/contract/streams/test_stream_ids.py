@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import since
-from tests.harness.replies import INVALID_ID, OK, Error, entries
+from tests.harness.replies import INVALID_ID, OK, Error, Streams, entries
 
 U64MAX = 18446744073709551615
 MAX_ID = f"{U64MAX}-{U64MAX}"
@@ -72,7 +72,7 @@ def test_special_ids_are_not_plain_ones(stream: Server, command: str, word: str)
 
 
 @pytest.mark.parametrize("word", ["-", "+"])
-@pytest.mark.parametrize("command", [row for row in PLAIN if "MINID" not in row] + ["XTRIM s MINID {}"])
+@pytest.mark.parametrize("command", PLAIN)
 def test_range_ends_are_not_plain_ids(stream: Server, command: str, word: str) -> None:
     """An argument for a plain ID rejects ``-`` and ``+``."""
     stream.expect(command.format(word), INVALID_ID)
@@ -194,8 +194,8 @@ def test_automatic_sequence_does_not_carry_over(server: Server) -> None:
     server.expect("XADD s 5-* f v", server.newest(SMALLER, before={"7.2": too_large}))
 
 
-def test_test_vectors_for_automatic_sequences(server: Server) -> None:
-    """On one stream: 0-* gives 0-1, then 5-* gives 5-0, then 4-* is too small."""
+def test_automatic_sequences_of_one_stream(server: Server) -> None:
+    """On a new stream 0-* gives 0-1, then 5-* gives 5-0, and then 4-* is rejected."""
     server.expect("XADD z 0-* f v", "0-1")
     server.expect("XADD z 5-* f v", "5-0")
     server.expect("XADD z 4-* f v", SMALLER)
@@ -232,7 +232,8 @@ def test_zero_is_rejected_as_an_id(server: Server, asked: str) -> None:
 
 @since("7.4")
 def test_plus_in_xread(stream: Server) -> None:
-    """``+`` in XREAD is the last entry, and other words are invalid IDs."""
+    """``+`` in XREAD is the last entry; ``-``, ``*`` and exclusive IDs are invalid."""
+    stream.expect("XREAD STREAMS s +", Streams({"s": entries("2-1 b 2")}))
     stream.expect("XREAD STREAMS s -", INVALID_ID)
     stream.expect("XREAD STREAMS s *", INVALID_ID)
     stream.expect("XREAD STREAMS s (1-1", INVALID_ID)
