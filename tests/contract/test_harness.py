@@ -12,7 +12,7 @@ from tests.suite.waiting import wait_for
 
 
 def test_replies_are_decoded(server: Server) -> None:
-    """Text, numbers and nil are bytes, int and None."""
+    """Text, numbers and nil are decoded to bytes, int and None."""
     server.expect("PING", "PONG")
     server.expect(("ECHO", "a b"), "a b")
     server.expect("DBSIZE", 0)
@@ -77,7 +77,7 @@ def test_expectations_follow_the_protocol() -> None:
 
 
 def test_the_release_is_recognised() -> None:
-    """Valkey behaves as the Redis version from which it derives, and its own version is known too."""
+    """A Valkey has the features of the Redis version that it derives from, and its own version is recognised."""
     assert release_in("Redis server v=8.6.3 sha=00000000:0") == Release((8, 6, 3))
     valkey = release_in("Valkey server v=9.1.2 sha=00000000:0")
     assert valkey is not None

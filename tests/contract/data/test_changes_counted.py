@@ -138,7 +138,7 @@ CASES = [
 
 @pytest.mark.parametrize(("before", "command", "count"), CASES)
 def test_a_command_counts_its_changes(server: Server, before: str, command: str, count: Any) -> None:
-    """A command counts one change per key, element, field or entry that it adds, removes or changes."""
+    """Each command adds the number of changes that Redis counts for it."""
     server.given(*(words for words in before.split(";") if words))
     start = counted(server)
     server.given(command)
@@ -146,8 +146,8 @@ def test_a_command_counts_its_changes(server: Server, before: str, command: str,
 
 
 @pytest.mark.parametrize("command", ["FLUSHALL", "SWAPDB 0 1"])
-def test_a_watched_key_adds_no_change(server: Server, command: str) -> None:
-    """A change of a watched key counts like any other."""
+def test_watching_keys_does_not_alter_the_count(server: Server, command: str) -> None:
+    """FLUSHALL and SWAPDB count the same changes if their keys are watched."""
     server.given("MSET a 1 b 2", "WATCH a b")
     start = counted(server)
     server.given(command)

@@ -13,9 +13,9 @@ from tests.servers.releases import Newest
 SAME = Error("ERR source and destination objects are the same")
 DB_RANGE = Error("ERR DB index is out of range")
 NO_KEY = Error("ERR no such key")
-#: Encoding of a string longer than Valkey 8 embeds and shorter than Valkey 9 embeds.
+#: Encoding of a string that Valkey 9.0 embeds and Valkey 8.1 does not.
 VALKEY_EMBEDS = {"9.0": "embstr", "8.1": "raw"}
-#: Reference count of a number that all keys share.
+#: Reference count that Redis reports for an integer object that all keys share.
 SHARED = 2147483647
 
 
@@ -227,18 +227,18 @@ def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
     ],
 )
 def test_errors_of_scan(server: Server, command, reply) -> None:
-    """Errors of SCAN and HSCAN for wrong arguments, and their replies for missing keys."""
+    """SCAN and HSCAN return Redis's errors for invalid arguments, and an empty page for valid ones if no key exists."""
     server.expect(command, reply)
 
 
 def test_scan_with_an_empty_type(server: Server) -> None:
-    """SCAN with an empty type finds nothing."""
+    """SCAN with an empty type returns no keys, and in Valkey since 8.0 an error."""
     server.expect("SET a 1", OK)
     server.expect(("SCAN", "0", "TYPE", ""), Newest(["0", []], valkey={"8.0": Error("ERR unknown type name ''")}))
 
 
 def test_scan_returns_all_keys(server: Server) -> None:
-    """A complete SCAN returns every key, and its filters exclude the right keys."""
+    """A complete SCAN returns every key; with MATCH or TYPE it returns the matching keys only."""
     for number in range(60):
         server.run("SET", f"k{number}", "v")
     server.given("HSET hash f v")
@@ -325,8 +325,8 @@ def test_scan_returns_all_keys(server: Server) -> None:
         ],
     ],
 )
-def test_encodings(server: Server, dialogue) -> None:
-    """OBJECT reports the encoding that Redis would use."""
+def test_object_subcommands(server: Server, dialogue) -> None:
+    """OBJECT ENCODING, REFCOUNT, IDLETIME and FREQ reply as in Redis."""
     play(server, dialogue)
 
 
@@ -353,7 +353,7 @@ BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
     ],
 )
 def test_errors_of_restore(server: Server, dialogue) -> None:
-    """RESTORE's checks have Redis's order and errors."""
+    """RESTORE checks its arguments in Redis's order and returns Redis's errors."""
     play(server, dialogue)
 
 

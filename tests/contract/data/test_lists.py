@@ -83,7 +83,7 @@ NO_OPPOSITE = Error("ERR value is out of range, value must between -922337203685
     ],
 )
 def test_ends_and_ranges(server: Server, dialogue) -> None:
-    """Elements are pushed and popped at both ends and read by index; an empty list is no key."""
+    """Elements are pushed and popped at both ends and read by index; an empty list is deleted."""
     play(server, dialogue)
 
 
@@ -201,7 +201,7 @@ def test_changes(server: Server, dialogue) -> None:
     ],
 )
 def test_timeouts(server: Server, timeout: str, reply) -> None:
-    """A timeout is a number of seconds that may have decimals."""
+    """Timeouts may have decimals; a timeout that is negative, too large or not a number is an error."""
     if reply is None:
         client = server.client()
         client.send("BLPOP", "l", timeout)
@@ -227,7 +227,7 @@ def test_an_existing_element_is_taken_at_once(server: Server) -> None:
 
 
 def test_waiting_clients_are_served_in_order(server: Server) -> None:
-    """The client that waited first gets the first element; a client that finds none continues to wait."""
+    """The client that waited first gets the first element; a client for which no element is left continues to wait."""
     first, second, third = server.client(), server.client(), server.client()
     for client in (first, second, third):
         client.send("BLPOP q other 0")
@@ -254,7 +254,7 @@ def test_waiters_are_served_after_a_transaction(server: Server) -> None:
 
 
 def test_a_moved_element_wakes_the_next(server: Server) -> None:
-    """An element moved by BLMOVE serves a client that waits for the target list, in the same step."""
+    """An element that BLMOVE moves is given at once to a client that waits for the target list."""
     mover, taker = server.client(), server.client()
     taker.send("BLPOP b 0")
     taker.expect_blocked()

@@ -39,7 +39,7 @@ def test_a_number_of_thousands_of_digits_gets_the_reply_of_redis(server: Server,
 
 
 def test_a_number_of_thousands_of_digits_in_a_transaction(server: Server) -> None:
-    """The number is an error of its own command; the commands before and after it run."""
+    """Only the command with the number fails; the commands before and after it run."""
     server.given("MULTI", "SET a 1", f"XADD s {LONG} f v", "SET b 2")
     assert server.same(server.run("EXEC")[0], OK)
     server.expect("MGET a b", ["1", "2"])

@@ -14,6 +14,7 @@ from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, WRONGTYPE, AnyOrder, 
 
 pytestmark = since("8.0")
 
+#: Deadlines in milliseconds since the epoch: the latest full second, and the latest that Redis accepts (2^46 - 1).
 _LATER, _LATEST = 70_368_744_177_000, 70_368_744_177_663
 
 
@@ -166,7 +167,7 @@ _NEGATIVE = Error("ERR invalid expire time, must be >= 0")
     ],
 )
 def test_errors(server: Server, command: str, error: Any) -> None:
-    """A rejected command changes nothing."""
+    """An invalid command returns Redis's error and sets no deadline."""
     server.given("SET s 1", "HSET h a 1")
     server.expect(command, error)
     server.expect("HTTL h FIELDS 1 a", [-1])
@@ -210,7 +211,7 @@ def test_fields_expire(server: Server, fields: int) -> None:
 
 @hand_clock
 def test_expiring_fields_publish_events(server: Server) -> None:
-    """An expired field publishes hexpired, and del with the last field; the log gets an HDEL.
+    """An expired field publishes hexpired and is logged as an HDEL; the last field of a hash also publishes del.
 
     Setting and removing a deadline publish events as well.
     """
@@ -270,7 +271,7 @@ def test_fields_given_a_past_time_count_as_expired(server: Server, command: str,
 
 @since("8.6")
 def test_a_key_restored_with_a_past_time_counts_as_expired(server: Server) -> None:
-    """RESTORE with a time in the past counts an expired key, whether or not it replaces one."""
+    """RESTORE with a time in the past counts an expired key, whether or not it replaces a key."""
     server.given("SET k v")
     payload = server.run("DUMP", "k")
     server.given("CONFIG RESETSTAT")

@@ -159,6 +159,6 @@ def test_several_strings_with_one_expiry(server: Server, dialogue) -> None:
     ],
 )
 def test_getkeysandflags_of_conditional_commands(server: Server, command: str, use: list[str]) -> None:
-    """COMMAND GETKEYSANDFLAGS reports how SET and DELEX use their key with and without a condition."""
+    """COMMAND GETKEYSANDFLAGS reports how SET, with and without a condition, and DELEX use their key."""
     ((_, words),) = server.run(f"COMMAND GETKEYSANDFLAGS {command}")
     assert sorted(words) == sorted(word.encode() for word in use)

@@ -109,14 +109,14 @@ def test_sorting(server: Server, dialogue) -> None:
     keys.
     """
     if "GETKEYSANDFLAGS" in dialogue[-1][0] and server.proto == 3:
-        dialogue = dialogue[:-1]  # From here on the words are a set.
+        dialogue = dialogue[:-1]  # RESP3 returns the flags as a set, which has no order.
     play(server, dialogue)
 
 
 @since("7.4")
 @pytest.mark.parametrize("word", [" 1", "0x10"])
 def test_invalid_numbers(server: Server, word: str) -> None:
-    """Blanks and hexadecimal digits are rejected in numbers; older releases accepted them."""
+    """SORT rejects numbers that start with a blank or have a hexadecimal prefix."""
     server.run("RPUSH", "l", word, "1")
     server.expect("SORT l", _NOT_NUMBERS)
 
@@ -133,7 +133,7 @@ def test_store_publishes_an_event(server: Server) -> None:
 
 
 def test_by_and_get_need_permission_for_all_keys(server: Server) -> None:
-    """A user with limited permissions may sort readable keys, but may not use BY and GET."""
+    """A user may sort keys that it may read; BY with a pattern and GET need read permission for all keys."""
     server.given("RPUSH l 2 1", "ACL SETUSER sorter on nopass +@all %R~l ~d ~w*")
     client = server.client()
     client.run("AUTH sorter x")

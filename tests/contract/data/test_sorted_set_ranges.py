@@ -121,7 +121,7 @@ _NO_SCORES = Error("ERR syntax error, WITHSCORES not supported in combination wi
     ],
 )
 def test_ranges(server: Server, big: bool, dialogue) -> None:
-    """Ranges by rank and by score are right forwards and backwards, in small and in large sorted sets."""
+    """Ranges by rank and by score are read, stored and removed alike in both encodings of a sorted set."""
     given = "ZADD z 1 a 2 b 3 d 3 c 4.5 e"
     if big:
         server.given(("ZADD", "z", "7", "x" * 65), given, ("ZREM", "z", "x" * 65))

@@ -135,9 +135,7 @@ SCORES: dict[str, Any] = {
 
 @pytest.mark.parametrize("given", SCORES)
 def test_scores_are_shown_with_the_fewest_digits(server: Server, given: str) -> None:
-    """Redis 7.2 shows a score with the fewest digits that identify it, and with an exponent only if many zeros are
-    needed.
-    """
+    """A score is returned with the fewest digits that identify it; before Redis 7.2 it has up to 17 digits."""
     expected = SCORES[given]
     text = expected.of(server.release) if isinstance(expected, Newest) else expected
     server.given(f"ZADD z {given} member")
@@ -146,14 +144,14 @@ def test_scores_are_shown_with_the_fewest_digits(server: Server, given: str) -> 
 
 
 def test_hexadecimal_scores(server: Server) -> None:
-    """Hexadecimal scores are accepted, except in newer releases of Valkey."""
+    """Hexadecimal scores are accepted, except by Valkey since 9.1."""
     server.expect("ZADD z 0x1p4 member", Newest(1, valkey={"9.1": _NOT_A_FLOAT}))
     server.expect("ZCOUNT z 16 16", Newest(1, valkey={"9.1": 0}))
 
 
 @pytest.mark.parametrize("word", ["", " 1", "1 ", "x", "nan", "nan(1)", "1_0", "1e", "0x", "1e400", "-1e400", "1e-400"])
 def test_invalid_scores_are_rejected(server: Server, word: str) -> None:
-    """Scores with blanks, text that is not a number, and numbers beyond a double are rejected."""
+    """Scores with blanks, texts that are not numbers, and numbers outside the range of a double are rejected."""
     server.expect(("ZADD", "z", word, "a"), _NOT_A_FLOAT)
     server.expect(("ZINCRBY", "z", word, "a"), _NOT_A_FLOAT)
     server.expect(("ZUNION", "1", "z", "WEIGHTS", word), Error("ERR weight value is not a float"))
@@ -216,7 +214,7 @@ def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
 
 
 def test_limits_of_encodings(server: Server) -> None:
-    """The two directives for encodings apply to later changes of sorted sets."""
+    """zset-max-listpack-entries and zset-max-listpack-value apply to sorted sets that change afterwards."""
     server.config("zset-max-listpack-entries", 2)
     server.given("ZADD x 1 a 2 b", "ZADD y 1 a 2 b 3 c")
     server.config("zset-max-listpack-value", 3)
@@ -248,7 +246,7 @@ def test_scanning_and_random_members(server: Server, size: int) -> None:
 
 
 def test_arguments_of_scanning_and_random_members(server: Server) -> None:
-    """Accepted and rejected arguments of ZSCAN and ZRANDMEMBER."""
+    """ZSCAN and ZRANDMEMBER accept and reject the same arguments as in Redis."""
     server.given("ZADD z 1 a 2.5 b")
     play(
         server,
@@ -275,7 +273,7 @@ def test_arguments_of_scanning_and_random_members(server: Server) -> None:
 
 @since("8.0")
 def test_a_large_zadd_keeps_negative_zeros(server: Server) -> None:
-    """A ZADD of more members than a listpack holds keeps scores of -0 in a small set too."""
+    """A ZADD with more members than a listpack holds keeps scores of -0, even if the sorted set was small."""
     server.given("ZADD z 1 a", "ZADD z " + " ".join(f"-0 m{number}" for number in range(200)))
     server.expect("ZSCORE z m0", Score("-0"))
     server.expect("ZSCORE z m199", Score("-0"))

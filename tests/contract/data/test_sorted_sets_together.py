@@ -157,7 +157,7 @@ def test_pops(server: Server, dialogue) -> None:
 
 
 def test_waiting_clients_are_served_in_order(server: Server) -> None:
-    """The client that waited first gets the lowest or highest member; a client that finds none continues to wait."""
+    """Clients get the lowest or highest members in the order in which they began to wait."""
     clients = [server.client() for _ in range(4)]
     commands = ("BZPOPMIN z other 0", "BZPOPMAX z 0", "BZMPOP 0 2 other z MIN COUNT 2", "BZPOPMIN z other 0")
     for client, command in zip(clients, commands, strict=True):
@@ -173,7 +173,7 @@ def test_waiting_clients_are_served_in_order(server: Server) -> None:
 
 @pytest.mark.parametrize("command", ["BZPOPMIN none z 0.02", "BZMPOP 0.02 2 none z MAX COUNT 3"])
 def test_a_waiting_client_times_out(server: Server, command: str) -> None:
-    """After its timeout a waiting client gets nil, and later members do not go to it."""
+    """After its timeout a waiting client gets nil, and members that are added later stay in the sorted set."""
     client = server.client()
     client.send(command)
     server.let_pass(25)
@@ -194,7 +194,7 @@ def test_a_waiting_client_times_out(server: Server, command: str) -> None:
     ],
 )
 def test_a_sorted_set_created_by_another_command(server: Server, lines: list[str]) -> None:
-    """A waiting client is served by every command that creates its sorted set, after a whole transaction."""
+    """A waiting client is served by every command that creates its sorted set; a transaction serves it at its end."""
     client = server.client()
     client.send("BZPOPMIN z 0")
     client.expect_blocked()

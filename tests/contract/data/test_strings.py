@@ -95,7 +95,7 @@ def invalid_expire(command: str) -> Error:
     ],
 )
 def test_setting_and_getting(server: Server, dialogue) -> None:
-    """SET works with all its options, and so do SETNX, SETEX, PSETEX and GETSET."""
+    """SET with its options, and the other commands that set, read or delete whole strings, reply as in Redis."""
     play(server, dialogue)
 
 
@@ -265,7 +265,7 @@ def test_parts_of_strings(server: Server, dialogue) -> None:
     ],
 )
 def test_numbers(server: Server, dialogue) -> None:
-    """Integers have 64 bits, floats have the digits of Redis, and other text is an error."""
+    """Integers have 64 bits, floats are shown with Redis's digits, and other text is an error."""
     play(server, dialogue)
 
 

@@ -23,7 +23,7 @@ def no_group(group: str = "none", key: str = "s") -> Error:
 
 
 def groups(server: Server, key: str = "s") -> list[dict[bytes, Any]]:
-    """Return XINFO GROUPS as dicts in both protocols."""
+    """Return the rows of XINFO GROUPS as dicts, in RESP2 and in RESP3."""
     reply = server.run(f"XINFO GROUPS {key}")
     return [row if isinstance(row, dict) else dict(zip(row[::2], row[1::2], strict=True)) for row in reply]
 
@@ -36,7 +36,7 @@ def stream(server: Server) -> Server:
 
 
 def group(name: str, consumers: int, pending: int, last: str, read: int | None, lag: int | None) -> Map:
-    """Return a row of XINFO GROUPS."""
+    """Return an expected row of XINFO GROUPS."""
     return Map(
         {
             "name": name,
@@ -66,7 +66,7 @@ def group(name: str, consumers: int, pending: int, last: str, read: int | None, 
     ],
 )
 def test_creating(stream: Server, command: str, row: Map) -> None:
-    """CREATE makes a group at an ID; its entries-read is known if the stream's counters determine it."""
+    """CREATE makes a group at an ID; its entries-read is the value of ENTRIESREAD, or null."""
     stream.expect(command, OK)
     stream.expect("XINFO GROUPS s", [row])
 
@@ -101,21 +101,21 @@ def test_mkstream(server: Server) -> None:
     ],
 )
 def test_no_key(server: Server, command: str) -> None:
-    """XGROUP on a missing key names MKSTREAM."""
+    """XGROUP on a missing key fails with an error that mentions MKSTREAM."""
     server.expect(f"XGROUP {command}", NEEDS_KEY)
     server.expect("EXISTS s", 0)
 
 
 @pytest.mark.parametrize("command", ["SETID s none 0", "CREATECONSUMER s none c", "DELCONSUMER s none c"])
 def test_no_group(stream: Server, command: str) -> None:
-    """A subcommand on a missing group names the group and the key."""
+    """The error for a missing group names the group and the key."""
     stream.expect(f"XGROUP {command}", no_group())
 
 
 @pytest.mark.parametrize(("value", "reply"), [("-2", ENTRIES_READ), ("x", NOT_AN_INTEGER), ("1.5", NOT_AN_INTEGER)])
 @pytest.mark.parametrize("command", ["CREATE s new 0", "SETID s g 0"])
 def test_entries_read_is_checked(stream: Server, command: str, value: str, reply: Error) -> None:
-    """ENTRIESREAD must be a number from -1 on."""
+    """ENTRIESREAD must be an integer of -1 or more."""
     stream.given("XGROUP CREATE s g 0")
     stream.expect(f"XGROUP {command} ENTRIESREAD {value}", reply)
     assert len(groups(stream)) == 1
@@ -129,7 +129,7 @@ def test_entries_read_is_checked(stream: Server, command: str, value: str, reply
     ],
 )
 def test_too_many_options(stream: Server, command: str, name: str) -> None:
-    """More arguments than all options together have are rejected before the ID is parsed."""
+    """A command with more arguments than all options could have is rejected before its ID is parsed."""
     stream.given("XGROUP CREATE s g 0")
     text = f"ERR unknown subcommand or wrong number of arguments for '{name}'. Try XGROUP HELP."
     stream.expect(command, Error(text))
@@ -231,7 +231,7 @@ def test_consumer_rows(stream: Server) -> None:
     ],
 )
 def test_seen_and_active(stream: Server, command: str, idle: int, inactive: int) -> None:
-    """Each attempt to read or claim updates a consumer's seen time, but only success its active time."""
+    """Each attempt to read or claim updates the seen time; only new pending entries and claims set the active time."""
     stream.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >")
     stream.let_pass(1000)
     stream.given(command)

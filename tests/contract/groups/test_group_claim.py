@@ -100,7 +100,7 @@ def test_the_consumer_is_created_without_a_claim(claimed: Server) -> None:
 
 
 def test_claiming_own_entries(claimed: Server) -> None:
-    """A consumer that claims its own entry adds a delivery."""
+    """A consumer that claims its own entry increases the entry's number of deliveries."""
     claimed.expect("XCLAIM s g a 0 1-0", ALL[:1])
     claimed.expect("XPENDING s g - + 1", [["1-0", "a", ANY, 2]])
 
@@ -172,7 +172,7 @@ def test_claim_errors(claimed: Server, command: str, reply: Error) -> None:
     ],
 )
 def test_delivery_times_of_a_claim(claimed: Server, options: str, idle: int) -> None:
-    """A claim's delivery time is the present, or set by IDLE or TIME; a time before zero or in the future becomes the
+    """A claim's delivery time is the present, or set by IDLE or TIME; a negative time or one in the future becomes the
     present.
     """
     claimed.let_pass(1000)
@@ -218,15 +218,15 @@ def test_autoclaim_of_deleted_entries(claimed: Server) -> None:
     claimed.expect("XPENDING s g", [1, "3-0", "3-0", [["b", "1"]]])
 
 
-def test_the_test_vector_of_vanished_entries(server: Server) -> None:
-    """History and XAUTOCLAIM reply as specified after XDEL of the first of two pending entries."""
+def test_autoclaim_after_a_deletion(server: Server) -> None:
+    """After XDEL of the first of two pending entries, XAUTOCLAIM claims the second and reports the first as deleted."""
     server.given("XADD s 1-1 a 1", "XADD s 1-2 a 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g alice STREAMS s >")
     server.given("XDEL s 1-1")
     server.expect("XAUTOCLAIM s g c 0 0", ["0-0", entries("1-2 a 2"), ["1-1"]])
 
 
 def test_autoclaim_checks_ten_times_count(server: Server) -> None:
-    """At most ten times COUNT pending entries are checked, whether they are claimed or not."""
+    """XAUTOCLAIM checks at most ten times COUNT pending entries, even if it claims none."""
     server.given(
         *(f"XADD s {n}-0 f v" for n in range(1, 31)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"
     )
@@ -245,7 +245,7 @@ def test_autoclaims_default_count(server: Server) -> None:
 
 
 def test_an_empty_pending_list(server: Server) -> None:
-    """XAUTOCLAIM of an empty pending entries list returns 0-0 and no entries."""
+    """XAUTOCLAIM and XCLAIM claim nothing from an empty pending entries list."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     server.expect("XAUTOCLAIM s g c 0 0", ["0-0", [], []])
     server.expect("XCLAIM s g c 0 1-0", [])

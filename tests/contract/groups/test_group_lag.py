@@ -26,7 +26,7 @@ def fill(server: Server, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "expected", "in_7_0"),
+    ("steps", "expected", "before_8_0"),
     [
         (["XGROUP CREATE s g 0"], (None, 5), None),
         (["XGROUP CREATE s g $"], (None, 0), None),
@@ -60,8 +60,8 @@ def fill(server: Server, count: int) -> None:
         (["XGROUP CREATE s g 0", "NOACK 2"], (2, 3), None),
     ],
 )
-def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_0: Numbers | None) -> None:
-    """entries-read and lag are right for each position of a group on a stream with 1-0 to 5-0."""
+def test_five_entries(server: Server, steps: list[str], expected: Numbers, before_8_0: Numbers | None) -> None:
+    """A group of a stream with 1-0 to 5-0 has Redis's entries-read and lag after each sequence of steps."""
     fill(server, 5)
     for step in steps:
         word, _, count = step.partition(" ")
@@ -70,8 +70,8 @@ def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_
             server.given(f"XREADGROUP GROUP g c COUNT {count} {option}STREAMS s >")
         else:
             server.given(step)
-    if server.kind == "redis" and not server.since("8.0") and in_7_0 is not None:
-        expected = in_7_0
+    if server.kind == "redis" and not server.since("8.0") and before_8_0 is not None:
+        expected = before_8_0
     assert numbers(server) == expected
 
 
@@ -93,8 +93,8 @@ def test_a_group_created_with_its_stream(server: Server) -> None:
 
 
 def test_lag_after_reading_past_a_deletion(server: Server) -> None:
-    """A deletion before the group's position does not matter; one after it makes the lag unknown until the group has
-    passed it.
+    """A deletion before the group's position leaves the lag known; one after it makes the lag unknown until the group
+    has passed it.
     """
     fill(server, 5)
     server.given("XGROUP CREATE s g 0", "XDEL s 1-0")

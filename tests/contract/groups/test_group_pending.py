@@ -11,14 +11,14 @@ from tests.harness.replies import ANY, INVALID_ID, NOT_AN_INTEGER, SYNTAX, Error
 
 @pytest.fixture
 def pending(server: Server) -> Server:
-    """Return a server with a stream s from 1-0 to 5-0. In group g, a has received 1-0 to 3-0 and b the others."""
+    """Return a server with a stream s from 1-0 to 5-0. In group g, a has received 1-0 to 3-0, and b 4-0 and 5-0."""
     server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 6)), "XGROUP CREATE s g 0")
     server.given("XREADGROUP GROUP g a COUNT 3 STREAMS s >", "XREADGROUP GROUP g b STREAMS s >")
     return server
 
 
 def rows(*pairs: tuple[int, str]) -> list[list[object]]:
-    """Return rows of XPENDING's long form."""
+    """Return rows of XPENDING's long form, for entries that were delivered once."""
     return [[f"{n}-0", consumer, ANY, 1] for n, consumer in pairs]
 
 
@@ -145,7 +145,7 @@ def test_a_surplus_argument_is_ignored(pending: Server) -> None:
 
 @hand_clock
 def test_idle_times(server: Server) -> None:
-    """IDLE filters entries that have been pending for at least that time."""
+    """With IDLE, XPENDING lists only entries with at least that idle time."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a COUNT 1 STREAMS s >")
     server.let_pass(100)
     server.given("XREADGROUP GROUP g b STREAMS s >")

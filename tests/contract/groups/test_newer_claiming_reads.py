@@ -1,6 +1,6 @@
 """XREADGROUP CLAIM (8.4), XNACK (8.8), MAXCOUNT and MAXSIZE (8.10).
 
-The module is long because all cases use one group of one stream.
+The module is long because most cases use one group of one stream (`group`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_claim_and_history(group: Server) -> None:
 
 @since("8.4")
 def test_claiming_stops_at_history(group: Server) -> None:
-    """CLAIM does not apply to streams that follow one that is read as history."""
+    """CLAIM does not apply to streams that are named after a stream whose history is read."""
     group.given("XADD t 1-0 f 1", "XGROUP CREATE t g 0")
     reply = Streams({"s": entries("1-0 f 1", "2-0 f 2"), "t": entries("1-0 f 1")})
     group.expect("XREADGROUP GROUP g a CLAIM 0 STREAMS s t 0 >", reply)
@@ -107,7 +107,7 @@ def test_claiming_stops_at_history(group: Server) -> None:
     ],
 )
 def test_claim_errors(group: Server, words: str, reply: Error) -> None:
-    """The idle time of CLAIM must be a number from 0 on."""
+    """The idle time of CLAIM must be an integer of 0 or more."""
     group.expect(f"XREADGROUP GROUP g b {words} STREAMS s >", reply)
 
 
@@ -165,8 +165,9 @@ def test_nack(group: Server, words: str, reply: int, count: int) -> None:
 
 @since("8.8")
 def test_nack_counts(group: Server) -> None:
-    """XNACK returns the number of pending entries; other IDs are ignored, or become pending with FORCE if the entry
-    exists.
+    """XNACK ignores IDs that are not pending; with FORCE they become pending if the entry exists.
+
+    The reply is the number of released entries.
     """
     group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0", 1)
     group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0 FORCE", 2)
@@ -273,7 +274,7 @@ def test_nack_of_invalid_ids(group: Server) -> None:
 
 @since("8.8")
 def test_info_of_nacked_entries(group: Server) -> None:
-    """XINFO STREAM FULL counts NACKed entries and lists them without consumer and time."""
+    """XINFO STREAM FULL counts NACKed entries and lists them with an empty consumer and a time of 0."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     reply = group.run("XINFO STREAM s FULL")
     fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
@@ -423,7 +424,7 @@ def test_info_stream_full(group: Server) -> None:
     ("words", "shown"), [("", 10), ("COUNT 3", 3), ("COUNT 0", 20), ("COUNT -1", 10), ("count 50", 20)]
 )
 def test_full_is_limited_by_count(server: Server, words: str, shown: int) -> None:
-    """XINFO STREAM FULL shows ten entries and pending entries, COUNT of them, or with 0 all of them."""
+    """XINFO STREAM FULL shows ten entries and pending entries by default; COUNT sets another number, or with 0 all."""
     server.given(
         *(f"XADD s {n}-0 f v" for n in range(1, 21)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"
     )

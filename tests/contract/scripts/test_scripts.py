@@ -34,15 +34,14 @@ NO_SCRIPT = Newest(
 
 
 def _is_seven(server: Server) -> bool:
-    """Whether a server's replies are those of 7.0, as for the engine and that release. Newer ones
-    changed some texts.
-    """
+    """Return whether a server has the error texts of Redis 7.0, as the engine does; later releases changed some."""
     return server.kind in ("core", "engine") or not server.since("7.2")
 
 
 def placed(text: str, script: str, line: int = 1) -> Newest:
-    """Return the error of a failed script with its position. Valkey does not name Redis, and later
-    versions no SHA-1.
+    """Return the error of a failed script with its position.
+
+    Valkey's error lacks the word Redis, and since 9.1 the SHA-1 too.
     """
     valkey_text, sha = text.replace("Redis ", ""), hashlib.sha1(script.encode()).hexdigest()
     return Newest(
@@ -55,7 +54,7 @@ def placed(text: str, script: str, line: int = 1) -> Newest:
 
 
 def test_the_table_of_replies(server: Server) -> None:
-    """Values of all kinds, errors with positions, and the libraries give the bytes of Redis's replies."""
+    """Scripts reply with the bytes of Redis 7.0, for values of all kinds, errors with positions and Lua's libraries."""
     if not _is_seven(server):
         pytest.skip("the table is that of 7.0")
     assert unlike(server, TABLE) == []
@@ -93,7 +92,7 @@ def test_keys_and_arguments(server: Server) -> None:
 
 @since("7.4")
 def test_scripts_of_eval_are_evicted(server: Server) -> None:
-    """The latest 500 scripts of EVAL are kept; scripts of SCRIPT LOAD stay."""
+    """The 500 most recently used scripts of EVAL are kept; scripts of SCRIPT LOAD are never evicted."""
     server.run("SCRIPT FLUSH")
     server.run("EVAL", INCR, 1, "n")
     first = server.run("SCRIPT", "LOAD", "return 'loaded'").decode()
@@ -137,7 +136,7 @@ def test_read_only_scripts(server: Server) -> None:
 
 
 def test_a_failing_script_keeps_its_writes(server: Server) -> None:
-    """Writes before a script's error stay, as one step for other clients."""
+    """A script's writes before its error stay."""
     script = "redis.call('SET', KEYS[1], '1') redis.call('NONSENSE')"
     server.expect(("EVAL", script, 1, "k"), placed("ERR Unknown Redis command called from script", script))
     server.expect("GET k", "1")
@@ -214,9 +213,7 @@ def test_the_keys_of_a_script(server: Server) -> None:
 
 
 def test_calls_of_scripts_are_counted(server: Server) -> None:
-    """INFO commandstats counts EVAL and each command that it calls, including rejected ones; an error is
-    counted once.
-    """
+    """INFO commandstats counts EVAL and the commands that its script calls; a failed call counts once as failed."""
     server.run("CONFIG RESETSTAT")
     server.run("EVAL", "redis.call('SET','a','b') redis.pcall('NONSENSE') return redis.call('INCR','a')", 0)
     found = server.run("INFO commandstats").decode()
@@ -249,7 +246,7 @@ redis.register_function('fails', function() return redis.call('NONSENSE') end)
 
 @pytest.fixture
 def library(server: Server) -> Server:
-    """Return a server with the library and no other one."""
+    """Return a server whose only library is LIBRARY."""
     server.run("FUNCTION FLUSH")
     server.expect(("FUNCTION", "LOAD", LIBRARY), "mylib")
     return server
@@ -290,7 +287,7 @@ def test_an_empty_description_is_text(server: Server) -> None:
 
 
 def test_libraries(library: Server) -> None:
-    """A library is loaded once or replaced, and its functions with it; names of libraries and functions are unique."""
+    """Only LOAD with REPLACE replaces a library; names of libraries and functions are unique."""
     library.expect_error(("FUNCTION", "LOAD", LIBRARY), "ERR Library 'mylib' already exists")
     library.expect(("FUNCTION", "LOAD", "REPLACE", LIBRARY), "mylib")
     library.expect("FCALL counted 0", 1)
@@ -331,7 +328,7 @@ def test_invalid_libraries(library: Server, code: str, error: str) -> None:
 
 
 def test_a_function_cannot_register_functions(library: Server) -> None:
-    """A library's use of its loading environment is rejected when one of its functions runs."""
+    """A function that calls register_function when it runs gets an error."""
     code = """#!lua name=kept
 local kept = redis
 kept.register_function('later', function() kept.register_function('more', function() end) end)"""
@@ -345,7 +342,7 @@ kept.register_function('later', function() kept.register_function('more', functi
 
 
 def test_libraries_are_dumped_and_restored(library: Server) -> None:
-    """FUNCTION RESTORE loads the output of FUNCTION DUMP, with each policy."""
+    """FUNCTION RESTORE loads the output of FUNCTION DUMP with each policy, and rejects a damaged payload."""
     payload = library.run("FUNCTION DUMP")
     library.expect_error(("FUNCTION", "RESTORE", payload), "ERR Library mylib already exists")
     library.expect(("FUNCTION", "RESTORE", payload, "REPLACE"), "OK")

@@ -32,7 +32,7 @@ UNKNOWN = "Unknown command or category name in ACL"
 
 @pytest.fixture
 def acl(server: Server) -> Iterator[Server]:
-    """Return a server whose users are those from its start, before and after the test."""
+    """Yield a server, and afterwards delete its users, reset its default user and empty ACL LOG."""
     admin = server.main
     yield server
     for name in server.run("ACL USERS"):
@@ -43,7 +43,7 @@ def acl(server: Server) -> Iterator[Server]:
 
 
 def lines(server: Server) -> list[str]:
-    """Return ACL LIST without the parts that newer releases add to every user."""
+    """Return ACL LIST without the flag ``sanitize-payload``, which newer releases add to every user."""
     return [line.decode().replace(" sanitize-payload", "") for line in server.run("ACL LIST")]
 
 
@@ -74,9 +74,7 @@ def as_user(server: Server, *rules: str, name: str = "u") -> Client:
 
 
 def test_users_are_created_and_deleted(acl: Server) -> None:
-    """SETUSER makes and changes a user, USERS and LIST show all users by name, DELUSER returns the number of deleted
-    ones.
-    """
+    """SETUSER makes a user, USERS and LIST show all users by name, and DELUSER returns the number of deleted users."""
     acl.expect("ACL WHOAMI", "default")
     acl.expect("ACL USERS", ["default"])
     acl.expect("ACL SETUSER zoe", OK)
@@ -275,7 +273,10 @@ RULES = (
     ],
 )
 def test_forbidden_commands_are_rejected_and_logged(acl: Server, command: str, kind: str, name: str) -> None:
-    """The error names the command, key or channel; DRYRUN predicts the error, and ACL LOG records it."""
+    """A command without permission is rejected.
+
+    DRYRUN predicts the rejection and ACL LOG records it, both with the name of the command, key or channel.
+    """
     client = as_user(acl, *RULES)
     foretold = acl.run(*f"ACL DRYRUN u {command}".split())
     reply = client.run(command)
@@ -313,8 +314,8 @@ def test_selectors_do_not_add_up(acl: Server) -> None:
     client.expect("COPY r w REPLACE", refused(acl, "key"))
 
 
-def test_a_user_without_permissions_may_log_in_and_quit(acl: Server) -> None:
-    """AUTH, HELLO, RESET and QUIT need no permission."""
+def test_a_user_without_permissions_may_log_in_and_reset(acl: Server) -> None:
+    """AUTH, HELLO and RESET need no permission."""
     client = as_user(acl, "-@all")
     client.expect("PING", refused(acl, "command", "ping"))
     client.expect("AUTH u pw", OK)
@@ -412,7 +413,7 @@ def test_the_default_user_s_password(acl: Server) -> None:
 
 @over_tcp
 def test_commands_before_login(acl: Server) -> None:
-    """Before login commands except AUTH, HELLO with AUTH and RESET get NOAUTH.
+    """Before login, commands other than AUTH, HELLO with AUTH, and RESET get NOAUTH.
 
     Unknown commands and a wrong arity are reported first.
     Valkey 9 reveals nothing about commands before login.
@@ -544,7 +545,7 @@ def test_subscribers_that_lose_permission_are_disconnected(acl: Server, command:
 
 
 def test_acl_pubsub_default_applies_to_new_users(acl: Server) -> None:
-    """The default for new users is allchannels or resetchannels; existing users are unchanged."""
+    """acl-pubsub-default sets the channels of new users; existing users are unchanged."""
     acl.given("ACL SETUSER old")
     acl.config("acl-pubsub-default", "allchannels")
     acl.given("ACL SETUSER new", ("ACL", "SETUSER", "two", "reset", "()"))

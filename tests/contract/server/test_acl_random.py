@@ -1,5 +1,5 @@
-"""Random rules and random commands: the engine allows the commands that a real Redis allows, or gives
-the same error.
+"""Random rules and random commands: the engine and a real Redis allow the same commands, and reject the others for the
+same reason.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _engine_verdict(user: User, argv: list[str]) -> tuple[str, str]:
 
 
 def _taken(user: User, op: bytes) -> object:
-    """Return the reply of ACL SETUSER."""
+    """Apply a rule to the user, and return ACL SETUSER's reply to the rule."""
     try:
         user.apply(op, False)
     except RuleError as error:

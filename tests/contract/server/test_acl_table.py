@@ -31,7 +31,7 @@ RENAMED = {"client|pause": {"2.9.50", "3.0.0"}}
 
 @pytest.fixture(scope="module")
 def real(redis_process: Running) -> dict[str, Any]:
-    """Return the rows of COMMAND of a real Redis by full name."""
+    """Return a real Redis's rows of COMMAND by full name, and under ``categories`` the commands of each category."""
     rows: dict[str, Any] = {}
 
     def take(row: Any) -> None:
@@ -49,7 +49,7 @@ def real(redis_process: Running) -> dict[str, Any]:
 
 
 def test_categories_are_those_of_redis(real: dict[str, Any]) -> None:
-    """The categories have the same order as in Redis, and contain the same of the common commands."""
+    """The categories have Redis's order, and contain the same commands, except those that one server lacks."""
     assert tuple(real["categories"]) == CATEGORIES
     names = {command.full_name.decode() for command in all_commands()}
     for name, members in real["categories"].items():
@@ -58,7 +58,7 @@ def test_categories_are_those_of_redis(real: dict[str, Any]) -> None:
 
 
 def test_flags_and_arity_are_those_of_redis(real: dict[str, Any]) -> None:
-    """The flags include those that decide on rejections: write, denyoom, no_auth, admin."""
+    """Each command has Redis's arity and flags, except those of ``NEWER``."""
     for command in all_commands():
         row = real.get(command.full_name.decode())
         if row is not None and command.name not in NEWER:
@@ -72,7 +72,7 @@ def test_flags_and_arity_are_those_of_redis(real: dict[str, Any]) -> None:
 
 
 def test_key_specifications_are_those_of_redis(real: dict[str, Any]) -> None:
-    """Key positions are the same as in Redis, and whether keys are read, written, or only checked."""
+    """Each command has Redis's key positions and flags of key specifications."""
     for command in all_commands():
         row = real.get(command.full_name.decode())
         if row is None:

@@ -45,8 +45,8 @@ def test_new_data_wakes_a_reader(server: Server) -> None:
     reader.expect_reply(got("1-1 f v"))
 
 
-def test_the_form_of_a_late_reply(server: Server) -> None:
-    """A late reply has the form of an immediate one."""
+def test_a_reply_after_a_wait(server: Server) -> None:
+    """A reply after a wait has the bytes of an immediate reply."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
     server.given("XADD s 1-1 f v")
     reader.receive()
@@ -122,15 +122,15 @@ def test_added_and_deleted_at_once(server: Server) -> None:
     reader.expect_reply(got("2-1 f v"))
 
 
-def test_count_limits_a_late_reply(server: Server) -> None:
-    """COUNT applies to a late reply too."""
+def test_count_limits_a_reply_after_a_wait(server: Server) -> None:
+    """COUNT also limits a reply after a wait."""
     reader = waiting(server, "XREAD COUNT 2 BLOCK 0 STREAMS s 0")
     server.given("MULTI", "XADD s 1-1 f 1", "XADD s 1-2 f 2", "XADD s 1-3 f 3", "EXEC")
     reader.expect_reply(got("1-1 f 1", "1-2 f 2"))
 
 
 def test_nothing_is_sent_twice(server: Server) -> None:
-    """A woken client does not wait any more."""
+    """A woken client gets no second reply for a later entry."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.given("XADD s 1-1 f v")
     reader.receive()
@@ -196,7 +196,7 @@ def test_the_first_consumer_takes_all(group: Server) -> None:
 
 
 def test_groups_and_readers_are_independent(group: Server) -> None:
-    """Readers and other groups get their own copies."""
+    """A reader and the consumers of two groups each get a new entry."""
     group.given("XGROUP CREATE s h $")
     clients = [
         member(group, "a"),
@@ -238,8 +238,8 @@ DISAPPEARANCES = {
 
 
 @pytest.mark.parametrize("how", DISAPPEARANCES)
-def test_the_key_is_deleted(group: Server, how: str) -> None:
-    """If the key is deleted, consumers get an error; readers continue to wait and get entries of a new stream."""
+def test_the_key_disappears(group: Server, how: str) -> None:
+    """If the key disappears, consumers get an error; readers continue to wait and get entries of a new stream."""
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given(*DISAPPEARANCES[how])
@@ -263,7 +263,7 @@ def test_an_element_that_expires_in_a_transaction_wakes_no_client(server: Server
 
 
 def test_the_key_expires(group: Server) -> None:
-    """An expired key is like a deleted one for waiting consumers."""
+    """If the key expires, consumers get an error and readers continue to wait."""
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given("PEXPIRE s 5")
@@ -493,7 +493,7 @@ def test_the_client_disconnects(group: Server, command: str) -> None:
     [("", None), ("TIMEOUT", None), ("ERROR", Error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))],
 )
 def test_client_unblock(server: Server, words: str, reply: object) -> None:
-    """CLIENT UNBLOCK ends another client's wait with the reply of a timeout or with an error, which INFO counts."""
+    """CLIENT UNBLOCK ends another client's wait with the reply of a timeout or an error; INFO counts only the error."""
     server.given("CONFIG RESETSTAT")
     reader = server.client()
     number = reader.run("CLIENT ID")
@@ -538,8 +538,8 @@ def test_a_wait_in_another_database(server: Server) -> None:
 
 
 @since("8.0")
-def test_the_slow_log_has_a_command_that_waited_once(server: Server) -> None:
-    """SLOWLOG records a blocking command at its end, after the command that woke it, also after a timeout."""
+def test_the_slow_log_has_a_blocking_command_once(server: Server) -> None:
+    """SLOWLOG records a blocking command once, when its wait ends: after the command that woke it or its timeout."""
     server.config("slowlog-log-slower-than", 0)
     reader = waiting(server, "BLPOP list 0")
     server.expect("SLOWLOG RESET", OK)

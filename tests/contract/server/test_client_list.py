@@ -1,4 +1,4 @@
-"""CLIENT LIST and CLIENT INFO: the facts about a client; the same from the core, the engine and a real Redis."""
+"""CLIENT LIST and CLIENT INFO: the core, the engine and a real Redis give the same facts about a client."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_client_list_names_the_last_command(server: Server, line: str, name: str
 
 
 def test_client_list_has_the_size_of_a_waiting_command(server: Server) -> None:
-    """``argv-mem`` is the size of the blocked command's arguments; for the caller, of CLIENT INFO's own arguments."""
+    """``argv-mem`` is the size of the arguments of the command that a client waits in or runs, and otherwise 0."""
     client = server.client()
     number = client.run("CLIENT ID")
     client.send("BLPOP some-list 0")
@@ -77,7 +77,7 @@ def test_client_list_has_the_size_of_a_waiting_command(server: Server) -> None:
 @over_tcp
 @since("8.6", valkey="8.0")
 def test_client_list_counts_bytes_and_commands(server: Server) -> None:
-    """Queued, rejected and waiting commands do not count; those of a transaction count when it runs."""
+    """``tot-cmds`` counts commands that have run, those of a transaction at EXEC; ``tot-net-`` fields count bytes."""
     client = server.client()
     number = client.run("CLIENT ID")
     before = fields_of(server, number)

@@ -19,7 +19,7 @@ from tests.harness.marks import since
 from tests.harness.replies import Error
 
 PEER = "redis-8.6"
-#: Fields of COMMAND DOCS that the engine leaves out: the history of arguments, which the reference does not contain.
+#: Fields of COMMAND DOCS that are not compared.
 NOT_DOCUMENTED = {"history", "module", "summary", "complexity", "arguments", "subcommands", "reply_schema"}
 #: Commands that Redis 8.6 does not have.
 NEWER = {"xnack"}
@@ -138,6 +138,6 @@ def test_a_number_of_keys_beyond_the_arguments_is_rejected(server: Server, comma
 
 @since("7.2")
 def test_getkeys_accepts_a_command_without_arguments(server: Server) -> None:
-    """The error is about the given command, not about GETKEYS."""
+    """COMMAND GETKEYS of a command without arguments fails with an error about that command."""
     server.expect("COMMAND GETKEYS PING", Error("ERR The command has no key arguments"))
     server.expect("COMMAND GETKEYS GET", Error("ERR Invalid number of arguments specified for command"))

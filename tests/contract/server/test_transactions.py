@@ -194,7 +194,7 @@ def test_a_watched_key_that_expires_fails_the_transaction(server: Server) -> Non
 
 
 def test_a_key_that_expired_before_watch(server: Server) -> None:
-    """A key that was missing at WATCH may still be missing at EXEC."""
+    """A key that had expired before WATCH does not fail the transaction."""
     server.given("SET k 1 PX 15")
     server.let_pass(20)
     server.given("WATCH k")

@@ -14,7 +14,7 @@ pytestmark = since("8.6")
 
 
 def info(server: Server) -> dict[bytes, Any]:
-    """Return the fields of XINFO STREAM about idempotence, without their prefix."""
+    """Return the fields of XINFO STREAM about idempotence."""
     reply = server.run("XINFO STREAM s")
     fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
     names = (b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates")

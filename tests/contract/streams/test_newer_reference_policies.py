@@ -89,7 +89,7 @@ def test_acked_without_groups(server: Server) -> None:
     ],
 )
 def test_adding(stream: Server, words: str, entries_left: list[int], in_g: list[int]) -> None:
-    """XADD accepts the policies for its trimming."""
+    """XADD applies the policy to the entries that it trims."""
     stream.expect(f"XADD s {words} 7-0 f 7", "7-0")
     assert (left(stream), pending(stream, "g")) == (entries_left, in_g)
 
@@ -188,7 +188,7 @@ def test_deletion_errors(stream: Server, command: str, words: str, reply: Error)
 
 @pytest.mark.parametrize("command", ["XDELEX s KEEPREF DELREF ACKED", "XDELEX s KEEPREF 1-0 2-0"])
 def test_xdelex_without_ids(stream: Server, command: str) -> None:
-    """IDS is required, and other words are syntax errors."""
+    """XDELEX without IDS is an error."""
     assert stream.run(command) in (SYNTAX, IDS_MISSING)
 
 

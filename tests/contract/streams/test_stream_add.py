@@ -12,7 +12,7 @@ def wrong_arity(name: str) -> Error:
     return Error(f"ERR wrong number of arguments for '{name}' command")
 
 
-TOO_FEW = [
+WRONG_ARITY = [
     ("XADD s *", "xadd"),
     ("XADD s * f", "xadd"),
     ("XADD s MAXLEN 5", "xadd"),
@@ -45,7 +45,7 @@ TOO_FEW = [
 ]
 
 
-@pytest.mark.parametrize(("command", "name"), TOO_FEW)
+@pytest.mark.parametrize(("command", "name"), WRONG_ARITY)
 def test_arity(server: Server, command: str, name: str) -> None:
     """A command with too few or too many arguments returns an error with its own name."""
     server.expect(command, wrong_arity(name))

@@ -67,7 +67,7 @@ def test_deleting_without_a_key(server: Server) -> None:
 
 
 def test_deleting_leaves_pending_entries(three: Server) -> None:
-    """A deleted entry stays pending; its history has the ID and no fields."""
+    """A deleted entry stays pending."""
     three.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >", "XDEL s 2-0")
     three.expect("XPENDING s g", [3, "1-0", "3-0", [["c", "3"]]])
 
@@ -93,7 +93,7 @@ def test_a_zero_deleted_id_changes_nothing(three: Server) -> None:
 
 
 def test_an_empty_stream_may_go_back(server: Server) -> None:
-    """In an empty stream the last ID can be set to anything above the last deleted ID."""
+    """In an empty stream the last ID can be set to any ID from the greatest deleted ID on."""
     server.given("XADD s 5-0 f v", "XDEL s 5-0")
     server.expect("XSETID s 5-0", OK)
     server.expect("XSETID s 9-0", OK)
@@ -156,7 +156,7 @@ IDEMPOTENCE = {
 
 
 def test_all_fields(three: Server) -> None:
-    """XINFO STREAM has these fields in this order."""
+    """XINFO STREAM has the fields of the server's release, in Redis's order."""
     three.given("XGROUP CREATE s g 0", "XDEL s 1-0")
     fields: dict[str, Any] = {
         "length": 2,

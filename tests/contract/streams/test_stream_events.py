@@ -74,7 +74,7 @@ def heard(server: Server, listener: Client) -> list[str]:
     ],
 )
 def test_events(server: Server, listener: Client, command: str, events: list[str]) -> None:
-    """Each command publishes its event once, and none if it changed nothing."""
+    """Each command publishes the same events as in Redis."""
     server.run(command)
     assert heard(server, listener) == events
 

@@ -122,7 +122,7 @@ def test_a_timeout_that_is_too_large(two: Server) -> None:
 
 @since("7.4")
 def test_the_last_entry(two: Server) -> None:
-    """``+`` returns the last entry of a stream, whatever was deleted before or after it."""
+    """``+`` returns the last entry that a stream still has."""
     two.expect("XREAD STREAMS a +", Streams({"a": A[2:]}))
     two.expect("XREAD COUNT 10 STREAMS a b + +", Streams({"a": A[2:], "b": B[1:]}))
     two.given("XDEL a 3-0")

@@ -7,7 +7,7 @@ import pytest
 from tests.harness.kinds import Server
 from tests.harness.marks import since
 
-W, R, F, B, O = "write", "readonly", "fast", "blocking", "denyoom"  # noqa: E741  (the specification's letters)
+W, R, F, B, O = "write", "readonly", "fast", "blocking", "denyoom"  # noqa: E741  (one letter for each of Redis's flags)
 OF_THESE = {W, R, F, B, O}
 
 TABLE = [
@@ -46,7 +46,7 @@ SUBCOMMANDS = [
 
 @pytest.mark.parametrize(("name", "arity", "flags"), [*TABLE, *NEWER, *SUBCOMMANDS])
 def test_arity_and_flags(server: Server, name: str, arity: int, flags: set[str]) -> None:
-    """COMMAND INFO has each command's arity and flags as in the table of the specification."""
+    """COMMAND INFO has Redis's arity of each command, and those of its flags that are in ``OF_THESE``."""
     (info,) = server.run("COMMAND", "INFO", name)
     assert info[:2] == [name.encode(), arity]
     assert {flag.decode() for flag in info[2]} & OF_THESE == flags

@@ -65,7 +65,7 @@ def test_trimming_a_hundred_entries_in_nodes_of_ten(server: Server, options: str
     ("options", "left"), [("MAXLEN ~ 55", 61), ("MAXLEN = 55", 55), ("MINID ~ 55", 51), ("MINID 55", 47)]
 )
 def test_adding_trims_by_nodes_too(server: Server, options: str, left: int) -> None:
-    """XADD trims like XTRIM, including its own entry."""
+    """XADD trims like XTRIM, and counts its own entry."""
     server.config("stream-node-max-entries", 10)
     fill(server, 100)
     server.given(f"XADD s {options} 101-0 f v")
@@ -83,7 +83,7 @@ def test_the_default_limit(server: Server, options: str, removed: int) -> None:
 
 
 def test_the_default_limit_without_a_node_limit(server: Server) -> None:
-    """If nodes have no limit of entries, the default limit is 10,000."""
+    """If nodes have no limit of entries, ``~`` without LIMIT can remove 300 entries at once."""
     server.config("stream-node-max-entries", 0)
     server.config("stream-node-max-bytes", 100)
     fill(server, 300)
@@ -175,7 +175,7 @@ def test_trimming_keeps_pending_entries(server: Server) -> None:
     assert reply == as_sent({"s": history} if server.proto == 3 else [["s", history]], 3)
 
 
-def test_trimming_nodes_one_by_one(server: Server) -> None:
+def test_trimming_within_a_node(server: Server) -> None:
     """An exact trim in the middle of a node keeps the rest of that node."""
     server.config("stream-node-max-entries", 4)
     fill(server, 20)
@@ -186,8 +186,8 @@ def test_trimming_nodes_one_by_one(server: Server) -> None:
     assert ids(server)[0] == "9-0"
 
 
-def test_a_node_takes_new_entries_after_a_deletion(server: Server) -> None:
-    """If all entries of the newest node are deleted, new entries go to the node before it."""
+def test_adding_after_the_newest_node_was_deleted(server: Server) -> None:
+    """If all entries of the newest node are deleted, new entries go to a new node."""
     server.config("stream-node-max-entries", 4)
     fill(server, 5)
     server.given("XDEL s 5-0", "XADD s 6-0 f v")
