@@ -174,7 +174,7 @@ def test_a_run_for_many_keys_is_declined_as_a_whole(blocker):
 
 
 def test_values_of_different_lengths_are_one_run():
-    """Values of different lengths, up to large ones, and few different lengths with line breaks, do not end a run."""
+    """Values of different lengths, up to large ones, and values with line breaks do not end a run."""
     for sizes in ([3, 4, 5], range(0, 3000, 7), [1024], [70_000, 0]):
         data = b"".join(encoded(b"XADD", b"s", b"*", b"f", b"v" * size) for size in sizes for _ in range(5))
         run = scan(data)

@@ -80,7 +80,7 @@ _WORDS = (
     b"x" * 60,
     b"v" * 300,
 )
-#: Words without line ends, which end a run.
+#: Words without line ends. A word with a line end would end a run of XADDs.
 _PLAIN_WORDS = tuple(word for word in _WORDS if b"\r" not in word)
 
 

@@ -192,7 +192,7 @@ def test_a_big_value_in_pieces_is_parsed_in_linear_time() -> None:
 
 
 def test_repeated_requests_give_separate_words() -> None:
-    """A reader's repeated request gives new word lists each time, also with many others in between."""
+    """A reader's repeated request gives new word lists each time, also after many other requests."""
     asked = [[b"XREADGROUP", b"GROUP", b"g", b"c%d" % number, b"STREAMS", b"s", b">"] for number in range(600)]
     first, second = RequestParser(), RequestParser()
     for _ in range(2):

@@ -84,7 +84,7 @@ def test_a_run_may_end_anywhere_in_a_command(cut: int) -> None:
     ],
 )
 def test_exactly_the_longest_run_of_the_form_is_found(data: bytes, count: int) -> None:
-    """Exactly the commands of the first one's form are found, and their frames equal those of single commands."""
+    """The scan finds exactly the leading commands that have one form, with the frames of single commands."""
     assert assert_equals_twin(data) == count
 
 

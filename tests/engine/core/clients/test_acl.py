@@ -193,7 +193,7 @@ def test_commands_allowed_by_rules(rules: str, call: str, refusal: str) -> None:
 
 
 def test_a_category_and_its_exception_complement_each_other() -> None:
-    """A user with +@category and a user with +@all -@category can together run every command, none of them both."""
+    """Every command is allowed to exactly one of two users, one with +@category and one with +@all -@category."""
     for name in CATEGORIES:
         additive, subtractive = user(f"+@{name}"), user("+@all", f"-@{name}")
         (yes,), (rest,) = additive.selectors, subtractive.selectors
@@ -212,7 +212,7 @@ def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
 
 
 def test_passwords() -> None:
-    """A user logs in with any of its passwords, with every password if it needs none, and never while it is off."""
+    """A user logs in with any of its passwords, with any password if it needs none, and never while it is off."""
     known = user("on", ">a", f"#{B.decode()}")
     assert [known.knows(word) for word in (b"a", b"b", b"c", A)] == [True, True, False, False]
     assert user("on", "nopass").knows(b"whatever")

@@ -10,7 +10,7 @@ from tests.harness.replay import NOW_US
 
 
 def go_on(side: Side, steps: Steps, after_ms: int = 5) -> Any:
-    """Run the next step."""
+    """Run the next step and return the reply, or ``steps`` if more steps follow."""
     return side.core.go_on(side.session, steps, NOW_US + after_ms * 1000)
 
 

@@ -10,8 +10,8 @@ from tests.harness.replay import NOW_US, new_core
 
 @pytest.mark.parametrize("min_idle", [0, 1, 10, 500])
 @pytest.mark.parametrize("given_back", [False, True])
-def test_a_pending_entry_that_was_deleted_is_not_waited_for(min_idle, given_back):
-    """While a pending entry is missing from the stream, a waiting reader checks it only a few times per second."""
+def test_a_deleted_pending_entry_is_checked_rarely(min_idle, given_back):
+    """A reader that waits for a deleted pending entry checks it at most eleven times per second, until its timeout."""
     core = new_core()
     session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
 

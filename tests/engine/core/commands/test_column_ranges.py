@@ -57,7 +57,7 @@ def entries_of(blocks: list[Any]) -> list[Entry]:
 
 @contextmanager
 def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
-    """Use segments of a few entries, which become columns when packed, and treat short replies as long."""
+    """Use segments of a few entries, which are packed as columns; with ``are_pages``, treat short replies as long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
@@ -71,7 +71,7 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
 
 
 def with_entries(shapes: list[int], deleted: set[int], trimmed: int, packed: int) -> Client:
-    """Return a client of a core with a stream whose entries have these shapes."""
+    """Return a client of a core with a stream of entries of these shapes, some of them deleted, trimmed or packed."""
     run = Client()
     for number, shape in enumerate(shapes, 1):
         words: tuple[object, ...] = (

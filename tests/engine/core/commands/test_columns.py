@@ -81,7 +81,7 @@ def test_both_ways_to_build_rows_give_the_same_frames(fields, count, seq, few, p
 
 
 def positions(*numbers: int) -> bytes:
-    """Return positions in their encoded form."""
+    """Return positions in the encoding of PS.ADD."""
     return np.array(numbers, "<i4").tobytes()
 
 
@@ -103,7 +103,7 @@ def positions(*numbers: int) -> bytes:
 )
 @pytest.mark.parametrize("few", [-1, column_adds.FEW_ROWS])
 def test_invalid_columns_add_nothing(words, reason, few, monkeypatch):
-    """Positions that do not divide the values, an incomplete column and too much data are errors without a stream."""
+    """Positions that do not divide the values, an incomplete column and too much data are errors; no stream is made."""
     monkeypatch.setattr(column_adds, "FEW_ROWS", few)
     run = Client()
     reply = run("PS.ADD", "s", *words)
@@ -120,7 +120,7 @@ def test_invalid_columns_add_nothing(words, reason, few, monkeypatch):
         ("k" * 1_000_000, 1_000, bytes(4_004), b"more than 512 megabytes"),
     ],
 )
-def test_rejected_columns_use_no_memory(key, count, positions, reason):
+def test_rejected_columns_use_little_memory(key, count, positions, reason):
     """Too many positions or entries, and a key that would make the log too long, are rejected with little memory."""
     run = Client()
     tracemalloc.start()
@@ -139,7 +139,7 @@ def test_rejected_columns_use_no_memory(key, count, positions, reason):
 def test_sequence_numbers_up_to_the_last(ms, left, last, count):
     """A count that exactly uses up a millisecond's sequence numbers succeeds.
 
-    If one is missing, all entries get the next millisecond; without a next one PS.ADD fails and adds nothing.
+    If one is missing, all entries get the next millisecond; without a next millisecond PS.ADD fails and adds nothing.
     """
     run = Client()
     run("XADD", "s", "1-1", "f", "v")
@@ -191,7 +191,7 @@ def test_blocked_readers_and_watches_notice_columns():
 
 
 def test_a_few_large_rows_before_many_small_ones_make_no_large_segment():
-    """Segments have the size that XADDs would give them: a segment of small entries does not reserve megabytes."""
+    """No segment is too large if many small entries follow a few large ones, and the entries equal those of XADDs."""
     run, other = Client(), Client()
     values = [b"v" * 200_000] * 20 + [b"v"] * 2_000
     run("PS.ADD", "s", 2_020, *words_of([(b"f", values)], 2_020))

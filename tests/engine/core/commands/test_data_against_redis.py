@@ -1,8 +1,8 @@
 """Random commands on keys, strings, hashes, sets, sorted sets and lists give the same replies and keyspace events on a
 core and on a redis-server.
 
-Left out: replies in random order (SCAN in parts, hashes stored as a table in Redis; random members of sets); OBJECT
-ENCODING and REFCOUNT, because for a number they depend on the command that stored it (INCRBYFLOAT, COPY).
+Replies in random order are left out or compared without order. OBJECT ENCODING and REFCOUNT are left out, because for a
+number they depend on the command that stored it (INCRBYFLOAT, COPY).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests import servers
 from tests.harness.replay import new_core
 from tests.servers.connection import Connection
 
-#: How many commands to run in each protocol.
+#: Number of commands in each protocol.
 COMMANDS = int(os.environ.get("FUZZ_COMMANDS", "4000"))
 
 KEYS = [b"a", b"b", b"c", b"d"]
@@ -273,7 +273,7 @@ def commands(draw: random.Random) -> Iterator[list[bytes]]:
 
 
 _LEFT_OUT: tuple[Callable[[list[bytes]], bool], ...] = (
-    # LPOS and LREM accept this only before 7.2.
+    # LPOS and LREM accept the smallest integer only before 7.2.
     lambda words: _REPLIES_BEFORE_7_2 != {} and words[0] in (b"LPOS", b"LREM") and b"-9223372036854775808" in words,
     # Redis 8.6 replies twice to GET with an invalid digest.
     lambda words: words[0] == b"SET" and b"GET" in words and bool({b"IFDEQ", b"ifdne"} & set(words)),
@@ -282,7 +282,7 @@ _LEFT_OUT: tuple[Callable[[list[bytes]], bool], ...] = (
 )
 
 
-#: Replies of servers before 7.2, instead of the engine's.
+#: Error texts of the engine, each with the text of servers before 7.2.
 _REPLIES_BEFORE_7_2 = (
     {} if servers.redis_release().since("7.2") else {"ERR timeout is out of range": "ERR timeout is negative"}
 )

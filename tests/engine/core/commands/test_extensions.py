@@ -196,7 +196,7 @@ def test_a_range_is_one_command_in_the_log():
 
 
 def test_a_long_range_is_delivered_in_steps(monkeypatch):
-    """Each step logs its own range; entries that others read meanwhile stay theirs, and the reply counts the rest."""
+    """Each step logs its own range; entries that another consumer reads meanwhile stay with it, and are not counted."""
     monkeypatch.setattr(extensions, "_STEP", 1000)
     run = Client()
     run.core.changes.recording = True
@@ -270,7 +270,7 @@ def test_ps_append_equals_its_xadds(rows, times):
 
 
 def test_ps_append_rejects_fields_without_plain_xadds():
-    """A field with another key, an ID, an option, another command or half a command is an error without a stream."""
+    """A field with another key, an ID, an option, another command or half a command is an error and adds nothing."""
     run = Client()
     good = [b"XADD", b"s", b"*", b"f", b"v"]
     bad = [
@@ -298,7 +298,7 @@ def test_ps_append_rejects_fields_without_plain_xadds():
 
 @given(st.integers(0, 700), st.sampled_from([b"", b"0", b"1", b"9", b"$", b"\r", b"\n", b"*", b"v"]), st.integers(0, 2))
 def test_a_field_is_accepted_only_if_a_client_could_have_sent_it(at, byte, width):
-    """After a byte is changed, removed or inserted, a field is rejected, unless it still has valid commands."""
+    """A field with changed, removed or inserted bytes is rejected, or adds the entries of the commands in it."""
     good = encoded(*[[b"XADD", b"s", b"*", b"field", b"%d" % n, b"", b"v" * (n % 12)] for n in range(20)])
     at %= len(good)
     data = good[:at] + byte + good[at + width :]

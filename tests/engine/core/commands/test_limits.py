@@ -1,4 +1,4 @@
-"""Limits of the engine: commands that would take too much time or memory, or that it does not support."""
+"""Limits of commands that would take too much time or memory."""
 
 from __future__ import annotations
 

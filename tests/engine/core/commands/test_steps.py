@@ -59,7 +59,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begun(command: str) -> tuple[Side, Steps]:
-    """Return a core that runs commands in steps, and its started command."""
+    """Return a core that runs commands in steps, and the remaining steps of a command on it."""
     side = Side()
     side.core.allow_steps()
     steps = side.run(command, after_ms=5)
@@ -69,7 +69,7 @@ def begun(command: str) -> tuple[Side, Steps]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 def test_all_steps_together_equal_the_command(command):
-    """Without other commands in between, steps give the same result as a single run, and each step is small."""
+    """Without other commands in between, steps give the same result as a single run, and log short commands."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side, steps = begun(command)

@@ -22,7 +22,7 @@ from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 
 @pytest.fixture
 def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
-    """A core with three tables of 50 members, of which 25 are common to the first two; sets are large from 20 on."""
+    """Return a core with three tables of 50 members, 25 of them common to the first two; sets are large from 20 on."""
     for module, numbers in ((sets, {"MANY": 20, "_AT_ONCE": 10}), (set_algebra, {"MANY": 20})):
         for name, value in numbers.items():
             monkeypatch.setattr(module, name, value)
@@ -94,7 +94,7 @@ def test_a_large_result_shows_one_moment(small_sets, command, meanwhile):
 
 
 def encoded_members(reply: Any) -> Any:
-    """Return a client's reply, without order."""
+    """Return a reply as a client receives it: a number, or the sorted members."""
     if isinstance(reply, int):
         return reply
     reader = hiredis.Reader()
@@ -130,7 +130,7 @@ class _Empty(Side):
 
 @pytest.fixture
 def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
-    """A core with two sorted sets of 50 members, of which 25 are common, and a set; they are large from 20 on."""
+    """Return a core with two sorted sets of 50 members, 25 of them common, and a set; they are large from 20 on."""
     limits: list[tuple[Any, dict[str, int]]] = [
         (members, {"AT_ONCE": 10}),
         (pops, {"AT_ONCE": 10}),

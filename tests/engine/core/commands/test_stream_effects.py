@@ -1,4 +1,4 @@
-"""Effects on streams, including those of commands that change streams indirectly, are logged completely."""
+"""Effects of commands on keys of any type are logged completely, as commands that do not depend on time or chance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = st.sampled_from([b"1", b"2", b"5", b"100"])
 
 
 def call(name: bytes, *words: st.SearchStrategy[bytes] | bytes, more: st.SearchStrategy[bytes] | None = None):
-    """Return a command with randomly drawn words and ``more`` words of the last kind."""
+    """Return a strategy for commands of these words, followed by one to three words of ``more``."""
     fixed = st.tuples(*(st.just(word) if isinstance(word, bytes) else word for word in words))
     rest = st.lists(more, min_size=1, max_size=3) if more is not None else st.just([])
     return st.builds(lambda first, last: [name, *first, *last], fixed, rest)

@@ -77,7 +77,7 @@ def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]
     ],
 )
 def test_a_command_asks_the_process(line: str, reply: Reply, asked: tuple[Any, ...]) -> None:
-    """Each request reaches the process once, with the arguments of the client."""
+    """Each of these commands makes one request to the process, with the client's arguments."""
     core, run = core_of()
     core.host = host = Recorder()
     assert run(line) == reply

@@ -67,7 +67,7 @@ def mutate(files: Sequence[bytes], seed: int, number: int) -> bytes:
 def accepts(data: bytes) -> bool:
     """Whether the reader accepted the input; raises an exception if the reader behaved wrongly.
 
-    Every second length is read with the fast path, whatever the number of nodes.
+    Inputs of odd length are read with the fast path, whatever their number of nodes.
     """
     streams._FEWEST = 1 if len(data) % 2 else _FEWEST
     try:
@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
-    parser.add_argument("--servers", action="store_true", help="damage files of the real servers that are here, too")
+    parser.add_argument("--servers", action="store_true", help="also damage files written by real servers")
     arguments = parser.parse_args()
     real = real_files.files() if arguments.servers else {}
     files, taken, began = [*samples(), *real.values()], 0, time.monotonic()

@@ -53,7 +53,7 @@ def file_of(*parts: bytes, magic: bytes = b"REDIS0011") -> bytes:
 
 
 def key(kind: int, name: bytes, *parts: bytes) -> bytes:
-    """Return a key of this type."""
+    """Return the bytes of a key: its type code, name and value."""
     return b"".join((bytes((kind,)), string(name), *parts))
 
 

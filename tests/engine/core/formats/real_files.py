@@ -39,12 +39,12 @@ Command = tuple[Any, ...]
 
 
 def settings() -> Iterator[Command]:
-    """Return the commands that set the limits; a server that lacks a limit rejects its command."""
+    """Yield the commands that set the limits; a server that lacks a limit rejects its command."""
     yield from (("CONFIG", "SET", name, value) for name, value in _LIMITS.items())
 
 
 def texts() -> Iterator[Command]:
-    """Return commands that create strings, lists and libraries of functions."""
+    """Yield commands that create strings, lists and libraries of functions."""
     for name in ("one", "other"):
         yield "FUNCTION", "LOAD", "REPLACE", _LIBRARY % (name, name)
     yield "SET", "text", "hello"
@@ -57,7 +57,7 @@ def texts() -> Iterator[Command]:
 
 
 def tables() -> Iterator[Command]:
-    """Return commands that create sets, hashes and sorted sets."""
+    """Yield commands that create sets, hashes and sorted sets."""
     yield "SADD", "numbers", 1, -2, 70_000
     yield "SADD", "wide numbers", 1 << 40, -(1 << 62), 5
     yield "SADD", "small set", "a", "17", "b" * 60
@@ -76,7 +76,7 @@ def tables() -> Iterator[Command]:
 
 
 def streams() -> Iterator[Command]:
-    """Return commands that create streams, groups and producers."""
+    """Yield commands that create streams, groups and producers."""
     for number in range(1, 30):
         yield "XADD", "s", f"{number // 3}-{number}", "f", number, "g", "x" * (number % 7)
     yield "XADD", "s", "5000-0", "other", "fields", "than", "before", "n", "17"

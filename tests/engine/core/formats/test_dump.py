@@ -185,7 +185,7 @@ def test_a_node_without_live_entries_is_restored():
 
 @given(st.data())
 def test_damaged_payloads_are_rejected(data):
-    """A changed or truncated payload is an error; a changed payload with a valid checksum does no harm."""
+    """A changed or truncated payload is rejected; with a valid checksum it is rejected or can be dumped."""
     side = Side()
     fill(side)
     payload = side.run("DUMP", data.draw(st.sampled_from(KEYS)))

@@ -16,7 +16,7 @@ from engine.core.streams.stream import Stream
 
 
 def stream_with_group() -> tuple[Stream, Group]:
-    """A stream and its group with one consumer. Every value differs from that of a new group."""
+    """Return a stream and its group with two consumers. The group and consumer c have no value of a new one."""
     stream = Stream(Storage())
     group = stream.groups[b"g"] = Group(7 << 64 | 1, 5)
     group.consumer(b"other", 3)
@@ -80,7 +80,7 @@ def test_a_snapshot_without_the_last_field_is_read(monkeypatch: pytest.MonkeyPat
         group_fields.restore(GROUP, group, group_fields.plain(fields, later), stream)
     with pytest.raises(ValueError, match="2 values"):
         group_fields.restore(GROUP, group, older[:2], stream)
-    # The remaining fields include it if its value is not the derived one; no encoding holds it.
+    # The record of remaining fields has ``other`` if its value is not the derived one: no encoding has this field.
     monkeypatch.setattr(group_fields, "GROUP", fields)
     del group.consumers[b"c"], group.consumers[b"other"]
     assert group_fields.needed_form(stream, b"g", later) == V7_0

@@ -1,6 +1,4 @@
-"""RDB files: reading restores the written data in pieces of any size; all encodings are supported;
-damage is an error.
-"""
+"""RDB files: reading restores the written data, in pieces of any size; all encodings are read; damage is an error."""
 
 from __future__ import annotations
 

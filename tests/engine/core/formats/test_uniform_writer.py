@@ -87,7 +87,7 @@ def test_the_fast_path_writes_the_same_nodes():
 
 
 def test_values_that_look_like_frames_are_declined():
-    """The fast path declines a value with a whole frame in it next to an entry that lacks as many lines."""
+    """The fast path declines two entries that look like three, because a value contains a whole frame."""
     ms, seq = array("Q", [1, 1, 1]), array("Q", [1, 2, 3])
     evil = b"v\r\n*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nf\r\n$1\r\nw"
     frames = [frame(b"1-1", [b"f", evil]), frame(b"1-2", [b"f", b"v"])]

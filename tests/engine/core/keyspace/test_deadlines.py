@@ -27,7 +27,7 @@ KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
     )
 )
 def test_keys_expire_in_order_however_often_deadlines_change(steps):
-    """After any changes exactly the keys whose deadline has passed are due, and the earliest deadline is known."""
+    """After any changes exactly the keys whose deadline has passed are due, and the next deadline is never too late."""
     small, deadlines_module._SMALL = deadlines_module._SMALL, 2
     try:
         by_key: dict[bytes, int] = {}
@@ -50,7 +50,7 @@ def test_keys_expire_in_order_however_often_deadlines_change(steps):
 
 
 def test_changed_deadlines_do_not_pile_up():
-    """However often deadlines are changed, removed or set to the same time, at most about twice as many are stored."""
+    """However often deadlines are changed, removed or set to one time, fewer than six are stored per key."""
     by_key: dict[bytes, int] = {}
     deadlines = Deadlines(by_key)
     for turn in range(20):

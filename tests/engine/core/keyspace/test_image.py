@@ -175,7 +175,7 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_existed(keys, names, com
 
 
 def test_few_values_are_copied_per_step():
-    """A step copies a limited number of values, and a key that is not accessed is copied once."""
+    """A step copies a limited number of values, and all steps together copy each value once."""
     side = Side()
     builder = side.image_builder()
     copied = []

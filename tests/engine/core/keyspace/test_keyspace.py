@@ -21,7 +21,7 @@ NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
 
 
 class Keys(KeyTable):
-    """A key table whose values and times tell the key."""
+    """A key table whose values and times are derived from the keys."""
 
     def __init__(self, names: Iterable[bytes]) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def test_a_scan_returns_every_name_that_stays(kind, start, changes, count):
 
 @given(st.sets(NAMES, min_size=1), st.lists(st.tuples(st.booleans(), NAMES)), st.integers(1, 50), st.randoms())
 def test_only_existing_names_are_drawn(start, changes, count, random):
-    """Draws return distinct existing names, or single names, whatever names were added and removed."""
+    """Draws return existing names, and distinct ones for a positive count, whatever names were added and removed."""
     names, present = Names(sorted(start)), set(start)
     for comes, name in changes:
         if comes and name not in present:
@@ -193,7 +193,7 @@ def test_values_of_an_emptied_database_are_freed_in_steps(monkeypatch, core, oth
 
 
 def test_expired_keys_are_dropped_without_a_lookup(core):
-    """expire_due drops keys that are not accessed, except those whose deadline was extended."""
+    """expire_due drops due keys that are not accessed, but no key whose deadline was extended or removed."""
     session = core.open_session(NOW_US)
     for key in (b"a", b"b", b"c"):
         core.execute(session, [b"SET", key, b"v", b"PX", b"10"], NOW_US)
@@ -215,7 +215,7 @@ def test_renewed_deadlines_take_no_memory(core):
 
 
 def test_randomkey_finds_the_last_remaining_key(core):
-    """RANDOMKEY on a mostly emptied database draws once, and skips expired keys."""
+    """RANDOMKEY returns the only key of a database whose other keys have expired."""
     session = core.open_session(NOW_US)
     for number in range(1000):
         core.execute(session, [b"SET", b"k%d" % number, b"v", b"PX", b"10"], NOW_US)
@@ -238,7 +238,7 @@ def test_idle_time_is_the_time_since_the_last_use(core):
 
 
 def test_swapped_databases_notify_waiters_and_watchers(core):
-    """SWAPDB serves clients that wait for a key that comes with it, and fails transactions that watch one."""
+    """SWAPDB serves clients that wait for a key that comes with it, and fails transactions that watch a changed key."""
     waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
     core.execute(other, [b"SET", b"k", b"0"], NOW_US)
     other.db = 1

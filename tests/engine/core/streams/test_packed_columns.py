@@ -136,7 +136,7 @@ def test_the_index_of_ids_is_that_of_the_frames():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_chunks_are_errors(seed):
-    """After a change of any byte of compressed columns, reading raises, or gives frames with the right IDs and sizes.
+    """After a changed byte in compressed columns, reading fails, or gives frames of the right number and total size.
 
     On disk a checksum detects such changes as well.
     """

@@ -17,7 +17,7 @@ FAMILY = Family(group="list", acl="list", since="2.0.0", flags="write", keys=ONE
 
 @pytest.fixture
 def added() -> Iterator[set[bytes]]:
-    """Remove the names that a test adds to the table after the test."""
+    """Yield a set of names; after the test, remove these and all commands that the test declared."""
     before = set(COMMANDS)
     names: set[bytes] = set()
     yield names

@@ -23,7 +23,7 @@ from tests.servers import Running
     ],
 )
 def test_the_error_names_the_subject(command: str, text: str) -> None:
-    """An unsupported command is rejected with its name, in an error that starts like that for unknown commands."""
+    """An unsupported command is rejected with its name, in an error that starts like the one for an unknown command."""
     CoreServer(2).expect_error(command, text)
 
 
